@@ -1,0 +1,246 @@
+"""The four algorithms as users meet them: learn, predict, evaluate, save, load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from gymnasium import spaces as gym_spaces
+
+from longrun.config import make_config
+from longrun.envs.acting import NumpyPolicy, draw_noise
+from longrun.envs.make import EnvLike, env_factory, env_name
+from longrun.envs.shard import Plan
+from longrun.envs.spaces import action_reader, describe, observation_writer
+from longrun.envs.workers import open_pool
+from longrun.train import checkpoint
+from longrun.train.checkpoint import Checkpoint
+from longrun.train.evaluation import EvaluationReport, report
+from longrun.train.host import EVAL_ENVS, Job
+from longrun.train.replica import flat_weights, fresh_snapshot
+from longrun.train.run_folder import RunFolder, describe_run
+from longrun.train.session import Session, make_job
+from longrun.train.watchers import OnLog, require_tensorboard
+
+
+class Agent:
+    """A policy for one environment, and how it is learnt. Use `APO`, `PPO`, `ATRPO` or `TRPO`.
+
+    `env` is a Gymnasium id, an environment (which is copied, never stepped) or a function that
+    makes one. `num_workers` processes simulate, by default one for each core; 0 simulates in this
+    process. All other options are those of the algorithm: see `longrun.config`.
+    """
+
+    algorithm: ClassVar[str]
+
+    def __init__(
+        self,
+        env: EnvLike,
+        *,
+        seed: int = 0,
+        preset: str = "paper",
+        num_workers: int | None = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(seed, int) or seed < 0:
+            raise ValueError(f"seed={seed!r} must be a whole number >= 0")
+        if num_workers is not None and num_workers < 0:
+            raise ValueError(f"num_workers={num_workers!r} must be 0 or more")
+        self.env = env
+        self.seed = seed
+        self.num_workers = num_workers
+        self.config = make_config(self.algorithm, preset, **options)
+        made = env_factory(env)()
+        self.spaces = describe(made)
+        self.observation_space = made.observation_space
+        self.action_space = made.action_space
+        made.close()
+        self._snapshot = fresh_snapshot(self.config, self.spaces, seed)
+        self._log_dir: Path | None = None
+        self._predictions = np.random.default_rng(seed)
+
+    @property
+    def steps_(self) -> int:
+        """Environment steps learnt from so far."""
+        return int(self._snapshot.state.iteration) * self._steps_per_iteration
+
+    @property
+    def _steps_per_iteration(self) -> int:
+        return self.config.num_envs * self.config.rollout_steps
+
+    @property
+    def gain_(self) -> float:
+        """The learned long-run average reward, net of reset costs."""
+        if self.algorithm in ("ppo", "trpo"):
+            raise AttributeError(
+                f"{self.algorithm.upper()} is discounted and learns no gain; see"
+                " evaluate().average_reward"
+            )
+        return float(self._snapshot.state.criterion.gain)
+
+    def learn(
+        self,
+        steps: int,
+        *,
+        log_dir: str | Path | None = None,
+        eval_every: int | None = None,
+        eval_steps: int = 10_000,
+        on_log: OnLog | None = None,
+        progress_bar: bool | None = None,
+        tensorboard: bool = False,
+    ) -> Self:
+        """Learn from `steps` more environment steps, rounded up to whole iterations.
+
+        With `log_dir` the run is written down there: metrics, evaluations (every `eval_every`
+        steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
+        each iteration and may return False to stop. Calling `learn` again goes on where it ended.
+        """
+        if tensorboard:
+            require_tensorboard()
+        done = int(self._snapshot.state.iteration)
+        if eval_every is None and log_dir is None:
+            eval_every = 0
+        job = make_job(
+            self.env,
+            [self.config],
+            [self.seed],
+            steps,
+            done=done,
+            num_workers=self.num_workers,
+            eval_every=eval_every,
+            eval_steps=eval_steps,
+        )
+        folder = None if log_dir is None else self._open_folder(Path(log_dir), job)
+        session = Session(job, self.spaces, [self._snapshot], folder, on_log)
+        try:
+            session.run(progress_bar, tensorboard)
+        finally:
+            self._snapshot = session.snapshots[0]
+        return self
+
+    def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
+        """The action for an observation; or one for each row of a batch of Box observations."""
+        policy = NumpyPolicy(
+            self.spaces,
+            self.config.hidden_sizes,
+            self.config.normalize_observations,
+            flat_weights(self._snapshot.state),
+        )
+        write = observation_writer(self.observation_space)
+        batched = (
+            isinstance(self.observation_space, gym_spaces.Box)
+            and np.ndim(obs) == len(self.observation_space.shape) + 1
+        )
+        rows = np.zeros((len(obs) if batched else 1, self.spaces.observation_size), np.float32)
+        for row, one in zip(rows, obs if batched else [obs], strict=True):
+            write(one, row)
+        noise = None if deterministic else draw_noise(self._predictions, self.spaces, len(rows))
+        actions = policy.act(rows, noise)
+        if not self.spaces.categories:
+            low, high = (np.asarray(b, np.float32) for b in (self.spaces.low, self.spaces.high))
+            actions = np.clip(actions, low, high)
+        read = action_reader(self.action_space)
+        return (np.stack([read(a) for a in actions]) if batched else read(actions[0])), None
+
+    def evaluate(self, steps: int = 10_000) -> EvaluationReport:
+        """The deterministic policy's long-run reward rate over `steps` steps, with an interval."""
+        if steps < 1:
+            raise ValueError(f"steps={steps!r} must be at least 1")
+        envs = min(EVAL_ENVS, steps)
+        plan = Plan(
+            env_factory(self.env),
+            self.spaces,
+            self.config.hidden_sizes,
+            self.config.normalize_observations,
+            (self.seed,),
+            num_envs=0,
+            rollout_steps=0,
+            eval_envs=envs,
+            eval_steps=-(-steps // envs),
+        )
+        pool = open_pool(plan, num_workers=0)
+        try:
+            pool.arrays["weights"][0] = flat_weights(self._snapshot.state)
+            pool.start("evaluate", 0, int(self._snapshot.state.iteration))()
+            return report(pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0])
+        finally:
+            pool.close()
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint folder: JSON and safetensors, old one replaced in one go."""
+        snapshots = [self._snapshot]
+        state = Checkpoint(env_name(self.env), self.spaces, [self.config], [self.seed], snapshots)
+        checkpoint.save(Path(path), state)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        env: EnvLike | None = None,
+        *,
+        replica: int = 0,
+        num_workers: int | None = None,
+    ) -> Self:
+        """From a folder that `save` wrote, or from one replica of a run folder.
+
+        `env` is needed where the agent was trained on an environment without an id.
+        """
+        saved = checkpoint.load(Path(path))
+        if not 0 <= replica < len(saved.seeds):
+            raise ValueError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
+        env = saved.env if env is None else env
+        checkpoint.require_same(saved, Path(path), cls.algorithm, env_name(env))
+        agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
+        checkpoint.require_same(saved, Path(path), cls.algorithm, saved.env, agent.spaces)
+        agent.config = saved.configs[replica]
+        agent._snapshot = saved.snapshots[replica]
+        if (Path(path) / "config.json").exists() and len(saved.seeds) == 1:
+            agent._log_dir = Path(path)
+        return agent
+
+    def _open_folder(self, path: Path, job: Job) -> RunFolder:
+        """A new run folder, or the one that this agent wrote before and goes on with."""
+        if self._log_dir == path:
+            return RunFolder(path)
+        folder = RunFolder.create(
+            path,
+            describe_run(
+                env_name(self.env),
+                [self.config],
+                [self.seed],
+                job.iterations * self._steps_per_iteration,
+                num_workers=job.num_workers,
+                eval_every=job.eval_every * self._steps_per_iteration,
+                eval_steps=job.eval_steps,
+            ),
+        )
+        self._log_dir = path
+        return folder
+
+
+class APO(Agent):
+    """Average Policy Optimization (Ma et al., 2021): average criterion, clipped step."""
+
+    algorithm = "apo"
+
+
+class PPO(Agent):
+    """Proximal Policy Optimization: discounted criterion, clipped step."""
+
+    algorithm = "ppo"
+
+
+class ATRPO(Agent):
+    """Average-reward TRPO: average criterion, trust-region step."""
+
+    algorithm = "atrpo"
+
+
+class TRPO(Agent):
+    """Trust Region Policy Optimization: discounted criterion, trust-region step."""
+
+    algorithm = "trpo"
+
+
+AGENTS: dict[str, type[Agent]] = {kind.algorithm: kind for kind in (APO, PPO, ATRPO, TRPO)}

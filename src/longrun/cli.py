@@ -1,0 +1,160 @@
+"""The command line: train, evaluate, plot.
+
+Heavy imports wait until a command needs them, so that `--help` and wrong input answer at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from longrun.cli_options import Parser, add_algorithm_options, add_run_options, parse
+from longrun.config import ALGORITHMS, known
+
+COMMANDS = {
+    "train": "learn a policy, several seeds and settings at once",
+    "evaluate": "measure the long-run reward of a run's policies",
+    "plot": "draw learning curves of runs and print their table",
+}
+
+USAGE = """longrun: reinforcement learning under the long-run average reward
+
+usage: longrun COMMAND ...   (longrun COMMAND --help explains each)
+
+{commands}
+
+for example:
+  longrun train apo --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer
+  longrun evaluate runs/swimmer --steps 10000
+  longrun plot runs/swimmer --out curves.png"""
+
+TRAIN_USAGE = """usage: longrun train ALGORITHM --env ENV [options]   (see longrun train apo -h)
+       longrun train --resume --out RUN
+
+algorithms, criterion x policy step:
+  apo    average reward, clipped        (Average Policy Optimization)
+  ppo    discounted,     clipped
+  atrpo  average reward, trust region
+  trpo   discounted,     trust region"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _dispatch(arguments)
+    except ValueError as error:
+        print(f"longrun: {error}", file=sys.stderr)
+        return 2
+    except RuntimeError as error:
+        print(f"longrun: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("longrun: interrupted; nothing is lost, --resume goes on", file=sys.stderr)
+        return 130
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        commands = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
+        print(USAGE.format(commands=commands))
+        return 0
+    if arguments[0] == "--version":
+        from longrun import __version__
+
+        print(__version__)
+        return 0
+    command = known("command", arguments[0], COMMANDS)
+    return {"train": _train, "evaluate": _evaluate, "plot": _plot}[command](arguments[1:])
+
+
+def _train(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(TRAIN_USAGE)
+        return 0
+    if arguments[0].startswith("-"):
+        return _resume_only(arguments)
+    algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
+    parser = Parser(prog=f"longrun train {algorithm}", description=ALGORITHMS[algorithm].__doc__)
+    add_run_options(parser)
+    add_algorithm_options(parser, ALGORITHMS[algorithm])
+    given = parse(parser, arguments[1:])
+    from longrun.train import command
+
+    run = (
+        command.resume(algorithm, given) if given.get("resume") else command.train(algorithm, given)
+    )
+    _show([run])
+    return 0
+
+
+def _resume_only(arguments: list[str]) -> int:
+    parser = Parser(prog="longrun train", description="Continue a run from its checkpoint.")
+    add_run_options(parser)
+    given = parse(parser, arguments)
+    if not given.get("resume"):
+        raise ValueError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
+    from longrun.train import command
+
+    _show([command.resume(None, given)])
+    return 0
+
+
+def _evaluate(arguments: list[str]) -> int:
+    parser = Parser(
+        prog="longrun evaluate",
+        description="Run each replica's deterministic policy for a fixed number of steps and print"
+        " its reward rate with a batch-means 95 % interval, beside the episode metrics.",
+    )
+    parser.add_argument("run", type=Path, help="run folder or saved agent")
+    parser.add_argument("--steps", type=int, help="steps of the evaluation (default: 10000)")
+    given = parse(parser, arguments)
+    from longrun.agent import AGENTS
+    from longrun.experiments.tables import print_reports
+    from longrun.train import checkpoint
+
+    saved = checkpoint.load(given["run"])
+    kind = AGENTS[saved.algorithm]
+    rows = []
+    for replica, seed in enumerate(saved.seeds):
+        agent = kind.load(given["run"], replica=replica)
+        report = agent.evaluate(given.get("steps", 10_000))
+        rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
+    print_reports(rows)
+    return 0
+
+
+def _plot(arguments: list[str]) -> int:
+    parser = Parser(
+        prog="longrun plot",
+        description="Draw average reward and episode return over training, mean over seeds with a"
+        " 95 % interval, for all settings of one or more runs; print the final table.",
+    )
+    parser.add_argument("runs", type=Path, nargs="+", help="run folders")
+    parser.add_argument("--out", type=Path, help="picture: png, pdf or svg (default: curves.png)")
+    given = parse(parser, arguments)
+    from longrun.experiments.figures import learning_curves
+
+    settings = _show(given["runs"])
+    out = given.get("out", Path("curves.png"))
+    learning_curves(settings, out)
+    print(f"wrote {out}")
+    return 0
+
+
+def _show(runs: Sequence[Path]) -> list[Any]:
+    """Print the table of the runs' last evaluations and return their settings."""
+    from longrun.experiments.results import read_run
+    from longrun.experiments.tables import print_final
+
+    with_evaluations = [run for run in runs if (run / "evaluations.csv").exists() or len(runs) > 1]
+    settings = [setting for run in with_evaluations for setting in read_run(run)]
+    if settings:
+        print_final(settings)
+    return settings
+
+
+if __name__ == "__main__":
+    sys.exit(main())

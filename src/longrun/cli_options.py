@@ -1,0 +1,92 @@
+"""Options of the command line, made from the configurations' own fields."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from longrun.config import ALGORITHMS, PRESETS, Config, known
+
+
+class Parser(argparse.ArgumentParser):
+    """Wrong input raises a one-line ValueError; only options that were given are in the result."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+            formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
+            **settings,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"{message} (see {self.prog} --help)")
+
+
+def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
+    """Options that were given, by name; an unknown one raises and lists the near ones."""
+    given, unknown = parser.parse_known_args(list(arguments))
+    for argument in unknown:
+        if argument.startswith("--"):
+            known(f"option of {parser.prog}", argument.split("=")[0], parser._option_string_actions)
+        raise ValueError(f"'{argument}' is not expected (see {parser.prog} --help)")
+    return vars(given)
+
+
+def add_run_options(parser: Parser) -> None:
+    """What, how long, where to: the same for every algorithm."""
+    group = parser.add_argument_group("run")
+    group.add_argument("--env", metavar="ID", help="Gymnasium environment, e.g. Swimmer-v5")
+    group.add_argument(
+        "--steps", type=int, help="environment steps of each replica (default: 1000000)"
+    )
+    group.add_argument(
+        "--seeds", type=int, metavar="K", help="replicas of each setting (default: 1)"
+    )
+    group.add_argument("--seed", type=int, help="first seed; the others follow (default: 0)")
+    group.add_argument(
+        "--grid",
+        action="append",
+        metavar="NAME=A,B,...",
+        help="train one setting for each value of a numeric option; several make a grid",
+    )
+    group.add_argument("--preset", help=f"{', '.join(PRESETS)} (default: paper)")
+    group.add_argument("--out", type=Path, help="run folder (default: runs/ALGORITHM-ENV)")
+    group.add_argument("--resume", action="store_true", help="go on from --out's checkpoint")
+    group.add_argument(
+        "--workers", type=int, help="simulating processes (default: one a core; 0: none)"
+    )
+    group.add_argument(
+        "--eval-every", type=int, metavar="STEPS", help="steps between evaluations (default: ~20)"
+    )
+    group.add_argument(
+        "--eval-steps", type=int, metavar="STEPS", help="steps of an evaluation (default: 10000)"
+    )
+    group.add_argument("--no-eval", action="store_true", help="never evaluate")
+    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    group.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def add_algorithm_options(parser: Parser, kind: type[Config]) -> None:
+    group = parser.add_argument_group(f"{kind.__name__.removesuffix('Config')} (defaults: paper)")
+    for option in dataclasses.fields(kind):
+        flag = "--" + option.name.replace("_", "-")
+        default = option.default
+        shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+        text = f"{option.metadata['help']} (default: {shown})"
+        if isinstance(default, bool):
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        elif isinstance(default, tuple):
+            group.add_argument(flag, type=int, nargs="+", metavar="N", help=text)
+        else:
+            kind_of = str if isinstance(default, str) else type(default)
+            group.add_argument(flag, type=kind_of, metavar="X", help=text)
+
+
+def algorithm_options(algorithm: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Those of the given options that belong to the algorithm itself."""
+    names = {option.name for option in dataclasses.fields(ALGORITHMS[algorithm])}
+    return {name: value for name, value in given.items() if name in names}

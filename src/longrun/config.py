@@ -1,0 +1,232 @@
+"""What can be chosen: one frozen, validated dataclass for each algorithm.
+
+The four algorithms are a table, criterion x policy step, and so are their options:
+
+|             | `Clipped`   | `TrustRegion` |
+|-------------|-------------|---------------|
+| `Average`   | `APOConfig` | `ATRPOConfig` |
+| `Discounted`| `PPOConfig` | `TRPOConfig`  |
+
+Numbers marked `numeric` are arrays to the compiled update: they can differ between replicas and
+changing one never recompiles. Everything else shapes the program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+
+def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
+    """A numeric hyper-parameter in [low, high]; replicas of one run may differ in it."""
+    return field(
+        default=default, metadata={"help": help, "low": low, "high": high, "numeric": True}
+    )
+
+
+def count(default: int, help: str, low: int = 1) -> Any:
+    return field(default=default, metadata={"help": help, "low": low, "high": math.inf})
+
+
+def choice(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Options of every algorithm."""
+
+    gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
+    learning_rate: float = number(3e-4, "beta: Adam's step size")
+    max_grad_norm: float = number(10.0, "gradient clipping, for each network its own norm")
+    num_envs: int = count(10, "environments of one replica")
+    rollout_steps: int = count(200, "steps of each environment in an iteration")
+    epochs: int = count(10, "M: passes over a rollout")
+    minibatch_size: int = count(100, "samples in a gradient step; a pass drops what is left over")
+    hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
+    normalize_observations: bool = choice(
+        False, "standardise observations by running moments, kept inside the model"
+    )
+    normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
+    scale_rewards: bool = choice(
+        False, "divide rewards by the running standard deviation of their decayed sum"
+    )
+    learning_rate_decay: bool = choice(False, "let the learning rate fall linearly to 0")
+
+    def __post_init__(self) -> None:
+        for option in dataclasses.fields(self):
+            object.__setattr__(self, option.name, _checked(option, getattr(self, option.name)))
+        if self.minibatch_size > self.num_envs * self.rollout_steps:
+            raise ValueError(
+                f"minibatch_size={self.minibatch_size} is larger than a rollout of num_envs="
+                f"{self.num_envs} x rollout_steps={self.rollout_steps}; lower minibatch_size"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average(Config):
+    """Options of the average criterion."""
+
+    gain_step_size: float = number(
+        0.1, "alpha: step size of the running means gain and value offset", high=1
+    )
+    value_constraint: float = number(
+        0.1, "nu: strength (at first) of the Average Value Constraint", high=1
+    )
+    value_constraint_step_size: float = number(
+        0.0, "step size of nu's dual ascent on the squared offset; 0 keeps nu fixed"
+    )
+    termination: Literal["zero", "reset"] = choice(
+        "zero",
+        "what follows a termination: a successor of differential value 0 (the paper's), or the"
+        " reset, through which the chain goes on",
+    )
+    reset_cost: float = number(
+        0.0, "reward (at first) taken off for each termination; with termination=reset"
+    )
+    reset_cost_step_size: float = number(
+        0.0, "step size of the reset cost's dual ascent; 0 keeps it fixed"
+    )
+    termination_target: float = number(
+        1e-3, "terminations per step that an adaptive reset cost aims at", low=1e-9, high=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.termination == "zero" and (self.reset_cost or self.reset_cost_step_size):
+            name = "reset_cost" if self.reset_cost else "reset_cost_step_size"
+            raise ValueError(
+                f"{name}={getattr(self, name)} has no effect with termination='zero';"
+                " set termination='reset'"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discounted(Config):
+    """Options of the discounted criterion."""
+
+    discount: float = number(0.99, "gamma: the discount factor", high=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipped(Config):
+    """Options of the clipped policy step."""
+
+    clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
+    entropy_coefficient: float = number(0.01, "weight of the entropy bonus")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustRegion(Config):
+    """Options of the trust-region policy step; learning rate and epochs fit the value network."""
+
+    kl_limit: float = number(0.01, "largest mean KL divergence of a policy step", low=1e-12)
+    cg_damping: float = number(0.1, "multiple of the identity added to the Fisher matrix")
+    cg_iterations: int = count(10, "conjugate-gradient iterations")
+    line_search_steps: int = count(10, "halvings of the step before it is given up")
+
+
+@dataclass(frozen=True, kw_only=True)
+class APOConfig(Average, Clipped):
+    """Average Policy Optimization."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig(Discounted, Clipped):
+    """Proximal Policy Optimization, the discounted rival."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ATRPOConfig(Average, TrustRegion):
+    """Average-reward TRPO."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TRPOConfig(Discounted, TrustRegion):
+    """Trust Region Policy Optimization."""
+
+
+ALGORITHMS: dict[str, type[Config]] = {
+    "apo": APOConfig,
+    "ppo": PPOConfig,
+    "atrpo": ATRPOConfig,
+    "trpo": TRPOConfig,
+}
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {},  # the paper's vanilla setting is what the fields above default to
+}
+"""What a preset changes; a field that an algorithm does not have is left out for it."""
+
+
+def algorithm_name(config: Config) -> str:
+    return next(name for name, kind in ALGORITHMS.items() if kind is type(config))
+
+
+def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config:
+    """The preset of an algorithm with some options changed; unknown names list the near ones."""
+    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    names = [option.name for option in dataclasses.fields(kind)]
+    for name in options:
+        known(f"{algorithm.upper()} option", name, names)
+    changes = PRESETS[known("preset", preset, PRESETS)]
+    return kind(**{k: v for k, v in changes.items() if k in names} | options)
+
+
+def numeric_fields(kind: type[Config] | Config) -> list[str]:
+    """Names of the options that are arrays to the compiled update."""
+    return [o.name for o in dataclasses.fields(kind) if o.metadata.get("numeric")]
+
+
+def known(what: str, name: str, valid: Iterable[str]) -> str:
+    """`name` if it is valid; otherwise a one-line ValueError with the near or all valid names."""
+    valid = list(valid)
+    if name in valid:
+        return name
+    near = difflib.get_close_matches(name, valid, n=4)
+    hint = f"did you mean {', '.join(near)}?" if near else f"valid: {', '.join(valid[:40])}"
+    raise ValueError(f"unknown {what} '{name}'; {hint}")
+
+
+def _checked(option: dataclasses.Field[Any], value: Any) -> Any:
+    """The value in the option's own type, or a ValueError that names field, value and fix."""
+    default = option.default
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise ValueError(f"{option.name}={value!r} must be True or False")
+        return value
+    if isinstance(default, str):
+        options = get_args(_literals[option.name])
+        if value not in options:
+            raise ValueError(f"{option.name}={value!r} must be one of {', '.join(options)}")
+        return value
+    if isinstance(default, tuple):
+        if isinstance(value, str) or not all(isinstance(n, int) and n > 0 for n in value):
+            raise ValueError(
+                f"{option.name}={value!r} must be positive whole numbers, e.g. (64, 64)"
+            )
+        return tuple(value)
+    return _checked_number(option, value)
+
+
+def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
+    low, high = option.metadata["low"], option.metadata["high"]
+    whole = isinstance(option.default, int)
+    wanted = f"a whole number >= {low}" if whole else "a number"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{option.name}={value!r} must be {wanted}") from None
+    if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
+        raise ValueError(f"{option.name}={value!r} must be {wanted}")
+    if not low <= number <= high:
+        limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        raise ValueError(f"{option.name}={value!r} is out of range; choose {limits}")
+    return int(number) if whole else number
+
+
+_literals = {"termination": Literal["zero", "reset"]}

@@ -1,0 +1,226 @@
+"""Some environments of some replicas, and the loops that run them: NumPy only, no JAX.
+
+A worker process owns one shard, or the parent does when there are no workers. Rollouts are written
+straight into the arrays that the learner reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from longrun.envs import seeding
+from longrun.envs.acting import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.make import Factory
+from longrun.envs.memory import Spec
+from longrun.envs.spaces import Array, Spaces
+from longrun.envs.stepper import Stepper, make_stepper
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run, for all replicas: R = len(seeds)."""
+
+    factory: Factory
+    spaces: Spaces
+    hidden_sizes: tuple[int, ...]
+    normalize_observations: bool
+    seeds: tuple[int, ...]
+    num_envs: int
+    """N"""
+    rollout_steps: int
+    """T"""
+    eval_envs: int = 0
+    """E"""
+    eval_steps: int = 0
+    """S, for each of the E environments"""
+
+    def memory(self) -> Spec:
+        """Shapes of the arrays that shards and the learner share."""
+        r, t, n = len(self.seeds), self.rollout_steps, self.num_envs
+        d, a = self.spaces.observation_size, self.spaces.action_size
+        return {
+            "weights": ((r, count_weights(self.spaces, self.hidden_sizes)), np.float32),
+            "obs": ((r, t + 1, n, d), np.float32),  # the last row is where the chains go on
+            "action": ((r, t, n, a), self.spaces.action_dtype),
+            "reward": ((r, t, n), np.float32),
+            "next_obs": ((r, t, n, d), np.float32),
+            "terminated": ((r, t, n), np.bool_),
+            "truncated": ((r, t, n), np.bool_),
+            "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
+            "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
+        }
+
+
+@dataclass(frozen=True)
+class Part:
+    """Environments first <= i < last of one replica."""
+
+    replica: int
+    first: int
+    last: int
+
+
+def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> Iterator[Part]:
+    """The worker's even and contiguous share of all replicas' environments."""
+    total = replicas * per_replica
+    begin, end = (total * (worker + k) // num_workers for k in (0, 1))
+    for replica in range(replicas):
+        first = max(begin, replica * per_replica) - replica * per_replica
+        last = min(end, (replica + 1) * per_replica) - replica * per_replica
+        if first < last:
+            yield Part(replica, first, last)
+
+
+class Shard:
+    """The environments of one worker, made when they are first needed."""
+
+    def __init__(self, plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int) -> None:
+        self._plan = plan
+        self._arrays = arrays
+        replicas = len(plan.seeds)
+        self._parts = {p.replica: p for p in parts_of(worker, num_workers, replicas, plan.num_envs)}
+        self._eval_parts = {
+            p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
+        }
+        self._policies = [
+            NumpyPolicy(plan.spaces, plan.hidden_sizes, plan.normalize_observations, weights)
+            for weights in arrays["weights"]
+        ]
+        self._low = np.asarray(plan.spaces.low, np.float32)
+        self._high = np.asarray(plan.spaces.high, np.float32)
+        self._chains: dict[int, list[Chain]] = {}
+        self._evaluators: dict[int, list[Stepper]] = {}
+        self._opened: list[gymnasium.Env[Any, Any]] = []
+
+    def rollout(self, replica: int, iteration: int) -> None:
+        """T steps of this shard's environments of `replica`, which go on from where they are."""
+        part, plan = self._parts[replica], self._plan
+        rows = slice(part.first, part.last)
+        names = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+        obs, action, reward, next_obs, terminated, truncated = (
+            self._arrays[name][replica][:, rows] for name in names
+        )
+        chains = self._chains[replica]
+        noise = self._noise(part, iteration)
+        act = self._policies[replica].act
+        obs[0] = obs[-1]
+        for t in range(plan.rollout_steps):
+            action[t] = act(obs[t], noise[t])
+            bounded = self._bounded(action[t])
+            for i, chain in enumerate(chains):
+                successor = next_obs[t, i]
+                try:
+                    facts = chain.stepper.step(bounded[i], successor)
+                    reward[t, i], terminated[t, i], truncated[t, i] = facts
+                    obs[t + 1, i] = successor
+                    if facts[1] or facts[2]:
+                        chain.start_episode(obs[t + 1, i])
+                except Exception as error:
+                    raise RuntimeError(
+                        f"environment {part.first + i} of replica {replica} failed at step {t} of"
+                        f" iteration {iteration}: {error}"
+                    ) from error
+        _check_finite(part, iteration, reward=reward, observation=next_obs)
+
+    def evaluate(self, replica: int, iteration: int) -> None:
+        """S steps of the deterministic policy in environments of their own, from a reset each."""
+        part, plan = self._eval_parts[replica], self._plan
+        rows = slice(part.first, part.last)
+        reward, ended = (self._arrays[n][replica][:, rows] for n in ("eval_reward", "eval_ended"))
+        steppers = self._evaluators.get(replica)
+        if steppers is None:
+            steppers = self._evaluators[replica] = self._make(part.last - part.first)
+        chains = [
+            Chain(stepper, (plan.seeds[replica], seeding.EVALUATION, iteration, part.first + i))
+            for i, stepper in enumerate(steppers)
+        ]
+        obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
+        for i, chain in enumerate(chains):
+            chain.start_episode(obs[i])
+        act = self._policies[replica].act
+        for t in range(plan.eval_steps):
+            bounded = self._bounded(act(obs, None))
+            for i, chain in enumerate(chains):
+                reward[t, i], terminated, truncated = chain.stepper.step(bounded[i], obs[i])
+                ended[t, i] = terminated or truncated
+                if ended[t, i]:
+                    chain.start_episode(obs[i])
+        _check_finite(part, iteration, evaluation_reward=reward)
+
+    def restart(self, replica: int, episodes: Sequence[int]) -> None:
+        """Start the given episode of each of the replica's N environments; `replay` follows."""
+        part = self._parts[replica]
+        chains = self._chains[replica] = self._new_chains(part)
+        for i, chain in enumerate(chains, start=part.first):
+            chain.episode = episodes[i]
+            chain.start_episode(self._arrays["obs"][replica][-1, i])
+
+    def replay(self, replica: int, counts: Sequence[int]) -> None:
+        """Take the first counts[i] rows of the action array once more in each environment i."""
+        part = self._parts[replica]
+        resume_obs = self._arrays["obs"][replica][-1]
+        for i, chain in enumerate(self._chains[replica], start=part.first):
+            for action in self._bounded(self._arrays["action"][replica][: counts[i], i]):
+                chain.stepper.step(action, resume_obs[i])
+
+    def close(self) -> None:
+        for env in self._opened:
+            env.close()
+
+    def _new_chains(self, part: Part) -> list[Chain]:
+        seed = self._plan.seeds[part.replica]
+        steppers = self._make(part.last - part.first)
+        return [
+            Chain(stepper, (seed, seeding.EPISODE, part.first + i))
+            for i, stepper in enumerate(steppers)
+        ]
+
+    def _make(self, count: int) -> list[Stepper]:
+        envs = [self._plan.factory() for _ in range(count)]
+        self._opened += envs
+        return [make_stepper(env) for env in envs]
+
+    def _noise(self, part: Part, iteration: int) -> Array:
+        """[T, n, A], each environment's from its own stream."""
+        plan = self._plan
+        streams = [
+            seeding.generator(plan.seeds[part.replica], seeding.NOISE, i, iteration)
+            for i in range(part.first, part.last)
+        ]
+        noise = [draw_noise(rng, plan.spaces, plan.rollout_steps) for rng in streams]
+        return np.stack(noise, axis=1)
+
+    def _bounded(self, action: Array) -> Array:
+        """Actions [n, A] as the environment may see them; the learner keeps the raw ones."""
+        if self._plan.spaces.categories:
+            return action
+        return np.minimum(np.maximum(action, self._low), self._high)
+
+
+class Chain:
+    """An environment that starts episode after episode, each from a seed of its own."""
+
+    def __init__(self, stepper: Stepper, stream: tuple[int, ...]) -> None:
+        self.stepper = stepper
+        self.episode = 0
+        self._stream = stream
+
+    def start_episode(self, obs_out: Array) -> None:
+        self.stepper.reset(seeding.episode_seed(*self._stream, self.episode), obs_out)
+        self.episode += 1
+
+
+def _check_finite(part: Part, iteration: int, **facts: Array) -> None:
+    """Facts are [T, n, ...]; the first NaN or infinity is named."""
+    for name, values in facts.items():
+        if not np.isfinite(values).all():
+            t, i, *_ = np.argwhere(~np.isfinite(values))[0]
+            raise RuntimeError(
+                f"environment {part.first + i} of replica {part.replica} returned a {name} of"
+                f" {values[t, i]} at step {t} of iteration {iteration}"
+            )

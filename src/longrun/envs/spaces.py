@@ -1,0 +1,102 @@
+"""What a space means to a learner: flat observation rows in, flat action rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces as gym_spaces
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Sizes of one environment's flat rows; hashable, since they shape compiled programs."""
+
+    observation_size: int
+    action_size: int
+    """columns of an action row"""
+    categories: tuple[int, ...] = ()
+    """choices of each categorical component; empty for continuous actions"""
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    """bounds that continuous actions are clipped to on their way to the environment"""
+
+    @property
+    def policy_outputs(self) -> int:
+        return sum(self.categories) or self.action_size
+
+    @property
+    def action_dtype(self) -> type:
+        return np.int32 if self.categories else np.float32
+
+
+def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
+    """The environment's spaces, or a ValueError that names what is not supported."""
+    observation_size = _flat_size(env.observation_space)
+    space = env.action_space
+    if isinstance(space, gym_spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low, high = space.low.reshape(-1), space.high.reshape(-1)
+        return Spaces(
+            observation_size, low.size, low=tuple(low.tolist()), high=tuple(high.tolist())
+        )
+    if isinstance(space, gym_spaces.Discrete):
+        return Spaces(observation_size, 1, (int(space.n),))
+    if isinstance(space, gym_spaces.MultiDiscrete):
+        sizes = tuple(int(n) for n in space.nvec.reshape(-1))
+        return Spaces(observation_size, len(sizes), sizes)
+    raise ValueError(
+        f"action space {space} is not supported; use a floating-point Box, Discrete or"
+        " MultiDiscrete, or wrap the environment"
+    )
+
+
+def _flat_size(space: gym_spaces.Space[Any]) -> int:
+    if not space.is_np_flattenable:
+        raise ValueError(
+            f"observation space {space} has no fixed flat size; use Box, Discrete, MultiDiscrete,"
+            " MultiBinary, or a Dict or Tuple of these"
+        )
+    return gym_spaces.flatdim(space)
+
+
+def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
+    """A function (observation, row) that writes the flat observation; Discrete becomes one-hot."""
+    if isinstance(space, gym_spaces.Box):
+        shape = space.shape
+
+        def write_box(observation: Any, row: Array) -> None:
+            observation = np.asarray(observation)
+            if observation.shape != shape:
+                raise ValueError(
+                    f"the environment returned an observation of shape {observation.shape};"
+                    f" its observation space says {shape}"
+                )
+            row[:] = observation.reshape(-1)
+
+        return write_box
+
+    def write(observation: Any, row: Array) -> None:
+        if not space.contains(observation):
+            raise ValueError(
+                f"the environment returned an observation outside its space {space}:"
+                f" {str(observation)[:80]}"
+            )
+        row[:] = gym_spaces.flatten(space, observation)
+
+    return write
+
+
+def action_reader(space: gym_spaces.Space[Any]) -> Callable[[Array], Any]:
+    """A function that turns an action row (clipped already) into the environment's own action."""
+    if isinstance(space, gym_spaces.Box):
+        shape, dtype = space.shape, space.dtype
+        return lambda row: row.reshape(shape).astype(dtype)
+    start = space.start  # type: ignore[attr-defined]
+    if isinstance(space, gym_spaces.Discrete):
+        return lambda row: space.dtype.type(row[0] + start)
+    return lambda row: row.reshape(space.shape).astype(space.dtype) + start

@@ -1,0 +1,41 @@
+"""One environment as rows: reset and step write flat observations where they are told to."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import gymnasium
+
+from longrun.envs.mujoco_fast import fast_stepper
+from longrun.envs.spaces import Array, action_reader, observation_writer
+
+
+class Stepper(Protocol):
+    def reset(self, seed: int, obs_out: Array) -> None:
+        """Start an episode; the first observation goes to `obs_out` [D]."""
+
+    def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
+        """(reward, terminated, truncated); the true successor goes to `obs_out` [D]."""
+
+
+class GymnasiumStepper:
+    """Any Gymnasium environment, step by step as it is."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        self._env = env
+        self._write = observation_writer(env.observation_space)
+        self._read = action_reader(env.action_space)
+
+    def reset(self, seed: int, obs_out: Array) -> None:
+        observation, _ = self._env.reset(seed=seed)
+        self._write(observation, obs_out)
+
+    def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
+        observation, reward, terminated, truncated, _ = self._env.step(self._read(action))
+        self._write(observation, obs_out)
+        return float(reward), bool(terminated), bool(truncated)
+
+
+def make_stepper(env: gymnasium.Env[Any, Any]) -> Stepper:
+    """The MuJoCo tasks have a faster way to the same numbers, to the bit."""
+    return fast_stepper(env) or GymnasiumStepper(env)

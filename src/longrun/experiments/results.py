@@ -1,0 +1,65 @@
+"""Finished and unfinished runs as numbers: settings, their seeds, curves and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from longrun.envs.spaces import Array
+from longrun.train.files import read_json
+from longrun.train.run_folder import read_rows
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Replicas of one run that differ in their seeds alone."""
+
+    label: str
+    seeds: tuple[int, ...]
+    steps: Array
+    """[K], where all of them were evaluated"""
+    values: dict[str, Array]
+    """for each column of evaluations.csv, [K, seeds]"""
+
+
+def read_run(path: Path) -> list[Setting]:
+    """The settings of a run folder, or a ValueError that says what is missing."""
+    config = read_json(path / "config.json")
+    file = path / "evaluations.csv"
+    rows = read_rows(file) if file.exists() else []
+    if not rows:
+        raise ValueError(f"'{path}' has no evaluations yet; train longer or with --eval-every")
+    name = f"{config['algorithm'].upper()} on {config['env']}"
+    settings: dict[str, list[int]] = {}
+    for index, replica in enumerate(config["replicas"]):
+        options = [f"{k}={v:g}" for k, v in replica.items() if k != "seed"]
+        settings.setdefault(", ".join([name, *options]), []).append(index)
+    return [_setting(label, which, config, rows) for label, which in settings.items()]
+
+
+def _setting(
+    label: str, replicas: list[int], config: dict[str, Any], rows: list[dict[str, str]]
+) -> Setting:
+    columns = [c for c in rows[0] if c not in ("replica", "seed", "step")]
+    by_place = {(int(row["replica"]), int(row["step"])): row for row in rows}
+    steps = sorted({s for _, s in by_place if all((r, s) in by_place for r in replicas)})
+    values = {
+        column: np.array([[float(by_place[r, s][column]) for r in replicas] for s in steps])
+        for column in columns
+    }
+    seeds = tuple(config["replicas"][r]["seed"] for r in replicas)
+    return Setting(label, seeds, np.array(steps), values)
+
+
+def mean_interval(values: Array, confidence: float = 0.95) -> tuple[Array, Array, Array]:
+    """Mean over the last axis (seeds) and Student's interval of it; [..., n] -> three [...]."""
+    n = values.shape[-1]
+    mean = values.mean(-1)
+    if n < 2:
+        return mean, mean, mean
+    reach = stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(-1, ddof=1) / np.sqrt(n)
+    return mean, mean - reach, mean + reach

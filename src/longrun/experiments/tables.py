@@ -1,0 +1,62 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from longrun.envs.spaces import Array
+from longrun.experiments.results import Setting, mean_interval
+from longrun.train.evaluation import EvaluationReport
+
+
+def print_final(settings: Sequence[Setting], console: Console | None = None) -> None:
+    """Each setting's last evaluation: mean over seeds with a 95 % interval."""
+    table = Table(title="Last evaluation: mean over seeds [95 % interval]")
+    for column in ("setting", "seeds", "steps", "average reward", "episode return"):
+        table.add_column(column, justify="left" if column == "setting" else "right")
+    for setting in settings:
+        if not len(setting.steps):
+            table.add_row(setting.label, str(len(setting.seeds)), "-", "-", "-")
+            continue
+        table.add_row(
+            setting.label,
+            str(len(setting.seeds)),
+            f"{setting.steps[-1]:,}",
+            _with_interval(setting.values["average_reward"][-1]),
+            _with_interval(setting.values["episode_return"][-1]),
+        )
+    (console or Console()).print(table)
+
+
+def print_reports(rows: Sequence[tuple[str, EvaluationReport]]) -> None:
+    """One line for each evaluated replica."""
+    table = Table(title="Deterministic policy")
+    for column in (
+        "replica",
+        "steps",
+        "average reward [95 %]",
+        "episode return",
+        "length",
+        "reward per step in episodes",
+    ):
+        table.add_column(column, justify="left" if column == "replica" else "right")
+    for name, report in rows:
+        table.add_row(
+            name,
+            f"{report.steps:,}",
+            f"{report.average_reward:.4g} [{report.low:.4g}, {report.high:.4g}]",
+            f"{report.episode_return:.4g}",
+            f"{report.episode_length:.4g}",
+            f"{report.episode_average_reward:.4g}",
+        )
+    Console().print(table)
+
+
+def _with_interval(values: Array) -> str:
+    mean, low, high = (float(x) for x in mean_interval(values))
+    if len(values) < 2:
+        return f"{mean:.4g}"
+    return f"{mean:.4g} [{low:.4g}, {high:.4g}]"

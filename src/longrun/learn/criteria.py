@@ -1,0 +1,169 @@
+"""The two criteria: how facts and values become advantages and value targets.
+
+Both run the same code. The discounted criterion is the average one with gain 0, no constraint on
+the mean value and a discount below 1, so that the two can be compared to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from longrun.config import Average, Config, Discounted
+from longrun.learn.advantages import lambda_advantages, moving_average, td_errors, value_targets
+from longrun.learn.moments import Moments, init_moments, inverse_std, merge
+from longrun.learn.types import CriterionState, Rollout
+
+OFFSET_TOLERANCE = 0.01
+"""Squared offset, as a part of the values' variance, that an adaptive nu leaves alone."""
+
+
+class Values(NamedTuple):
+    """The value network's predictions, each [T, N]."""
+
+    here: jax.Array
+    successor: jax.Array
+    after_reset: jax.Array
+    """value of the next row's observation: behind a termination, of the reset state"""
+
+
+class Targets(NamedTuple):
+    """[T, N] each."""
+
+    advantage: jax.Array
+    value_target: jax.Array
+
+
+class Criterion(NamedTuple):
+    """`targets(config, state, rollout, values) -> targets, new state`."""
+
+    init: Callable[[Config], CriterionState]
+    targets: Callable[[Config, CriterionState, Rollout, Values], tuple[Targets, CriterionState]]
+
+
+def criterion_of(config: Config) -> Criterion:
+    return AVERAGE if isinstance(config, Average) else DISCOUNTED
+
+
+def _init(value_constraint: float, reset_cost: float) -> CriterionState:
+    return CriterionState(
+        gain=jnp.zeros(()),
+        offset=jnp.zeros(()),
+        value_constraint=jnp.asarray(value_constraint, jnp.float32),
+        reset_cost=jnp.asarray(reset_cost, jnp.float32),
+        started=jnp.zeros((), bool),
+        reward_sums=init_moments(),
+    )
+
+
+def _average_init(config: Config) -> CriterionState:
+    assert isinstance(config, Average)
+    return _init(config.value_constraint, config.reset_cost)
+
+
+def _average_targets(
+    config: Config, state: CriterionState, rollout: Rollout, values: Values
+) -> tuple[Targets, CriterionState]:
+    """Lines 5 to 8 of Algorithm 1, and the targets of line 10."""
+    assert isinstance(config, Average)
+    state = _adapt_reset_cost(config, state, rollout)
+    if config.termination == "reset":
+        reward = rollout.reward - state.reset_cost * rollout.terminated
+        successor = jnp.where(rollout.terminated, values.after_reset, values.successor)
+        ends = rollout.truncated & ~rollout.terminated
+    else:
+        reward = rollout.reward
+        successor = jnp.where(rollout.terminated, 0.0, values.successor)
+        ends = rollout.truncated | rollout.terminated
+    state = _adapt_value_constraint(config, _running_means(config, state, reward, values), values)
+    return _targets(config, state, reward, values.here, successor, ends, discount=1.0)
+
+
+def _discounted_init(config: Config) -> CriterionState:
+    return _init(0.0, 0.0)
+
+
+def _discounted_targets(
+    config: Config, state: CriterionState, rollout: Rollout, values: Values
+) -> tuple[Targets, CriterionState]:
+    """Generalised advantage estimation, with the true bootstrap at time limits."""
+    assert isinstance(config, Discounted)
+    successor = jnp.where(rollout.terminated, 0.0, values.successor)
+    ends = rollout.truncated | rollout.terminated
+    return _targets(config, state, rollout.reward, values.here, successor, ends, config.discount)
+
+
+AVERAGE = Criterion(_average_init, _average_targets)
+DISCOUNTED = Criterion(_discounted_init, _discounted_targets)
+
+
+def _targets(
+    config: Config,
+    state: CriterionState,
+    reward: jax.Array,
+    here: jax.Array,
+    successor: jax.Array,
+    ends: jax.Array,
+    discount: jax.Array | float,
+) -> tuple[Targets, CriterionState]:
+    """What both criteria share, once each has said what follows a termination."""
+    gain = state.gain
+    if config.scale_rewards:
+        decay = discount if isinstance(config, Discounted) else config.gae_lambda
+        state = state._replace(
+            reward_sums=_decayed_reward_sums(state.reward_sums, reward - gain, ends, decay)
+        )
+        scale = inverse_std(state.reward_sums)
+        reward, gain = reward * scale, gain * scale
+    deltas = td_errors(reward, here, successor, gain, discount)
+    advantages = lambda_advantages(deltas, ends, discount * config.gae_lambda)
+    targets = value_targets(advantages, here, state.offset, state.value_constraint)
+    return Targets(advantages, targets), state
+
+
+def _running_means(
+    config: Average, state: CriterionState, reward: jax.Array, values: Values
+) -> CriterionState:
+    """Gain and offset; the first batch's means start them, as in the authors' code."""
+
+    def averaged(old: jax.Array, new: jax.Array) -> jax.Array:
+        return jnp.where(state.started, moving_average(old, new, config.gain_step_size), new)
+
+    return state._replace(
+        gain=averaged(state.gain, reward.mean()),
+        offset=averaged(state.offset, values.here.mean()),
+        started=jnp.ones_like(state.started),
+    )
+
+
+def _adapt_value_constraint(
+    config: Average, state: CriterionState, values: Values
+) -> CriterionState:
+    """Dual ascent on the squared offset, in units of the values' variance; nu stays in [0, 1]."""
+    violation = state.offset**2 / (values.here.var() + 1e-8) - OFFSET_TOLERANCE
+    adapted = state.value_constraint + config.value_constraint_step_size * violation
+    return state._replace(value_constraint=jnp.clip(adapted, 0.0, 1.0))
+
+
+def _adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -> CriterionState:
+    """A Lagrange multiplier that holds the termination rate at its target, in units of reward."""
+    excess = rollout.terminated.mean() / config.termination_target - 1
+    ascent = config.reset_cost_step_size * jnp.clip(excess, -1, 1) * jnp.abs(rollout.reward).mean()
+    return state._replace(reset_cost=jnp.maximum(state.reset_cost + ascent, 0.0))
+
+
+def _decayed_reward_sums(
+    moments: Moments, rewards: jax.Array, ends: jax.Array, decay: jax.Array | float
+) -> Moments:
+    """Moments of R_t = r_t + decay * R_{t-1}, started anew in each rollout and episode."""
+
+    def step(total: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        reward, end = row
+        total = reward + decay * total
+        return jnp.where(end, 0.0, total), total
+
+    _, sums = jax.lax.scan(step, jnp.zeros_like(rewards[0]), (rewards, ends))
+    return merge(moments, sums.reshape(-1))

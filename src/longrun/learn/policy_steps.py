@@ -1,0 +1,127 @@
+"""The two policy steps: how advantages change the policy (line 9 of Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from longrun.config import Clipped, Config, TrustRegion
+from longrun.learn import trust_region
+from longrun.learn.distributions import Distribution
+from longrun.learn.networks import apply_mlp
+from longrun.learn.optimise import init_optimiser, train_epochs
+from longrun.learn.types import Batch, Metrics, Policy
+
+
+class PolicyStep(NamedTuple):
+    """`init(config, policy) -> optimiser state`, and
+    `apply(config, distribution, policy, optimiser state, batch, shuffles, learning rate)`."""
+
+    init: Callable[[Config, Policy], Any]
+    apply: Callable[
+        [Config, Distribution, Policy, Any, Batch, jax.Array, jax.Array],
+        tuple[Policy, Any, Metrics],
+    ]
+
+
+def policy_step_of(config: Config) -> PolicyStep:
+    return CLIPPED if isinstance(config, Clipped) else TRUST_REGION
+
+
+def log_prob(
+    distribution: Distribution, policy: Policy, obs: jax.Array, action: jax.Array
+) -> jax.Array:
+    """[n, D], [n, A] -> [n]"""
+    return distribution.log_prob(apply_mlp(policy.layers, obs), policy.log_std, action)
+
+
+def clipped_surrogate(
+    ratio: jax.Array, advantage: jax.Array, clip_range: jax.Array | float
+) -> jax.Array:
+    """min(w A, clip(w, 1 - eps, 1 + eps) A), elementwise (equ:J_pi)."""
+    clipped = jnp.clip(ratio, 1 - clip_range, 1 + clip_range)
+    return jnp.minimum(ratio * advantage, clipped * advantage)
+
+
+def _clipped_apply(
+    config: Config,
+    distribution: Distribution,
+    policy: Policy,
+    opt_state: Any,
+    batch: Batch,
+    shuffles: jax.Array,
+    learning_rate: jax.Array,
+) -> tuple[Policy, Any, Metrics]:
+    """M epochs of minibatch ascent on the clipped surrogate and the entropy bonus."""
+    assert isinstance(config, Clipped)
+
+    def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
+        obs, action, advantage, old_log_prob = samples
+        outputs = apply_mlp(policy.layers, obs)
+        log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
+        ratio = jnp.exp(log_ratio)
+        surrogate = clipped_surrogate(ratio, advantage, config.clip_range).mean()
+        entropy = distribution.entropy(outputs, policy.log_std).mean()
+        metrics = {
+            "policy_loss": -surrogate,
+            "entropy": entropy,
+            "kl": (ratio - 1 - log_ratio).mean(),
+            "clip_fraction": (jnp.abs(ratio - 1) > config.clip_range).mean(),
+        }
+        return -surrogate - config.entropy_coefficient * entropy, metrics
+
+    old_log_prob = log_prob(distribution, policy, batch.obs, batch.action)
+    samples = (batch.obs, batch.action, batch.advantage, old_log_prob)
+    return train_epochs(config, loss, policy, opt_state, samples, shuffles, learning_rate)
+
+
+def _trust_region_apply(
+    config: Config,
+    distribution: Distribution,
+    policy: Policy,
+    opt_state: Any,
+    batch: Batch,
+    shuffles: jax.Array,
+    learning_rate: jax.Array,
+) -> tuple[Policy, Any, Metrics]:
+    """One natural-gradient step on the whole batch, as long as the KL limit allows."""
+    assert isinstance(config, TrustRegion)
+    old_outputs = apply_mlp(policy.layers, batch.obs)
+    old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
+
+    def surrogate(new: Policy) -> jax.Array:
+        ratio = jnp.exp(log_prob(distribution, new, batch.obs, batch.action) - old_log_prob)
+        return (ratio * batch.advantage).mean()
+
+    def mean_kl(new: Policy) -> jax.Array:
+        outputs = apply_mlp(new.layers, batch.obs)
+        return distribution.kl(old_outputs, policy.log_std, outputs, new.log_std).mean()
+
+    new, step = trust_region.natural_step(
+        surrogate,
+        mean_kl,
+        policy,
+        kl_limit=config.kl_limit,
+        damping=config.cg_damping,
+        cg_iterations=config.cg_iterations,
+        line_search_steps=config.line_search_steps,
+    )
+    outputs = apply_mlp(new.layers, batch.obs)
+    metrics = {
+        "policy_loss": -step.surrogate,
+        "entropy": distribution.entropy(outputs, new.log_std).mean(),
+        "kl": step.kl,
+        "step_fraction": step.fraction,
+    }
+    return new, opt_state, metrics
+
+
+def _no_optimiser(config: Config, policy: Policy) -> tuple[()]:
+    return ()
+
+
+CLIPPED = PolicyStep(init_optimiser, _clipped_apply)
+TRUST_REGION = PolicyStep(_no_optimiser, _trust_region_apply)

@@ -1,0 +1,34 @@
+"""Configurations as pytrees: numeric options are leaves, the rest shapes the program."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from functools import cache, partial
+from typing import Any
+
+import jax
+
+from longrun.config import ALGORITHMS, Config, numeric_fields
+
+
+@cache
+def register_config() -> None:
+    """Let configurations pass through jit and vmap; called once, on importing the learner."""
+    for kind in ALGORITHMS.values():
+        jax.tree_util.register_pytree_node(kind, _flatten, partial(_unflatten, kind))
+
+
+def _flatten(config: Config) -> tuple[list[Any], tuple[Any, ...]]:
+    leaves = numeric_fields(config)
+    shape = [o.name for o in dataclasses.fields(config) if o.name not in leaves]
+    return [getattr(config, n) for n in leaves], tuple(getattr(config, n) for n in shape)
+
+
+def _unflatten(kind: type[Config], shape: tuple[Any, ...], leaves: Iterable[Any]) -> Config:
+    config = object.__new__(kind)  # validation is for people; here the values may be tracers
+    names = numeric_fields(kind)
+    rest = [o.name for o in dataclasses.fields(kind) if o.name not in names]
+    for name, value in (*zip(names, leaves, strict=True), *zip(rest, shape, strict=True)):
+        object.__setattr__(config, name, value)
+    return config

@@ -1,0 +1,87 @@
+"""What flows through the learner."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+
+from longrun.learn.moments import Moments
+from longrun.learn.networks import Layers
+
+Facts = Any
+
+
+class Rollout(NamedTuple):
+    """Facts of one replica's iteration: T steps of N environments, no opinions.
+
+    NumPy arrays as the environments wrote them; JAX arrays inside the update.
+    """
+
+    obs: Facts
+    """[T, N, D]"""
+    action: Facts
+    """[T, N, A], unclipped as the policy drew it"""
+    reward: Facts
+    """[T, N]"""
+    next_obs: Facts
+    """[T, N, D], the true successor, before any reset"""
+    terminated: Facts
+    """[T, N]"""
+    truncated: Facts
+    """[T, N]"""
+    resume_obs: Facts
+    """[N, D], where each chain goes on after the rollout (after a reset if it ended there)"""
+
+
+class Policy(NamedTuple):
+    """Parameters of a policy; `log_std` is [A], or [0] for categorical policies."""
+
+    layers: Layers
+    log_std: jax.Array
+
+
+class Networks(NamedTuple):
+    """A thing for each of the two networks: parameters, optimiser states."""
+
+    policy: Any
+    value: Any
+
+
+class CriterionState(NamedTuple):
+    """What a criterion learns besides the networks; all scalars but the last."""
+
+    gain: jax.Array
+    """eta: running mean of the reward, net of reset costs"""
+    offset: jax.Array
+    """b: running mean of the predicted values"""
+    value_constraint: jax.Array
+    """nu, adapted or not"""
+    reset_cost: jax.Array
+    """adapted or not"""
+    started: jax.Array
+    """False until the first batch, whose means start the running means"""
+    reward_sums: Moments
+    """moments of the decayed reward sums, for reward scaling"""
+
+
+class TrainState(NamedTuple):
+    """All that a replica has learnt: what a checkpoint holds."""
+
+    params: Networks
+    opt_state: Networks
+    criterion: CriterionState
+    obs_moments: Moments
+    iteration: jax.Array
+
+
+class Batch(NamedTuple):
+    """What both network updates train on, flattened over time and environments: [T * N, ...]."""
+
+    obs: jax.Array
+    action: jax.Array
+    advantage: jax.Array
+    value_target: jax.Array
+
+
+Metrics = dict[str, jax.Array]

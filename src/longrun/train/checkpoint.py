@@ -1,0 +1,149 @@
+"""Checkpoints: `checkpoint.json` beside one safetensors file; no code is ever loaded.
+
+The JSON names the state file that belongs to it and its hash. A new state file gets a new name and
+the JSON is renamed into place last, so that at every moment a whole checkpoint is on disk.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from longrun.config import ALGORITHMS, Config, algorithm_name, known, make_config
+from longrun.envs.spaces import Array, Spaces
+from longrun.learn import learner
+from longrun.learn.types import TrainState
+from longrun.train.files import read_json, write_bytes, write_json
+from longrun.train.history import Episodes
+from longrun.train.replica import Snapshot
+
+FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A run's replicas, as they were."""
+
+    env: str
+    spaces: Spaces
+    configs: list[Config]
+    seeds: list[int]
+    snapshots: list[Snapshot]
+
+    @property
+    def algorithm(self) -> str:
+        return algorithm_name(self.configs[0])
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> None:
+    tensors = {
+        f"{i}{name}": value
+        for i, snapshot in enumerate(checkpoint.snapshots)
+        for name, value in _named_leaves(snapshot)
+    }
+    content = safetensors.numpy.save(tensors)
+    digest = hashlib.sha256(content).hexdigest()
+    state_file = f"state-{digest[:16]}.safetensors"
+    write_bytes(folder / state_file, content)
+    write_json(
+        folder / "checkpoint.json",
+        {
+            "format": FORMAT,
+            "algorithm": checkpoint.algorithm,
+            "env": checkpoint.env,
+            "spaces": dataclasses.asdict(checkpoint.spaces),
+            "replicas": [
+                {"seed": seed, "options": dataclasses.asdict(config)}
+                for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
+            ],
+            "state": state_file,
+            "sha256": digest,
+        },
+    )
+    for old in folder.glob("state-*.safetensors"):
+        if old.name != state_file:
+            old.unlink(missing_ok=True)
+
+
+def load(path: Path) -> Checkpoint:
+    """From a checkpoint's folder or a run's; a ValueError says what is missing or damaged."""
+    folder = path / "checkpoint" if (path / "checkpoint").is_dir() else path
+    if not (folder / "checkpoint.json").is_file():
+        raise ValueError(f"there is no checkpoint in '{path}'")
+    header = read_json(folder / "checkpoint.json")
+    try:
+        return _read(folder, header)
+    except KeyError as error:
+        raise ValueError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
+    except (OSError, SafetensorError, TypeError) as error:
+        raise ValueError(f"checkpoint '{folder}' is damaged: {error}") from None
+
+
+def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
+    if header["format"] != FORMAT:
+        raise ValueError(
+            f"checkpoint '{folder}' has format {header['format']}, this version reads {FORMAT}"
+        )
+    known("algorithm", header["algorithm"], ALGORITHMS)
+    content = (folder / header["state"]).read_bytes()
+    if hashlib.sha256(content).hexdigest() != header["sha256"]:
+        raise ValueError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
+    tensors = safetensors.numpy.load(content)
+    sizes: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in header["spaces"].items()
+    }
+    spaces = Spaces(**sizes)
+    configs = [make_config(header["algorithm"], **r["options"]) for r in header["replicas"]]
+    snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
+    seeds = [replica["seed"] for replica in header["replicas"]]
+    return Checkpoint(header["env"], spaces, configs, seeds, snapshots)
+
+
+def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:
+    leaves = jax.tree_util.tree_leaves_with_path(snapshot)
+    return [(jax.tree_util.keystr(path), np.asarray(leaf)) for path, leaf in leaves]
+
+
+def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Array]) -> Snapshot:
+    """Fill the shape that the configuration gives with the tensors of that name."""
+    state = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
+    episodes = Episodes(*(tensors[f"{prefix}.episodes.{name}"] for name in Episodes._fields))
+
+    def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> jax.Array:
+        name = f"{prefix}.state{jax.tree_util.keystr(path)}"
+        found = tensors[name]
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            raise TypeError(f"{name} is {found.dtype}{found.shape}, not {expected}")
+        return jax.numpy.asarray(found)
+
+    filled: TrainState = jax.tree_util.tree_map_with_path(leaf, state)
+    return Snapshot(filled, episodes)
+
+
+def require_same(
+    checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces | None = None
+) -> None:
+    """A ValueError where the checkpoint is of another algorithm or environment."""
+    for what, expected, found in (
+        ("algorithm", algorithm, checkpoint.algorithm),
+        ("environment", env, checkpoint.env),
+    ):
+        if expected != found:
+            raise ValueError(f"'{path}' holds {what} '{found}', not '{expected}'")
+    if spaces is not None and spaces != checkpoint.spaces:
+        raise ValueError(f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}")
+
+
+def differing(configs: Sequence[Config]) -> list[str]:
+    """Names of the options in which replicas differ."""
+    first = dataclasses.asdict(configs[0])
+    return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]

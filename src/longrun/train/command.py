@@ -1,0 +1,143 @@
+"""`longrun train`: from options to a run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from longrun.cli_options import algorithm_options
+from longrun.config import Config, known, make_config, numeric_fields
+from longrun.envs.make import env_factory
+from longrun.envs.spaces import Spaces, describe
+from longrun.train import checkpoint
+from longrun.train.replica import fresh_snapshot
+from longrun.train.run_folder import RunFolder, describe_run
+from longrun.train.session import Session, make_job
+from longrun.train.watchers import require_tensorboard
+
+SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
+
+
+def train(algorithm: str, given: dict[str, Any]) -> Path:
+    """A new run; returns its folder."""
+    if "env" not in given:
+        raise ValueError("train needs --env, for example --env Swimmer-v5")
+    config = make_config(
+        algorithm, given.get("preset", "paper"), **algorithm_options(algorithm, given)
+    )
+    configs, seeds = replicas_of(config, given)
+    spaces = _spaces(given["env"])
+    steps = given.get("steps", 1_000_000)
+    job = make_job(given["env"], configs, seeds, steps, **_settings(given))
+    if given.get("tensorboard"):
+        require_tensorboard()
+    per_iteration = config.num_envs * config.rollout_steps
+    description = describe_run(
+        given["env"],
+        configs,
+        seeds,
+        steps,
+        preset=given.get("preset", "paper"),
+        num_workers=job.num_workers,
+        eval_every=job.eval_every * per_iteration,
+        eval_steps=job.eval_steps,
+    )
+    path = given.get("out") or _free_folder(Path("runs"), f"{algorithm}-{given['env']}")
+    folder = RunFolder.create(path, description)
+    starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
+    Session(job, spaces, starts, folder).run(_bar(given), bool(given.get("tensorboard")))
+    return path
+
+
+def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
+    """Go on with the run in --out; options that shape it must be the same, --steps may grow."""
+    if "out" not in given:
+        raise ValueError("--resume needs --out, the run's folder")
+    path: Path = given["out"]
+    folder = RunFolder(path)
+    config = folder.read_config()
+    saved = checkpoint.load(path)
+    checkpoint.require_same(
+        saved, path, algorithm or saved.algorithm, given.get("env", config["env"])
+    )
+    _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
+    spaces = _spaces(config["env"])
+    checkpoint.require_same(saved, path, saved.algorithm, saved.env, spaces)
+    settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
+    job = make_job(
+        config["env"],
+        saved.configs,
+        saved.seeds,
+        given.get("steps", config["steps"]),
+        **settings | _settings(given),
+    )
+    per_iteration = saved.configs[0].num_envs * saved.configs[0].rollout_steps
+    folder.forget_after([int(s.state.iteration) * per_iteration for s in saved.snapshots])
+    Session(job, spaces, saved.snapshots, folder).run(_bar(given), bool(given.get("tensorboard")))
+    return path
+
+
+def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
+    """One configuration and seed for each replica: every point of the grid with every seed."""
+    count, first = given.get("seeds", 1), given.get("seed", 0)
+    for name, value, least in (("seeds", count, 1), ("seed", first, 0)):
+        if value < least:
+            raise ValueError(f"{name}={value} is out of range; choose at least {least}")
+    grid = [_grid_axis(config, text) for text in given.get("grid", [])]
+    points: list[dict[str, Any]] = [dict(point) for point in itertools.product(*grid)]
+    pairs = [
+        (dataclasses.replace(config, **point), seed)
+        for point in points
+        for seed in range(first, first + count)
+    ]
+    return [c for c, _ in pairs], [s for _, s in pairs]
+
+
+def _grid_axis(config: Config, text: str) -> list[tuple[str, float]]:
+    name, equals, values = text.partition("=")
+    if not equals or not values:
+        raise ValueError(f"--grid '{text}' must look like value_constraint=0,0.1,0.3")
+    name = known(
+        "numeric option for --grid", name.strip().replace("-", "_"), numeric_fields(config)
+    )
+    try:
+        return [(name, float(value)) for value in values.split(",")]
+    except ValueError:
+        raise ValueError(f"--grid '{text}' must list numbers, such as {name}=0.1,0.3") from None
+
+
+def _require_unchanged(
+    configs: Sequence[Config], seeds: Sequence[int], options: dict[str, Any], given: dict[str, Any]
+) -> None:
+    for name, value in options.items():
+        found = getattr(configs[0], name)
+        if (tuple(value) if isinstance(value, list) else value) != found:
+            raise ValueError(f"{name}={value} cannot be changed on --resume; the run has {found}")
+    if given.get("seeds", len(set(seeds))) != len(set(seeds)) or "grid" in given:
+        raise ValueError("--seeds and --grid cannot be changed on --resume; leave them out")
+
+
+def _spaces(env: str) -> Spaces:
+    made = env_factory(env)()
+    try:
+        return describe(made)
+    finally:
+        made.close()
+
+
+def _settings(given: dict[str, Any]) -> dict[str, int]:
+    settings = {name: given[option] for option, name in SETTINGS.items() if option in given}
+    return settings | ({"eval_every": 0} if given.get("no_eval") else {})
+
+
+def _bar(given: dict[str, Any]) -> bool | None:
+    return False if given.get("quiet") else None
+
+
+def _free_folder(parent: Path, name: str) -> Path:
+    """parent/name, or the first of parent/name-2, -3, ... that holds no run."""
+    numbered = itertools.chain([name], (f"{name}-{i}" for i in itertools.count(2)))
+    return next(parent / n for n in numbered if not (parent / n).exists())

@@ -1,0 +1,91 @@
+"""The long run, measured: reward rate with an interval, and the paper's two episode metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from longrun.envs.spaces import Array
+
+MIN_BATCHES = 20
+PAPER_EPISODES = 10
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """How a deterministic policy does over a fixed number of steps, resets included."""
+
+    average_reward: float
+    """reward per step: the estimate of the gain"""
+    low: float
+    high: float
+    """batch-means 95 % interval of the average reward"""
+    episode_return: float
+    """mean return of up to 10 finished episodes; NaN when none ended"""
+    episode_length: float
+    """mean length of the same episodes"""
+    episodes: int
+    """how many they are"""
+    steps: int
+
+    @property
+    def episode_average_reward(self) -> float:
+        """Reward per step within those episodes, the paper's second metric."""
+        return self.episode_return / self.episode_length
+
+    def __str__(self) -> str:
+        rate = f"{self.average_reward:.4g} per step [{self.low:.4g}, {self.high:.4g}]"
+        if not self.episodes:
+            return f"average reward {rate} over {self.steps} steps, no episode ended"
+        return (
+            f"average reward {rate}, episode return {self.episode_return:.4g}"
+            f" over {self.episodes} episodes of {self.episode_length:.4g} steps"
+        )
+
+
+def report(reward: Array, ended: Array) -> EvaluationReport:
+    """From [S, E] rewards and episode ends of E independent environments."""
+    low, high = batch_means_interval(reward)
+    returns, lengths = finished_episodes(reward, ended)
+    return EvaluationReport(
+        average_reward=float(reward.mean()),
+        low=low,
+        high=high,
+        episode_return=float(np.mean(returns)) if returns else float("nan"),
+        episode_length=float(np.mean(lengths)) if lengths else float("nan"),
+        episodes=len(returns),
+        steps=reward.size,
+    )
+
+
+def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float, float]:
+    """Student's interval of the mean from batches of consecutive rewards ([S, E]).
+
+    Each environment's stream is cut so that there are 20 batches or more in all; batches this long
+    are nearly independent although single rewards are not.
+    """
+    steps, envs = reward.shape
+    per_env = min(-(-MIN_BATCHES // envs), steps)
+    size = steps // per_env
+    batches = reward[: size * per_env].reshape(per_env, size, envs).mean(1).reshape(-1)
+    if len(batches) < 2:
+        return float("-inf"), float("inf")
+    error = batches.std(ddof=1) / np.sqrt(len(batches))
+    reach = float(stats.t.ppf((1 + confidence) / 2, len(batches) - 1) * error)
+    return float(reward.mean()) - reach, float(reward.mean()) + reach
+
+
+def finished_episodes(reward: Array, ended: Array) -> tuple[list[float], list[int]]:
+    """Returns and lengths of the paper's 10 episodes: each environment's first, then its second...
+
+    Taking them in the order in which they end would favour short ones.
+    """
+    episodes = []
+    for env in range(reward.shape[1]):
+        ends = np.flatnonzero(ended[:, env]) + 1
+        for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
+            episodes.append((number, env, float(reward[begin:end, env].sum()), int(end - begin)))
+    chosen = sorted(episodes)[:PAPER_EPISODES]
+    return [e[2] for e in chosen], [e[3] for e in chosen]

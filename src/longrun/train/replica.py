@@ -1,0 +1,220 @@
+"""One replica's training, read from top to bottom like Algorithm 1.
+
+Each replica runs in a thread of its own. Simulation happens in worker processes and the updates in
+XLA, both outside Python's lock, so that replicas simulate and learn at the same time without one
+line of scheduling.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from longrun.config import Config
+from longrun.envs import seeding
+from longrun.envs.spaces import Array, Spaces
+from longrun.envs.workers import Pool
+from longrun.learn import learner
+from longrun.learn.moments import inverse_std
+from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.train.evaluation import EvaluationReport, report
+from longrun.train.history import EpisodeHistory, Episodes, no_episodes
+
+
+class NonFiniteError(RuntimeError):
+    """Training went astray: parameters are no longer numbers."""
+
+
+class Snapshot(NamedTuple):
+    """All that a replica needs to go on."""
+
+    state: TrainState
+    episodes: Episodes
+
+
+def fresh_snapshot(config: Config, spaces: Spaces, seed: int) -> Snapshot:
+    """Before the first step."""
+    state = learner.init(config, spaces, jax.random.key(seed))
+    return Snapshot(state, no_episodes(config.num_envs, spaces))
+
+
+@dataclass
+class Seconds:
+    """Where a replica's time went; collecting overlaps with fitting the value."""
+
+    collect: float = 0.0
+    update: float = 0.0
+    evaluate: float = 0.0
+
+
+class Event(NamedTuple):
+    """What a replica reports after each iteration."""
+
+    replica: int
+    iteration: int
+    metrics: dict[str, float]
+    evaluation: EvaluationReport | None
+    snapshot: Snapshot
+
+
+@dataclass
+class Schedule:
+    """When a replica stops and when it is evaluated, in iterations."""
+
+    first: int
+    last: int
+    eval_every: int
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def evaluates(self, iteration: int) -> bool:
+        """After `iteration` iterations are done?"""
+        return self.eval_every > 0 and (iteration % self.eval_every == 0 or iteration == self.last)
+
+    def progress(self, iteration: int) -> float:
+        """The part of the run that is over before this iteration, for the learning rate."""
+        return (iteration - self.first) / (self.last - self.first)
+
+
+class Replica:
+    """One independent training run: its seed, its numeric options, what it has learnt."""
+
+    def __init__(
+        self, index: int, seed: int, config: Config, spaces: Spaces, start: Snapshot
+    ) -> None:
+        self.index = index
+        self.seed = seed
+        self.config = config
+        self.spaces = spaces
+        self.seconds = Seconds()
+        self.state = start.state
+        self.history = EpisodeHistory(start.episodes)
+
+    def run(
+        self,
+        pool: Pool,
+        schedule: Schedule,
+        compute: ThreadPoolExecutor,
+        emit: Callable[[Event], None],
+    ) -> None:
+        """Iterate until the schedule says stop; every iteration ends with an event."""
+        self.history.restore(pool, self.index)
+        iteration = int(self.state.iteration)
+        self._publish(pool)
+        collected = pool.start("rollout", self.index, iteration)
+        while iteration < schedule.last and not schedule.stopping.is_set():
+            with _clock(self.seconds, "collect"):
+                collected()
+            with _clock(self.seconds, "update"):
+                shuffles = self._shuffles(iteration)
+                rollout, progress = self._rollout(pool), schedule.progress(iteration)
+                batch, state, metrics = _done(learner.prepare(self.config, self.state, rollout))
+                fitting = compute.submit(
+                    _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
+                )
+                policy, policy_opt, policy_metrics = _done(
+                    learner.improve_policy(
+                        self.config, self.spaces, state, batch, shuffles.policy, progress
+                    )
+                )
+            self.history.extend(np.asarray(rollout.action), rollout.terminated | rollout.truncated)
+            iteration += 1
+            # Acting needs the policy alone, so the workers go on while the value is being fitted.
+            self.state = state._replace(params=Networks(policy, state.params.value))
+            self._publish(pool)
+            evaluates = schedule.evaluates(iteration)
+            evaluated = pool.start("evaluate", self.index, iteration) if evaluates else None
+            if iteration < schedule.last:
+                collected = pool.start("rollout", self.index, iteration)
+            with _clock(self.seconds, "update"):
+                value, value_opt, value_metrics = fitting.result()
+            self.state = state._replace(
+                params=Networks(policy, value), opt_state=Networks(policy_opt, value_opt)
+            )
+            numbers = _numbers(metrics | policy_metrics | value_metrics)
+            self._check_finite(iteration, numbers)
+            evaluation = None
+            if evaluated is not None:
+                with _clock(self.seconds, "evaluate"):
+                    evaluated()
+                evaluation = report(
+                    pool.arrays["eval_reward"][self.index], pool.arrays["eval_ended"][self.index]
+                )
+            snapshot = Snapshot(self.state, self.history.snapshot())
+            emit(Event(self.index, iteration, numbers, evaluation, snapshot))
+
+    def _rollout(self, pool: Pool) -> Rollout:
+        """Views of the shared arrays; the update has read them before the workers write again."""
+        facts = {n: pool.arrays[n][self.index] for n in Rollout._fields if n in pool.arrays}
+        obs = facts.pop("obs")
+        return Rollout(obs=obs[:-1], resume_obs=obs[-1], **facts)
+
+    def _shuffles(self, iteration: int) -> Networks:
+        """[epochs, T * N] orders for each network. NumPy: XLA's sort on a CPU takes 10x as long."""
+        size = self.config.num_envs * self.config.rollout_steps
+        orders = (
+            np.stack([rng.permutation(size).astype(np.int32) for _ in range(self.config.epochs)])
+            for rng in (
+                seeding.generator(self.seed, seeding.SHUFFLE, network, iteration)
+                for network in (0, 1)
+            )
+        )
+        return Networks(*orders)
+
+    def _publish(self, pool: Pool) -> None:
+        pool.arrays["weights"][self.index] = flat_weights(self.state)
+
+    def _check_finite(self, iteration: int, metrics: dict[str, float]) -> None:
+        for network in ("policy", "value"):
+            if not metrics.pop(f"{network}_finite"):
+                raise NonFiniteError(
+                    f"the {network} network of replica {self.index} (seed {self.seed}) became"
+                    f" non-finite in iteration {iteration}: {_likely_cause(metrics)}"
+                )
+
+
+def flat_weights(state: TrainState) -> Array:
+    """What acting needs, in the order of `longrun.envs.acting.weight_shapes`."""
+    policy, moments = state.params.policy, state.obs_moments
+    layers = [x for layer in policy.layers for x in layer]
+    parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)
+    return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
+
+
+def _likely_cause(metrics: dict[str, float]) -> str:
+    for name in ("reward", "value_mean", "explained_variance", "policy_loss", "value_loss"):
+        if not np.isfinite(metrics.get(name, 0.0)):
+            return f"{name} was {metrics[name]}; try a lower learning_rate or scale_rewards=True"
+    return "a gradient step overflowed; try a lower learning_rate or scale_rewards=True"
+
+
+def _numbers(metrics: dict[str, jax.Array]) -> dict[str, float]:
+    return {name: float(value) for name, value in jax.device_get(metrics).items()}
+
+
+def _done(result: Any) -> Any:
+    return jax.block_until_ready(result)
+
+
+def _run(program: Callable[..., Any], *arguments: Any) -> Any:
+    return _done(program(*arguments))
+
+
+class _clock:
+    """Adds the time spent in a with-block to one field of `Seconds`."""
+
+    def __init__(self, seconds: Seconds, name: str) -> None:
+        self._seconds, self._name = seconds, name
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        spent = time.perf_counter() - self._begin
+        setattr(self._seconds, self._name, getattr(self._seconds, self._name) + spent)

@@ -1,0 +1,120 @@
+"""The run folder: what made the run, what happened in it, what it came to."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import platform
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from longrun.config import Config, algorithm_name
+from longrun.train.checkpoint import differing
+from longrun.train.evaluation import EvaluationReport
+from longrun.train.files import read_json, write_bytes, write_json
+
+PACKAGES = ("longrun", "jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
+
+
+class RunFolder:
+    """Appends rows as they come and flushes each, so that a crash loses none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checkpoint = path / "checkpoint"
+
+    @classmethod
+    def create(cls, path: Path, description: Mapping[str, Any]) -> RunFolder:
+        """A new folder; one that holds a run already is left alone."""
+        if (path / "config.json").exists():
+            raise ValueError(f"'{path}' already holds a run; resume it or choose another folder")
+        write_json(path / "config.json", description)
+        return cls(path)
+
+    def add_metrics(self, row: Mapping[str, Any]) -> None:
+        _append(self.path / "metrics.csv", row)
+
+    def add_evaluation(self, where: Mapping[str, int], evaluation: EvaluationReport) -> None:
+        """`where` is replica, seed and step."""
+        numbers = {
+            "average_reward": evaluation.average_reward,
+            "average_reward_low": evaluation.low,
+            "average_reward_high": evaluation.high,
+            "episode_return": evaluation.episode_return,
+            "episode_length": evaluation.episode_length,
+        }
+        _append(self.path / "evaluations.csv", {**where, **numbers})
+
+    def forget_after(self, steps: Sequence[int]) -> None:
+        """Drop rows later than each replica's step: what follows the checkpoint is done again."""
+        for name in ("metrics.csv", "evaluations.csv"):
+            path = self.path / name
+            if path.exists():
+                rows = [r for r in read_rows(path) if int(r["step"]) <= steps[int(r["replica"])]]
+                write_bytes(path, _as_csv(rows, header=True).encode())
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        write_json(self.path / "summary.json", summary)
+
+    def read_config(self) -> dict[str, Any]:
+        content: dict[str, Any] = read_json(self.path / "config.json")
+        return content
+
+
+def describe_run(
+    env: str, configs: Sequence[Config], seeds: Sequence[int], steps: int, **settings: Any
+) -> dict[str, Any]:
+    """Everything that makes a run, for config.json."""
+    return {
+        "algorithm": algorithm_name(configs[0]),
+        "env": env,
+        "steps": steps,
+        "options": dataclasses.asdict(configs[0]),
+        "replicas": [
+            {"seed": seed, **{name: getattr(config, name) for name in differing(configs)}}
+            for seed, config in zip(seeds, configs, strict=True)
+        ],
+        **settings,
+        "versions": {name: _version(name) for name in PACKAGES}
+        | {"python": platform.python_version()},
+        "platform": platform.platform(),
+        "command": sys.argv,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a CSV; a last line that a crash cut short is left out."""
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        return [row for row in reader if None not in row.values() and None not in row]
+
+
+def _append(path: Path, row: Mapping[str, Any]) -> None:
+    is_new = not path.exists()
+    with path.open("a") as file:
+        file.write(_as_csv([row], header=is_new))
+
+
+def _as_csv(rows: Iterable[Mapping[str, Any]], header: bool) -> str:
+    rows = list(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else (), lineterminator="\n")
+    if header and rows:
+        writer.writeheader()
+    writer.writerows(
+        {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
+    )
+    return text.getvalue()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -75,9 +75,11 @@ class NumpyPolicy:
             return outputs
         parts = np.split(outputs, self._ends[:-1], axis=1)
         if noise is None:
-            return np.stack([part.argmax(1) for part in parts], axis=1)
-        columns = [_draw(part, noise[:, i]) for i, part in enumerate(parts)]
-        return np.stack(columns, axis=1)
+            columns = [part.argmax(1) for part in parts]
+        else:
+            columns = [_draw(part, noise[:, i]) for i, part in enumerate(parts)]
+        actions: Array = np.stack(columns, axis=1)
+        return actions
 
 
 def _draw(logits: Array, uniform: Array) -> Array:
@@ -85,7 +87,8 @@ def _draw(logits: Array, uniform: Array) -> Array:
     weights = np.exp(logits - logits.max(1, keepdims=True))
     cumulative = np.cumsum(weights, axis=1)
     choice = (cumulative < uniform[:, None] * cumulative[:, -1:]).sum(1)
-    return np.minimum(choice, logits.shape[1] - 1)
+    bounded: Array = np.minimum(choice, logits.shape[1] - 1)
+    return bounded
 
 
 def draw_noise(rng: np.random.Generator, spaces: Spaces, steps: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from longrun.config import make_config
 from longrun.envs.spaces import Array
 from longrun.train.files import read_json
 from longrun.train.run_folder import read_rows
@@ -33,12 +35,21 @@ def read_run(path: Path) -> list[Setting]:
     rows = read_rows(file) if file.exists() else []
     if not rows:
         raise ValueError(f"'{path}' has no evaluations yet; train longer or with --eval-every")
-    name = f"{config['algorithm'].upper()} on {config['env']}"
     settings: dict[str, list[int]] = {}
     for index, replica in enumerate(config["replicas"]):
-        options = [f"{k}={v:g}" for k, v in replica.items() if k != "seed"]
-        settings.setdefault(", ".join([name, *options]), []).append(index)
+        settings.setdefault(_label(config, replica), []).append(index)
     return [_setting(label, which, config, rows) for label, which in settings.items()]
+
+
+def _label(config: dict[str, Any], replica: dict[str, Any]) -> str:
+    """Algorithm, environment and what differs from the algorithm's defaults."""
+    name = f"{config['algorithm'].upper()} {config['env']}"
+    own = {k: v for k, v in replica.items() if k != "seed"}
+    options = config["options"] | own
+    defaults = dataclasses.asdict(make_config(config["algorithm"]))
+    defaults["hidden_sizes"] = list(defaults["hidden_sizes"])
+    changed = [f"{k}={v}" for k, v in options.items() if v != defaults.get(k) or k in own]
+    return " ".join([name, *changed])
 
 
 def _setting(

@@ -170,7 +170,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
 
 def use_compilation_cache() -> None:
     """Compiled programs are kept between runs, unless the user has a cache of their own."""
-    if jax.config.values["jax_compilation_cache_dir"] is None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "longrun"
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -46,7 +46,7 @@ class Run:
     def command(self, out: Path, workers: int) -> list[str]:
         run = f"train {self.algorithm} --env {self.env} --steps {self.steps} {self.options}"
         rest = f"--seeds {SEEDS} --workers {workers} --quiet --out"
-        return [sys.executable, "-m", "longrun.cli", *run.split(), *rest.split(), str(out)]
+        return [sys.executable, "-m", "longrun", *run.split(), *rest.split(), str(out)]
 
 
 def _mujoco(task: str, env: str, settings: Sequence[tuple[str, str]]) -> list[Run]:

@@ -285,13 +285,13 @@ def tables(rows: list[Row], rounds: int) -> list[Any]:
     for goal in GOALS:
         mine = [row for row in rows if row["case"] == goal.case]
         each = [goal.value([r for r in mine if r["round"] == k + 1]) for k in range(rounds)]
-        levels = ["–" if level is None else f"{level:g}" for level in (goal.target, goal.aim)]
+        levels = ["-" if level is None else f"{level:g}" for level in (goal.target, goal.aim)]
         if values := [value for value in each if value is not None]:
             middle, span = median(values), f"{min(values):.2f} to {max(values):.2f}"
             cells = [f"{middle:.2f}", span, *levels, goal.verdict(middle)]
             goals.add_row(goal.case, goal.title, *cells)
         elif mine:
-            goals.add_row(goal.case, goal.title, "–", "–", *levels, "not measured")
+            goals.add_row(goal.case, goal.title, "-", "-", *levels, "not measured")
     return [medians, goals]
 
 

@@ -10,7 +10,7 @@ from gymnasium import spaces as gym_spaces
 
 from longrun.config import make_config
 from longrun.envs.acting import NumpyPolicy, draw_noise
-from longrun.envs.make import EnvLike, env_factory, env_name
+from longrun.envs.make import EnvLike, env_factory, env_name, make_env
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import action_reader, describe, observation_writer
 from longrun.envs.workers import open_pool
@@ -51,7 +51,7 @@ class Agent:
         self.seed = seed
         self.num_workers = num_workers
         self.config = make_config(self.algorithm, preset, **options)
-        made = env_factory(env)()
+        made = make_env(env_factory(env))
         self.spaces = describe(made)
         self.observation_space = made.observation_space
         self.action_space = made.action_space

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,6 +14,21 @@ from longrun.config import known
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
+
+
+def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
+    """Make an environment; MuJoCo's own warnings become Python's instead of a log file."""
+    if "mujoco" in str(getattr(factory, "args", "")):
+        import mujoco
+
+        mujoco.set_mju_user_warning(_mujoco_warning)
+    return factory()
+
+
+def _mujoco_warning(message: bytes | str) -> None:
+    text = message.decode() if isinstance(message, bytes) else message
+    if "settotalmass" not in text:  # Gymnasium's own model of HalfCheetah, nothing a user can mend
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 def env_factory(env: EnvLike) -> Factory:

@@ -15,7 +15,7 @@ import numpy as np
 
 from longrun.envs import seeding
 from longrun.envs.acting import NumpyPolicy, count_weights, draw_noise
-from longrun.envs.make import Factory
+from longrun.envs.make import Factory, make_env
 from longrun.envs.memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
@@ -181,7 +181,7 @@ class Shard:
         ]
 
     def _make(self, count: int) -> list[Stepper]:
-        envs = [self._plan.factory() for _ in range(count)]
+        envs = [make_env(self._plan.factory) for _ in range(count)]
         self._opened += envs
         return [make_stepper(env) for env in envs]
 

@@ -33,7 +33,8 @@ def _serve(worker: int, num_workers: int, connection: Connection, memory_fd: int
     from longrun.envs.memory import SharedArrays
     from longrun.envs.shard import Plan, Shard
 
-    warnings.simplefilter("ignore")  # the parent has shown what an environment has to say
+    if worker > 0:
+        warnings.simplefilter("ignore")  # the first worker says it for all
     plan: Plan = cloudpickle.loads(connection.recv_bytes())
     shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)
     try:

@@ -24,7 +24,7 @@ def _optimiser(config: Config) -> optax.GradientTransformation:
     return optax.flatten(
         optax.chain(
             optax.clip_by_global_norm(config.max_grad_norm),
-            optax.scale_by_adam(eps=1e-5),
+            optax.scale_by_adam(),
         )
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from longrun.cli_options import Parser, add_algorithm_options, add_run_options, parse
+from longrun.cli.options import Parser, add_algorithm_options, add_run_options, parse
 from longrun.config import ALGORITHMS, known
 
 COMMANDS = {
@@ -81,12 +81,9 @@ def _train(arguments: list[str]) -> int:
     add_run_options(parser)
     add_algorithm_options(parser, ALGORITHMS[algorithm])
     given = parse(parser, arguments[1:])
-    from longrun.train import command
+    from longrun.cli.train import resume, train
 
-    run = (
-        command.resume(algorithm, given) if given.get("resume") else command.train(algorithm, given)
-    )
-    _show([run])
+    _show([resume(algorithm, given) if given.get("resume") else train(algorithm, given)])
     return 0
 
 
@@ -96,9 +93,9 @@ def _resume_only(arguments: list[str]) -> int:
     given = parse(parser, arguments)
     if not given.get("resume"):
         raise ValueError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
-    from longrun.train import command
+    from longrun.cli.train import resume
 
-    _show([command.resume(None, given)])
+    _show([resume(None, given)])
     return 0
 
 
@@ -154,7 +151,3 @@ def _show(runs: Sequence[Path]) -> list[Any]:
     if settings:
         print_final(settings)
     return settings
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from longrun.cli_options import algorithm_options
+from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields
-from longrun.envs.make import env_factory
+from longrun.envs.make import env_factory, make_env
 from longrun.envs.spaces import Spaces, describe
 from longrun.train import checkpoint
 from longrun.train.replica import fresh_snapshot
@@ -121,7 +121,7 @@ def _require_unchanged(
 
 
 def _spaces(env: str) -> Spaces:
-    made = env_factory(env)()
+    made = make_env(env_factory(env))
     try:
         return describe(made)
     finally:

@@ -1,0 +1,5 @@
+import sys
+
+from longrun.cli import main
+
+sys.exit(main())

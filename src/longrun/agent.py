@@ -201,15 +201,18 @@ class Agent:
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
         """A new run folder, or the one that this agent wrote before and goes on with."""
+        steps = job.iterations * self._steps_per_iteration
         if self._log_dir == path:
-            return RunFolder(path)
+            folder = RunFolder(path)
+            folder.extend_to(steps)
+            return folder
         folder = RunFolder.create(
             path,
             describe_run(
                 env_name(self.env),
                 [self.config],
                 [self.seed],
-                job.iterations * self._steps_per_iteration,
+                steps,
                 num_workers=job.num_workers,
                 eval_every=job.eval_every * self._steps_per_iteration,
                 eval_steps=job.eval_steps,

@@ -67,15 +67,11 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     spaces = _spaces(config["env"])
     checkpoint.require_same(saved, path, saved.algorithm, saved.env, spaces)
     settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
-    job = make_job(
-        config["env"],
-        saved.configs,
-        saved.seeds,
-        given.get("steps", config["steps"]),
-        **settings | _settings(given),
-    )
+    steps = given.get("steps", config["steps"])
+    job = make_job(config["env"], saved.configs, saved.seeds, steps, **settings | _settings(given))
     per_iteration = saved.configs[0].num_envs * saved.configs[0].rollout_steps
     folder.forget_after([int(s.state.iteration) * per_iteration for s in saved.snapshots])
+    folder.extend_to(steps)
     Session(job, spaces, saved.snapshots, folder).run(_bar(given), bool(given.get("tensorboard")))
     return path
 

@@ -169,8 +169,8 @@ class Shard:
                 chain.stepper.step(action, resume_obs[i])
 
     def close(self) -> None:
-        for env in self._opened:
-            env.close()
+        while self._opened:
+            self._opened.pop().close()
 
     def _new_chains(self, part: Part) -> list[Chain]:
         seed = self._plan.seeds[part.replica]

@@ -43,17 +43,24 @@ class LocalPool:
     """Everything in this process, one call at a time: for debugging, with the same numbers."""
 
     def __init__(self, plan: Plan) -> None:
-        self.arrays: dict[str, Array] = SharedArrays(plan.memory())
+        self._memory = SharedArrays(plan.memory())
+        self.arrays: dict[str, Array] = self._memory
         self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
+        self._closed = False
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         with self._lock:
+            if self._closed:
+                raise WorkerError("the environments were closed")
             getattr(self._shard, command)(replica, *arguments)
         return lambda: None
 
     def close(self) -> None:
-        self._shard.close()
+        with self._lock:  # never while an environment is being stepped
+            self._closed = True
+            self._shard.close()
+            self._memory.close()
 
 
 class ProcessPool:

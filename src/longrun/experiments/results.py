@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from longrun.config import make_config
 from longrun.envs.spaces import Array
@@ -72,5 +72,5 @@ def mean_interval(values: Array, confidence: float = 0.95) -> tuple[Array, Array
     mean = values.mean(-1)
     if n < 2:
         return mean, mean, mean
-    reach = stats.t.ppf((1 + confidence) / 2, n - 1) * values.std(-1, ddof=1) / np.sqrt(n)
+    reach = stdtrit(n - 1, (1 + confidence) / 2) * values.std(-1, ddof=1) / np.sqrt(n)
     return mean, mean - reach, mean + reach

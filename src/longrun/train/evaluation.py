@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from longrun.envs.spaces import Array
 
@@ -73,7 +73,7 @@ def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float
     if len(batches) < 2:
         return float("-inf"), float("inf")
     error = batches.std(ddof=1) / np.sqrt(len(batches))
-    reach = float(stats.t.ppf((1 + confidence) / 2, len(batches) - 1) * error)
+    reach = float(stdtrit(len(batches) - 1, (1 + confidence) / 2) * error)
     return float(reward.mean()) - reach, float(reward.mean()) + reach
 
 

@@ -36,6 +36,8 @@ class Job:
     """one for each replica"""
     seeds: Sequence[int]
     """one for each replica"""
+    begins: int
+    """iterations that every replica had behind it when the run began"""
     iterations: int
     """where every replica ends, counted from its very beginning"""
     num_workers: int
@@ -95,8 +97,7 @@ def _run_all(
     with ThreadPoolExecutor(available_cores()) as compute:
 
         def run(replica: Replica) -> None:
-            first = int(replica.state.iteration)
-            schedule = Schedule(first, job.iterations, job.eval_every, stopping)
+            schedule = Schedule(job.begins, job.iterations, job.eval_every, stopping)
             try:
                 replica.run(pool, schedule, compute, news.put)
                 news.put(None)

@@ -107,7 +107,8 @@ class Replica:
         self.history.restore(pool, self.index)
         iteration = int(self.state.iteration)
         self._publish(pool)
-        collected = pool.start("rollout", self.index, iteration)
+        if iteration < schedule.last:
+            collected = pool.start("rollout", self.index, iteration)
         while iteration < schedule.last and not schedule.stopping.is_set():
             with _clock(self.seconds, "collect"):
                 collected()

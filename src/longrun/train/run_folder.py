@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import math
 import platform
 import sys
 import time
@@ -50,6 +51,19 @@ class RunFolder:
         }
         _append(self.path / "evaluations.csv", {**where, **numbers})
 
+    def last_evaluations(self) -> dict[int, dict[str, float | None]]:
+        """For each replica evaluated so far its latest figures; None where no episode ended."""
+        path = self.path / "evaluations.csv"
+        latest = {int(r["replica"]): r for r in (read_rows(path) if path.exists() else [])}
+        return {
+            replica: {
+                column: None if math.isnan(float(value)) else float(value)
+                for column, value in row.items()
+                if column not in ("replica", "seed", "step")
+            }
+            for replica, row in latest.items()
+        }
+
     def forget_after(self, steps: Sequence[int]) -> None:
         """Drop rows later than each replica's step: what follows the checkpoint is done again."""
         for name in ("metrics.csv", "evaluations.csv"):
@@ -64,6 +78,10 @@ class RunFolder:
     def read_config(self) -> dict[str, Any]:
         content: dict[str, Any] = read_json(self.path / "config.json")
         return content
+
+    def extend_to(self, steps: int) -> None:
+        """Write down that the run now ends later."""
+        write_json(self.path / "config.json", self.read_config() | {"steps": steps})
 
 
 def describe_run(

@@ -11,7 +11,6 @@ from longrun.envs.make import EnvLike, env_name
 from longrun.envs.spaces import Spaces
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint, differing
-from longrun.train.evaluation import EvaluationReport
 from longrun.train.host import EVAL_ENVS, Job, available_cores, train
 from longrun.train.replica import Event, Seconds, Snapshot
 from longrun.train.run_folder import RunFolder
@@ -47,7 +46,7 @@ def make_job(
     rare = max(1, iterations // 20, 3 * eval_steps // per_iteration)  # at most 1/4 of all steps
     every = rare if eval_every is None else -(-eval_every // per_iteration)
     workers = available_cores() if num_workers is None else num_workers
-    return Job(env, configs, seeds, done + iterations, workers, every, eval_steps)
+    return Job(env, configs, seeds, done, done + iterations, workers, every, eval_steps)
 
 
 class Session:
@@ -64,7 +63,6 @@ class Session:
         self.job = job
         self.spaces = spaces
         self.snapshots = list(starts)
-        self.evaluations: dict[int, EvaluationReport] = {}
         self.seconds: list[Seconds] = []
         self._watchers: list[OnLog] = []
         self._folder = folder
@@ -84,11 +82,13 @@ class Session:
             TensorBoard(self._folder.path if self._folder and tensorboard else None) as board,
         ):
             self._watchers = [bar.show, board.write]
+            self.save()  # from the first moment on there is something to resume
             try:
                 self.seconds = train(self.job, self.spaces, self.snapshots, self._hear)
             finally:
                 self.save()
-        self.summarise()
+        if self._folder is not None:
+            self._folder.write_summary(self._summary(self._folder))
         return self
 
     def _hear(self, event: Event) -> bool:
@@ -103,8 +103,6 @@ class Session:
             metrics=event.metrics,
             evaluation=event.evaluation,
         )
-        if event.evaluation is not None:
-            self.evaluations[event.replica] = event.evaluation
         self._write(progress)
         for watch in self._watchers:
             watch(progress)
@@ -122,17 +120,17 @@ class Session:
             checkpoint.save(self._folder.checkpoint, state)
         self._saved_at = time.monotonic()
 
-    def summarise(self) -> dict[str, Any]:
-        """What the run came to; written to the folder if there is one."""
-        job, names = self.job, differing(self.job.configs)
+    def _summary(self, folder: RunFolder) -> dict[str, Any]:
+        """What the run came to."""
+        job, names, last = self.job, differing(self.job.configs), folder.last_evaluations()
         final = [
             {"seed": seed}
             | {name: getattr(job.configs[i], name) for name in names}
-            | _final(self.evaluations.get(i))
+            | last.get(i, {"average_reward": None, "episode_return": None})
             for i, seed in enumerate(job.seeds)
         ]
         count = max(len(self.seconds), 1)
-        summary = {
+        return {
             "algorithm": algorithm_name(job.configs[0]),
             "env": env_name(job.env),
             "steps": job.iterations * self._steps_per_iteration,
@@ -143,9 +141,6 @@ class Session:
             "evaluate_s": round(sum(s.evaluate for s in self.seconds) / count, 3),
             "final": final,
         }
-        if self._folder is not None:
-            self._folder.write_summary(summary)
-        return summary
 
     def _write(self, progress: Progress) -> None:
         if self._folder is None:
@@ -155,18 +150,6 @@ class Session:
         self._folder.add_metrics(where | rate | progress.metrics)
         if progress.evaluation is not None:
             self._folder.add_evaluation(where, progress.evaluation)
-
-
-def _final(evaluation: EvaluationReport | None) -> dict[str, float | None]:
-    if evaluation is None:
-        return {"average_reward": None, "episode_return": None}
-    finished = evaluation.episodes > 0
-    return {
-        "average_reward": evaluation.average_reward,
-        "average_reward_low": evaluation.low,
-        "average_reward_high": evaluation.high,
-        "episode_return": evaluation.episode_return if finished else None,
-    }
 
 
 class Rate:

@@ -205,6 +205,7 @@ class Agent:
         if self._log_dir == path:
             folder = RunFolder(path)
             folder.extend_to(steps)
+            folder.forget_after([self.steps_])
             return folder
         folder = RunFolder.create(
             path,

@@ -12,40 +12,49 @@ import threading
 import time
 import traceback
 import warnings
+from contextlib import ExitStack, suppress
 from multiprocessing.connection import Connection
 
 import cloudpickle
+
+from longrun.envs.memory import SharedArrays
+from longrun.envs.shard import Plan, Shard
 
 
 def main() -> None:
     worker, num_workers, connection_fd, memory_fd = map(int, sys.argv[1:])
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
-    connection = Connection(connection_fd)
-    try:
-        _serve(worker, num_workers, connection, memory_fd)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the parent is gone: nobody is left to work for
-    except BaseException:
-        connection.send(("error", traceback.format_exc()))
-
-
-def _serve(worker: int, num_workers: int, connection: Connection, memory_fd: int) -> None:
-    from longrun.envs.memory import SharedArrays
-    from longrun.envs.shard import Plan, Shard
-
     if worker > 0:
         warnings.simplefilter("ignore")  # the first worker says it for all
-    plan: Plan = cloudpickle.loads(connection.recv_bytes())
-    shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)
-    try:
+    connection = Connection(connection_fd)
+    with suppress(EOFError, OSError):  # of the connection: the parent is gone
+        program = connection.recv_bytes()
+        failure = _serve(worker, num_workers, program, connection, memory_fd)
+        if failure is not None:
+            connection.send(("error", failure))
+
+
+def _serve(
+    worker: int, num_workers: int, program: bytes, connection: Connection, memory_fd: int
+) -> str | None:
+    """Do as the parent asks until it says close; the traceback of whatever fails comes back."""
+    with ExitStack() as at_the_end:
+        try:
+            plan: Plan = cloudpickle.loads(program)
+            arrays = SharedArrays(plan.memory(), memory_fd)
+            shard = Shard(plan, arrays, worker, num_workers)
+        except BaseException:
+            return traceback.format_exc()
+        at_the_end.callback(shard.close)
         while True:
             command, arguments = connection.recv()
             if command == "close":
-                return
-            getattr(shard, command)(*arguments)
+                return None
+            try:
+                getattr(shard, command)(*arguments)
+            except BaseException:
+                return traceback.format_exc()
             connection.send(("done", arguments[0]))
-    finally:
-        shard.close()
 
 
 def _exit_with_parent(parent: int) -> None:

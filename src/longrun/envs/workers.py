@@ -137,7 +137,7 @@ class ProcessPool:
         self._connections.append(ours)
         self._workers.append(
             subprocess.Popen(
-                [sys.executable, "-m", "longrun.envs.worker", *map(str, arguments)],
+                [sys.executable, "-P", "-m", "longrun.envs.worker", *map(str, arguments)],
                 pass_fds=fds,
                 env=os.environ | one_thread | paths,
                 stdin=subprocess.DEVNULL,
@@ -160,7 +160,12 @@ class ProcessPool:
                 if kind == "error":
                     self._fail(f"worker {alive[connection]} failed:\n{detail}")
                 else:
-                    self._waiting[alive[connection]].popleft().set_result(None)
+                    self._answer(alive[connection])
+
+    def _answer(self, worker: int) -> None:
+        with self._lock:
+            if self._waiting[worker]:  # nobody waits any more once the pool was closed
+                self._waiting[worker].popleft().set_result(None)
 
     def _obituary(self, worker: int) -> str:
         process = self._workers[worker]

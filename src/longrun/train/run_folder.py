@@ -70,7 +70,10 @@ class RunFolder:
             path = self.path / name
             if path.exists():
                 rows = [r for r in read_rows(path) if int(r["step"]) <= steps[int(r["replica"])]]
-                write_bytes(path, _as_csv(rows, header=True).encode())
+                if rows:
+                    write_bytes(path, _as_csv(rows, header=True).encode())
+                else:
+                    path.unlink()
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         write_json(self.path / "summary.json", summary)

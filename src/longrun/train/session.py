@@ -36,6 +36,7 @@ def make_job(
     """
     for name, value, least in (
         ("steps", steps, 1),
+        ("num_workers", num_workers or 0, 0),
         ("eval_every", eval_every or 0, 0),
         ("eval_steps", eval_steps, EVAL_ENVS),
     ):

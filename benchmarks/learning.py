@@ -67,7 +67,6 @@ WALKING = [
     ("apo", "--gae-lambda 0.9"),
     ("ppo", "--gae-lambda 0.8 --discount 0.999"),
     ("ppo", "--gae-lambda 0.9 --discount 0.999"),
-    ("ppo", "--gae-lambda 0.95 --discount 0.999"),
 ]
 HALFCHEETAH = _mujoco("halfcheetah", "HalfCheetah-v5", WALKING)
 ANT = _mujoco("ant", "Ant-v5", WALKING)

@@ -13,6 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from longrun import APO, ATRPO
+from longrun.cli import main
+from longrun.train import history
+from longrun.train.run_folder import RunFolder
 from tiny_envs import (
     ENDLESS,
     ITERATION,
@@ -23,11 +28,6 @@ from tiny_envs import (
     bits,
     wait_until,
 )
-
-from longrun import APO, ATRPO
-from longrun.cli import main
-from longrun.train import history
-from longrun.train.run_folder import RunFolder
 
 EVALUATION = {"eval_every": 2 * ITERATION, "eval_steps": 50}
 EVALUATION_FLAGS = ["--eval-every", str(2 * ITERATION), "--eval-steps", "50"]
@@ -80,7 +80,9 @@ def rows_of(run: Path, name: str) -> list[dict[str, str]]:
 def assert_same_run(run: Path, other: Path) -> None:
     for name in ("metrics.csv", "evaluations.csv"):
         assert rows_of(run, name) == rows_of(other, name), name
-    final, other_final = (json.loads((r / "summary.json").read_text())["final"] for r in (run, other))
+    final, other_final = (
+        json.loads((r / "summary.json").read_text())["final"] for r in (run, other)
+    )
     assert final == other_final
 
 
@@ -165,6 +167,28 @@ def test_a_run_stopped_by_on_log_goes_on_on_the_command_line(tmp_path):
     assert_same_run(tmp_path / "stopped", tmp_path / "whole")
     resumed, whole = (APO.load(tmp_path / name) for name in ("stopped", "whole"))
     assert bits(resumed._snapshot) == bits(whole._snapshot)
+
+
+@pytest.mark.parametrize("what", ["add_metrics", "add_evaluation"])
+def test_an_interrupt_while_a_row_is_being_written_loses_and_doubles_none(
+    what, tmp_path, monkeypatch
+):
+    options: dict[str, Any] = TINY | {"num_workers": 0}
+    steps = ITERATIONS * ITERATION
+    APO("Drift-v0", **options).learn(steps, log_dir=tmp_path / "whole", **EVALUATION)
+    write = getattr(RunFolder, what)
+
+    def interrupt(self, row, *evaluation):
+        if row["step"] == 4 * ITERATION:
+            raise KeyboardInterrupt
+        write(self, row, *evaluation)
+
+    monkeypatch.setattr(RunFolder, what, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        APO("Drift-v0", **options).learn(steps, log_dir=tmp_path / "cut", **EVALUATION)
+    monkeypatch.undo()
+    resume(tmp_path / "cut")
+    assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
 def test_a_falling_learning_rate_goes_on_falling_after_a_resume(tmp_path):

@@ -14,6 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from longrun import APO, PPO, WorkerError
+from longrun.config import make_config
+from longrun.envs import seeding
+from longrun.envs.make import env_factory
+from longrun.envs.shard import Plan
+from longrun.envs.spaces import describe
+from longrun.envs.workers import open_pool
+from longrun.train.replica import fresh_snapshot
+from longrun.train.session import Session, make_job
 from tiny_envs import (
     ENDLESS,
     ITERATION,
@@ -26,16 +36,6 @@ from tiny_envs import (
     is_running,
     wait_until,
 )
-
-from longrun import APO, PPO, WorkerError
-from longrun.config import make_config
-from longrun.envs import seeding
-from longrun.envs.make import env_factory
-from longrun.envs.shard import Plan
-from longrun.envs.spaces import describe
-from longrun.envs.workers import open_pool
-from longrun.train.replica import fresh_snapshot
-from longrun.train.session import Session, make_job
 
 ENVS = {"mortal": MORTAL, "discrete": MORTAL_DISCRETE, "endless": ENDLESS}
 VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
@@ -167,7 +167,7 @@ def test_a_worker_that_hangs_is_ended_when_the_run_is(nothing_left):
 def test_stopping_many_runs_early_never_upsets_the_threads_behind_them(nothing_left):
     """pytest turns an exception in a thread into a failure."""
     agent = APO(partial(MORTAL, pause=1e-4, notes=nothing_left), num_workers=3, **TINY)
-    for _ in range(8):
+    for _ in range(4):
         agent.learn(50 * ITERATION, on_log=lambda progress: False)
 
 

@@ -38,8 +38,8 @@ class Drift(gymnasium.Env[Any, Any]):
     """A point that an action pushes and noise moves. Observed: where it is, and the time.
 
     An episode terminates when the point leaves [-wall, wall] and is truncated after `limit` steps;
-    by default it never ends. `notes` is a folder where each process that makes one leaves a file
-    named by its process id.
+    by default it never ends. Actions outside the space are refused, unless it is `forgiving`.
+    `notes` is a folder where each process that makes one leaves a file named by its process id.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Drift(gymnasium.Env[Any, Any]):
         discrete: bool = False,
         pause: float = 0.0,
         reward_scale: float = 1.0,
+        forgiving: bool = False,
         notes: Path | str | None = None,
     ) -> None:
         self.observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
@@ -56,6 +57,7 @@ class Drift(gymnasium.Env[Any, Any]):
             spaces.Discrete(3, start=-1) if discrete else spaces.Box(-0.5, 0.5, (1,), np.float32)
         )
         self.limit, self.wall, self.pause, self.reward_scale = limit, wall, pause, reward_scale
+        self.forgiving = forgiving
         self.place, self.time = 0.0, 0
         if notes is not None:
             Path(notes, str(os.getpid())).touch()
@@ -66,7 +68,7 @@ class Drift(gymnasium.Env[Any, Any]):
         return self.observe(), {}
 
     def step(self, action: Any) -> Any:
-        assert self.action_space.contains(action), action
+        assert self.forgiving or self.action_space.contains(action), action
         if self.pause:
             time.sleep(self.pause)
         self.time += 1
@@ -176,7 +178,7 @@ ENDLESS = partial(Drift)
 
 gymnasium.register("Drift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1.5})
 gymnasium.register(
-    "SlowDrift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1.5, "pause": 2e-3}
+    "SlowDrift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1.5, "pause": 4e-3}
 )
 gymnasium.register("EndlessDrift-v0", "tiny_envs:Drift")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
-from longrun.config import make_config
+from longrun.config import make_config, whole_number
 from longrun.envs.acting import NumpyPolicy, draw_noise
 from longrun.envs.make import EnvLike, env_factory, env_name, make_env
 from longrun.envs.shard import Plan
@@ -43,10 +44,9 @@ class Agent:
         num_workers: int | None = None,
         **options: Any,
     ) -> None:
-        if not isinstance(seed, int) or seed < 0:
-            raise ValueError(f"seed={seed!r} must be a whole number >= 0")
-        if num_workers is not None and num_workers < 0:
-            raise ValueError(f"num_workers={num_workers!r} must be 0 or more")
+        seed = whole_number("seed", seed)
+        if num_workers is not None:
+            num_workers = whole_number("num_workers", num_workers)
         self.env = env
         self.seed = seed
         self.num_workers = num_workers
@@ -97,7 +97,7 @@ class Agent:
         each iteration and may return False to stop. Calling `learn` again goes on where it ended.
         """
         if tensorboard:
-            require_tensorboard()
+            require_tensorboard(log_dir)
         done = int(self._snapshot.state.iteration)
         if eval_every is None and log_dir is None:
             eval_every = 0
@@ -189,6 +189,8 @@ class Agent:
         saved = checkpoint.load(Path(path))
         if not 0 <= replica < len(saved.seeds):
             raise ValueError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
+        if env is None and saved.env not in gymnasium.registry and ":" not in saved.env:
+            raise ValueError(f"'{path}' was trained on '{saved.env}', which has no id; pass env=")
         env = saved.env if env is None else env
         checkpoint.require_same(saved, Path(path), cls.algorithm, env_name(env))
         agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
@@ -196,12 +198,13 @@ class Agent:
         agent.config = saved.configs[replica]
         agent._snapshot = saved.snapshots[replica]
         if (Path(path) / "config.json").exists() and len(saved.seeds) == 1:
-            agent._log_dir = Path(path)
+            agent._log_dir = Path(path).resolve()
         return agent
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
         """A new run folder, or the one that this agent wrote before and goes on with."""
         steps = job.iterations * self._steps_per_iteration
+        path = path.resolve()
         if self._log_dir == path:
             folder = RunFolder(path)
             folder.extend_to(steps)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
@@ -177,6 +178,17 @@ def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config
     return kind(**{k: v for k, v in changes.items() if k in names} | options)
 
 
+def whole_number(name: str, value: Any) -> int:
+    """An argument that counts: 0 or more, NumPy's integers included."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0 or isinstance(value, bool):
+        raise ValueError(f"{name}={value!r} must be 0 or more, a whole number")
+    return number
+
+
 def numeric_fields(kind: type[Config] | Config) -> list[str]:
     """Names of the options that are arrays to the compiled update."""
     return [o.name for o in dataclasses.fields(kind) if o.metadata.get("numeric")]
@@ -205,11 +217,10 @@ def _checked(option: dataclasses.Field[Any], value: Any) -> Any:
             raise ValueError(f"{option.name}={value!r} must be one of {', '.join(options)}")
         return value
     if isinstance(default, tuple):
-        if isinstance(value, str) or not all(isinstance(n, int) and n > 0 for n in value):
-            raise ValueError(
-                f"{option.name}={value!r} must be positive whole numbers, e.g. (64, 64)"
-            )
-        return tuple(value)
+        sizes = value if isinstance(value, list | tuple) else [None]
+        if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
+            raise ValueError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
+        return tuple(sizes)
     return _checked_number(option, value)
 
 

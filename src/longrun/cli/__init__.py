@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"longrun: {error}", file=sys.stderr)
         return 2
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         print(f"longrun: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -83,8 +83,8 @@ def _train(arguments: list[str]) -> int:
     given = parse(parser, arguments[1:])
     from longrun.cli.train import resume, train
 
-    _show([resume(algorithm, given) if given.get("resume") else train(algorithm, given)])
-    return 0
+    run = resume(algorithm, given) if given.get("resume") else train(algorithm, given)
+    return _show_finished(run)
 
 
 def _resume_only(arguments: list[str]) -> int:
@@ -95,7 +95,12 @@ def _resume_only(arguments: list[str]) -> int:
         raise ValueError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
     from longrun.cli.train import resume
 
-    _show([resume(None, given)])
+    return _show_finished(resume(None, given))
+
+
+def _show_finished(run: Path) -> int:
+    if (run / "evaluations.csv").exists():
+        _show([run])
     return 0
 
 
@@ -146,8 +151,6 @@ def _show(runs: Sequence[Path]) -> list[Any]:
     from longrun.experiments.results import read_run
     from longrun.experiments.tables import print_final
 
-    with_evaluations = [run for run in runs if (run / "evaluations.csv").exists() or len(runs) > 1]
-    settings = [setting for run in with_evaluations for setting in read_run(run)]
-    if settings:
-        print_final(settings)
+    settings = [setting for run in runs for setting in read_run(run)]
+    print_final(settings)
     return settings

@@ -32,8 +32,6 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     spaces = _spaces(given["env"])
     steps = given.get("steps", 1_000_000)
     job = make_job(given["env"], configs, seeds, steps, **_settings(given))
-    if given.get("tensorboard"):
-        require_tensorboard()
     per_iteration = config.num_envs * config.rollout_steps
     description = describe_run(
         given["env"],
@@ -45,7 +43,9 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
         eval_every=job.eval_every * per_iteration,
         eval_steps=job.eval_steps,
     )
-    path = given.get("out") or _free_folder(Path("runs"), f"{algorithm}-{given['env']}")
+    path: Path = given.get("out") or _free_folder(Path("runs"), f"{algorithm}-{given['env']}")
+    if given.get("tensorboard"):
+        require_tensorboard(path)
     folder = RunFolder.create(path, description)
     starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
     Session(job, spaces, starts, folder).run(_bar(given), bool(given.get("tensorboard")))
@@ -112,8 +112,9 @@ def _require_unchanged(
         found = getattr(configs[0], name)
         if (tuple(value) if isinstance(value, list) else value) != found:
             raise ValueError(f"{name}={value} cannot be changed on --resume; the run has {found}")
-    if given.get("seeds", len(set(seeds))) != len(set(seeds)) or "grid" in given:
-        raise ValueError("--seeds and --grid cannot be changed on --resume; leave them out")
+    same = given.get("seeds", len(set(seeds))) == len(set(seeds))
+    if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
+        raise ValueError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
 
 
 def _spaces(env: str) -> Spaces:

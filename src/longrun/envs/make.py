@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import cloudpickle
 import gymnasium
+from gymnasium.envs.registration import EnvSpec
 
 from longrun.config import known
 
@@ -22,7 +24,10 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
         import mujoco
 
         mujoco.set_mju_user_warning(_mujoco_warning)
-    return factory()
+    try:
+        return factory()
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"environment '{env_name(factory)}' cannot be made: {error}") from None
 
 
 def _mujoco_warning(message: bytes | str) -> None:
@@ -32,15 +37,12 @@ def _mujoco_warning(message: bytes | str) -> None:
 
 
 def env_factory(env: EnvLike) -> Factory:
-    """A picklable factory from an id, an instance (which is copied, never stepped) or a factory."""
+    """A factory from an id, an instance (which is copied, never stepped) or a factory."""
     if isinstance(env, str):
         return partial(gymnasium.make, _spec(env))
     if isinstance(env, gymnasium.Env):
-        if env.spec is not None:
-            return partial(gymnasium.make, env.spec)
-        return partial(cloudpickle.loads, _pickled(env))
+        return partial(cloudpickle.loads, pickled(env))
     if callable(env):
-        _pickled(env)
         return env
     raise ValueError(
         f"env={env!r} must be an environment id, a gymnasium.Env or a function that makes one"
@@ -53,25 +55,32 @@ def env_name(env: EnvLike) -> str:
         return env
     if isinstance(env, gymnasium.Env):
         return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    if isinstance(env, partial):
+        spec = next(iter(env.args), None)
+        return spec.id if isinstance(spec, EnvSpec) else env_name(env.func)
     return getattr(env, "__name__", type(env).__name__)
 
 
-def _spec(env_id: str) -> gymnasium.envs.registration.EnvSpec:
+def _spec(env_id: str) -> EnvSpec:
     """The registered specification: what was registered here alone reaches the workers too."""
+    module, _, name = env_id.rpartition(":")
     try:
-        return gymnasium.spec(env_id)
+        if module:
+            import_module(module)
+        return gymnasium.spec(name)
     except (gymnasium.error.Error, ImportError) as error:
-        if ":" not in env_id:  # otherwise it is module:id, and the module cannot be imported
+        if not module:
             known("environment", env_id, sorted(gymnasium.registry))
         raise ValueError(f"unknown environment '{env_id}'; {error}") from None
 
 
-def _pickled(env: object) -> bytes:
+def pickled(env: object) -> bytes:
+    """What can travel to a worker process."""
     try:
-        pickled: bytes = cloudpickle.dumps(env)
-        return pickled
+        content: bytes = cloudpickle.dumps(env)
     except Exception as error:
         raise ValueError(
-            f"env={env!r} cannot be copied to worker processes ({error}); pass a function that"
+            f"the environment cannot be copied to worker processes ({error}); pass a function that"
             " makes it, or use num_workers=0"
         ) from None
+    return content

@@ -109,48 +109,56 @@ class Shard:
         noise = self._noise(part, iteration)
         act = self._policies[replica].act
         obs[0] = obs[-1]
-        for t in range(plan.rollout_steps):
-            action[t] = act(obs[t], noise[t])
-            bounded = self._bounded(action[t])
-            for i, chain in enumerate(chains):
-                successor = next_obs[t, i]
-                try:
+        t = i = 0
+        try:
+            for t in range(plan.rollout_steps):
+                action[t] = act(obs[t], noise[t])
+                bounded = self._bounded(action[t])
+                for i, chain in enumerate(chains):
+                    successor = next_obs[t, i]
                     facts = chain.stepper.step(bounded[i], successor)
                     reward[t, i], terminated[t, i], truncated[t, i] = facts
                     obs[t + 1, i] = successor
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
-                except Exception as error:
-                    raise RuntimeError(
-                        f"environment {part.first + i} of replica {replica} failed at step {t} of"
-                        f" iteration {iteration}: {error}"
-                    ) from error
-        _check_finite(part, iteration, reward=reward, observation=next_obs)
+        except Exception as error:
+            # What it was given may be to blame: a NaN of its own that came back as an action.
+            seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
+            _check_finite(part, iteration, *seen)
+            raise _failure(part, i, f"step {t} of iteration {iteration}", error) from error
+        seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
+        _check_finite(part, iteration, *seen)
 
     def evaluate(self, replica: int, iteration: int) -> None:
         """S steps of the deterministic policy in environments of their own, from a reset each."""
         part, plan = self._eval_parts[replica], self._plan
         rows = slice(part.first, part.last)
         reward, ended = (self._arrays[n][replica][:, rows] for n in ("eval_reward", "eval_ended"))
-        steppers = self._evaluators.get(replica)
-        if steppers is None:
-            steppers = self._evaluators[replica] = self._make(part.last - part.first)
+        if replica not in self._evaluators:
+            self._evaluators[replica] = self._make(part.last - part.first)
         chains = [
             Chain(stepper, (plan.seeds[replica], seeding.EVALUATION, iteration, part.first + i))
-            for i, stepper in enumerate(steppers)
+            for i, stepper in enumerate(self._evaluators[replica])
         ]
         obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
-        for i, chain in enumerate(chains):
-            chain.start_episode(obs[i])
+        self._start_episodes(part, chains, obs)
         act = self._policies[replica].act
-        for t in range(plan.eval_steps):
-            bounded = self._bounded(act(obs, None))
-            for i, chain in enumerate(chains):
-                reward[t, i], terminated, truncated = chain.stepper.step(bounded[i], obs[i])
-                ended[t, i] = terminated or truncated
-                if ended[t, i]:
-                    chain.start_episode(obs[i])
-        _check_finite(part, iteration, evaluation_reward=reward)
+        t = i = 0
+        try:
+            for t in range(plan.eval_steps):
+                bounded = self._bounded(act(obs, None))
+                for i, chain in enumerate(chains):
+                    reward[t, i], terminated, truncated = chain.stepper.step(bounded[i], obs[i])
+                    ended[t, i] = terminated or truncated
+                    if ended[t, i]:
+                        chain.start_episode(obs[i])
+        except Exception as error:
+            _check_finite(part, iteration, ("evaluation's observation", obs[None]))
+            where = f"step {t} of the evaluation after iteration {iteration}"
+            raise _failure(part, i, where, error) from error
+        # A NaN observation lasts, and spoils the rewards after it.
+        _check_finite(part, iteration, ("evaluation's observation", obs[None]))
+        _check_finite(part, iteration, ("evaluation's reward", reward))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
         """Start the given episode of each of the replica's N environments; `replay` follows."""
@@ -158,7 +166,7 @@ class Shard:
         chains = self._chains[replica] = self._new_chains(part)
         for i, chain in enumerate(chains, start=part.first):
             chain.episode = episodes[i]
-            chain.start_episode(self._arrays["obs"][replica][-1, i])
+        self._start_episodes(part, chains, self._arrays["obs"][replica][-1, part.first : part.last])
 
     def replay(self, replica: int, counts: Sequence[int]) -> None:
         """Take the first counts[i] rows of the action array once more in each environment i."""
@@ -171,6 +179,13 @@ class Shard:
     def close(self) -> None:
         while self._opened:
             self._opened.pop().close()
+
+    def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
+        for i, chain in enumerate(chains):
+            try:
+                chain.start_episode(obs[i])
+            except Exception as error:
+                raise _failure(part, i, "its reset", error) from error
 
     def _new_chains(self, part: Part) -> list[Chain]:
         seed = self._plan.seeds[part.replica]
@@ -215,12 +230,21 @@ class Chain:
         self.episode += 1
 
 
-def _check_finite(part: Part, iteration: int, **facts: Array) -> None:
-    """Facts are [T, n, ...]; the first NaN or infinity is named."""
-    for name, values in facts.items():
+def _failure(part: Part, env: int, where: str, error: Exception) -> RuntimeError:
+    place = f"environment {part.first + env} of replica {part.replica}"
+    return RuntimeError(f"{place} failed at {where}: {error}")
+
+
+def _check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:
+    """Facts are names and arrays [T, n, ...]; the earliest NaN or infinity is named."""
+    found = []
+    for name, values in facts:
         if not np.isfinite(values).all():
             t, i, *_ = np.argwhere(~np.isfinite(values))[0]
-            raise RuntimeError(
-                f"environment {part.first + i} of replica {part.replica} returned a {name} of"
-                f" {values[t, i]} at step {t} of iteration {iteration}"
-            )
+            found.append((t, i, name, values[t, i]))
+    if found:
+        t, i, name, value = min(found, key=lambda odd: odd[0])
+        raise RuntimeError(
+            f"environment {part.first + i} of replica {part.replica} returned a non-finite"
+            f" {name} of {value} at step {t} of iteration {iteration}"
+        )

@@ -94,8 +94,11 @@ def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], N
 def action_reader(space: gym_spaces.Space[Any]) -> Callable[[Array], Any]:
     """A function that turns an action row (clipped already) into the environment's own action."""
     if isinstance(space, gym_spaces.Box):
-        shape, dtype = space.shape, space.dtype
-        return lambda row: row.reshape(shape).astype(dtype)
+        shape, dtype, low, high = space.shape, space.dtype, space.low, space.high
+        if dtype == np.float32:
+            return lambda row: row.reshape(shape)
+        # A bound in another precision may lie a rounding error inside the float32 one.
+        return lambda row: np.clip(row.reshape(shape).astype(dtype), low, high)
     start = space.start  # type: ignore[attr-defined]
     if isinstance(space, gym_spaces.Discrete):
         return lambda row: space.dtype.type(row[0] + start)

@@ -15,8 +15,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
-import cloudpickle
-
+from longrun.envs.make import pickled
 from longrun.envs.memory import SharedArrays
 from longrun.envs.shard import Plan, Shard, parts_of
 from longrun.envs.spaces import Array
@@ -67,6 +66,7 @@ class ProcessPool:
     """Each worker owns a shard and runs whole rollouts by itself, without a word in between."""
 
     def __init__(self, plan: Plan, num_workers: int) -> None:
+        program = pickled(plan)
         self._memory = SharedArrays(plan.memory())
         self.arrays: dict[str, Array] = self._memory
         self._owners = _owners(num_workers, len(plan.seeds), plan.num_envs)
@@ -77,12 +77,12 @@ class ProcessPool:
         self._workers: list[subprocess.Popen[bytes]] = []
         self._connections: list[Connection] = []
         self._listener: threading.Thread | None = None
-        program = cloudpickle.dumps(plan)
         try:
             for worker in range(num_workers):
                 self._start(worker, num_workers)
             for connection in self._connections:
-                connection.send_bytes(program)
+                with suppress(OSError):  # a worker that died already: the listener tells
+                    connection.send_bytes(program)
         except BaseException:
             self.close()
             raise

@@ -16,7 +16,9 @@ def print_final(settings: Sequence[Setting], console: Console | None = None) -> 
     """Each setting's last evaluation: mean over seeds with a 95 % interval."""
     table = Table(title="Last evaluation: mean over seeds [95 % interval]")
     for column in ("setting", "seeds", "steps", "average reward", "episode return"):
-        table.add_column(column, justify="left" if column == "setting" else "right")
+        table.add_column(
+            column, justify="left" if column == "setting" else "right", overflow="fold"
+        )
     for setting in settings:
         if not len(setting.steps):
             table.add_row(setting.label, str(len(setting.seeds)), "-", "-", "-")

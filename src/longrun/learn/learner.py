@@ -87,6 +87,7 @@ def prepare(
         state = state._replace(obs_moments=merge(state.obs_moments, seen))
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     metrics = {
+        "criterion_finite": _all_finite((criterion, state.obs_moments)),
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
         "reward_max": rollout.reward.max(),

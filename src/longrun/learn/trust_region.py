@@ -94,7 +94,7 @@ def _backtrack(
         return tried + 1, at(step.fraction / 2)
 
     one = jnp.ones((), flat.dtype)
-    _, step = jax.lax.while_loop(search_on, halve, (jnp.ones((), jnp.int32), at(one)))
+    _, step = jax.lax.while_loop(search_on, halve, (jnp.zeros((), jnp.int32), at(one)))
     found = good(step)
     moved = unravel(flat + step.fraction * full_step)
     kept = jax.tree.map(lambda new, old: jnp.where(found, new, old), moved, params)

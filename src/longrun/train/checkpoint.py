@@ -59,7 +59,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
             "format": FORMAT,
             "algorithm": checkpoint.algorithm,
             "env": checkpoint.env,
-            "spaces": dataclasses.asdict(checkpoint.spaces),
+            "spaces": _jsonable(checkpoint.spaces),
             "replicas": [
                 {"seed": seed, "options": dataclasses.asdict(config)}
                 for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
@@ -83,7 +83,7 @@ def load(path: Path) -> Checkpoint:
         return _read(folder, header)
     except KeyError as error:
         raise ValueError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
-    except (OSError, SafetensorError, TypeError) as error:
+    except (OSError, SafetensorError, TypeError, AttributeError, IndexError) as error:
         raise ValueError(f"checkpoint '{folder}' is damaged: {error}") from None
 
 
@@ -97,15 +97,22 @@ def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
     if hashlib.sha256(content).hexdigest() != header["sha256"]:
         raise ValueError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
     tensors = safetensors.numpy.load(content)
-    sizes: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in header["spaces"].items()
-    }
-    spaces = Spaces(**sizes)
+    spaces = _spaces(header["spaces"])
     configs = [make_config(header["algorithm"], **r["options"]) for r in header["replicas"]]
     snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
     seeds = [replica["seed"] for replica in header["replicas"]]
     return Checkpoint(header["env"], spaces, configs, seeds, snapshots)
+
+
+def _jsonable(spaces: Spaces) -> dict[str, Any]:
+    """Bounds as text, since JSON knows no infinity."""
+    bounds = {name: [repr(bound) for bound in getattr(spaces, name)] for name in ("low", "high")}
+    return dataclasses.asdict(spaces) | bounds
+
+
+def _spaces(header: dict[str, Any]) -> Spaces:
+    bounds: dict[str, Any] = {n: tuple(map(float, header[n])) for n in ("low", "high")}
+    return Spaces(**header | bounds | {"categories": tuple(header["categories"])})
 
 
 def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:

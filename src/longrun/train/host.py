@@ -117,8 +117,8 @@ def _run_all(
                     raise event
                 else:
                     constant.look(event)
-                    if listen(event) is False:
-                        stopping.set()
+                    if not listen(event):
+                        break
         finally:
             stopping.set()
             pool.close()  # what still waits for a worker fails now, and its thread ends

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from longrun.envs.spaces import Array, Spaces
 from longrun.envs.workers import Pool
 from longrun.learn import learner
 from longrun.learn.moments import inverse_std
-from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, report
 from longrun.train.history import EpisodeHistory, Episodes, no_episodes
 
@@ -105,50 +105,78 @@ class Replica:
     ) -> None:
         """Iterate until the schedule says stop; every iteration ends with an event."""
         self.history.restore(pool, self.index)
-        iteration = int(self.state.iteration)
         self._publish(pool)
-        if iteration < schedule.last:
-            collected = pool.start("rollout", self.index, iteration)
+        iteration = int(self.state.iteration)
+        collected = self._start_rollout(pool, schedule, iteration)
         while iteration < schedule.last and not schedule.stopping.is_set():
             with _clock(self.seconds, "collect"):
                 collected()
             with _clock(self.seconds, "update"):
-                shuffles = self._shuffles(iteration)
-                rollout, progress = self._rollout(pool), schedule.progress(iteration)
-                batch, state, metrics = _done(learner.prepare(self.config, self.state, rollout))
-                fitting = compute.submit(
-                    _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
-                )
-                policy, policy_opt, policy_metrics = _done(
-                    learner.improve_policy(
-                        self.config, self.spaces, state, batch, shuffles.policy, progress
-                    )
-                )
-            self.history.extend(np.asarray(rollout.action), rollout.terminated | rollout.truncated)
+                progress = schedule.progress(iteration)
+                fitting, metrics = self._improve_policy(pool, iteration, progress, compute)
             iteration += 1
             # Acting needs the policy alone, so the workers go on while the value is being fitted.
-            self.state = state._replace(params=Networks(policy, state.params.value))
             self._publish(pool)
-            evaluates = schedule.evaluates(iteration)
-            evaluated = pool.start("evaluate", self.index, iteration) if evaluates else None
-            if iteration < schedule.last:
-                collected = pool.start("rollout", self.index, iteration)
+            evaluated = self._start_evaluation(pool, schedule, iteration)
+            collected = self._start_rollout(pool, schedule, iteration)
             with _clock(self.seconds, "update"):
-                value, value_opt, value_metrics = fitting.result()
-            self.state = state._replace(
-                params=Networks(policy, value), opt_state=Networks(policy_opt, value_opt)
-            )
-            numbers = _numbers(metrics | policy_metrics | value_metrics)
-            self._check_finite(iteration, numbers)
-            evaluation = None
-            if evaluated is not None:
-                with _clock(self.seconds, "evaluate"):
-                    evaluated()
-                evaluation = report(
-                    pool.arrays["eval_reward"][self.index], pool.arrays["eval_ended"][self.index]
-                )
+                metrics |= self._finish_value(iteration, fitting)
+            with _clock(self.seconds, "evaluate"):
+                evaluation = evaluated()
             snapshot = Snapshot(self.state, self.history.snapshot())
-            emit(Event(self.index, iteration, numbers, evaluation, snapshot))
+            emit(Event(self.index, iteration, _numbers(metrics), evaluation, snapshot))
+
+    def _start_rollout(self, pool: Pool, schedule: Schedule, iteration: int) -> Callable[[], None]:
+        if iteration < schedule.last:
+            return pool.start("rollout", self.index, iteration)
+        return lambda: None
+
+    def _start_evaluation(
+        self, pool: Pool, schedule: Schedule, iteration: int
+    ) -> Callable[[], EvaluationReport | None]:
+        if not schedule.evaluates(iteration):
+            return lambda: None
+        evaluated = pool.start("evaluate", self.index, iteration)
+
+        def wait_for_report() -> EvaluationReport:
+            evaluated()
+            facts = (pool.arrays[name][self.index] for name in ("eval_reward", "eval_ended"))
+            return report(*facts)
+
+        return wait_for_report
+
+    def _improve_policy(
+        self, pool: Pool, iteration: int, progress: float, compute: ThreadPoolExecutor
+    ) -> tuple[Future[Any], Metrics]:
+        """Lines 5 to 9 of Algorithm 1; line 10 has been started when this returns."""
+        rollout, shuffles = self._rollout(pool), self._shuffles(iteration)
+        batch, state, metrics = _done(learner.prepare(self.config, self.state, rollout))
+        self._require_finite("criterion", iteration, metrics)
+        fitting = compute.submit(
+            _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
+        )
+        policy, opt_state, policy_metrics = _done(
+            learner.improve_policy(
+                self.config, self.spaces, state, batch, shuffles.policy, progress
+            )
+        )
+        self._require_finite("policy", iteration, policy_metrics)
+        self.state = state._replace(
+            params=state.params._replace(policy=policy),
+            opt_state=state.opt_state._replace(policy=opt_state),
+        )
+        self.history.extend(rollout.action, rollout.terminated | rollout.truncated)
+        return fitting, metrics | policy_metrics
+
+    def _finish_value(self, iteration: int, fitting: Future[Any]) -> Metrics:
+        """Line 10 of Algorithm 1, which ran in another thread."""
+        value, opt_state, metrics = fitting.result()
+        self._require_finite("value", iteration, metrics)
+        self.state = self.state._replace(
+            params=self.state.params._replace(value=value),
+            opt_state=self.state.opt_state._replace(value=opt_state),
+        )
+        return dict(metrics)
 
     def _rollout(self, pool: Pool) -> Rollout:
         """Views of the shared arrays; the update has read them before the workers write again."""
@@ -171,13 +199,13 @@ class Replica:
     def _publish(self, pool: Pool) -> None:
         pool.arrays["weights"][self.index] = flat_weights(self.state)
 
-    def _check_finite(self, iteration: int, metrics: dict[str, float]) -> None:
-        for network in ("policy", "value"):
-            if not metrics.pop(f"{network}_finite"):
-                raise NonFiniteError(
-                    f"the {network} network of replica {self.index} (seed {self.seed}) became"
-                    f" non-finite in iteration {iteration}: {_likely_cause(metrics)}"
-                )
+    def _require_finite(self, what: str, iteration: int, metrics: Metrics) -> None:
+        if not metrics.pop(f"{what}_finite"):
+            raise NonFiniteError(
+                f"the {what} of replica {self.index} (seed {self.seed}) became non-finite in"
+                f" iteration {iteration}{_trace(_numbers(metrics))}; try a lower learning_rate or"
+                " scale_rewards=True"
+            )
 
 
 def flat_weights(state: TrainState) -> Array:
@@ -188,11 +216,10 @@ def flat_weights(state: TrainState) -> Array:
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
 
 
-def _likely_cause(metrics: dict[str, float]) -> str:
-    for name in ("reward", "value_mean", "explained_variance", "policy_loss", "value_loss"):
-        if not np.isfinite(metrics.get(name, 0.0)):
-            return f"{name} was {metrics[name]}; try a lower learning_rate or scale_rewards=True"
-    return "a gradient step overflowed; try a lower learning_rate or scale_rewards=True"
+def _trace(metrics: dict[str, float]) -> str:
+    """The metrics that went astray with it."""
+    odd = [f"{name} {value}" for name, value in metrics.items() if not np.isfinite(value)]
+    return f" ({', '.join(odd)})" if odd else ""
 
 
 def _numbers(metrics: dict[str, jax.Array]) -> dict[str, float]:

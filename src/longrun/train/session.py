@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
+
 from longrun.config import Config, algorithm_name
 from longrun.envs.make import EnvLike, env_name
 from longrun.envs.spaces import Spaces
@@ -93,7 +95,6 @@ class Session:
         return self
 
     def _hear(self, event: Event) -> bool:
-        self.snapshots[event.replica] = event.snapshot
         self._rate.count(event.replica, self._steps_per_iteration)
         progress = Progress(
             replica=event.replica,
@@ -105,11 +106,14 @@ class Session:
             evaluation=event.evaluation,
         )
         self._write(progress)
+        # Only now: an interrupt in between must not lose a row, and one too many is forgotten.
+        self.snapshots[event.replica] = event.snapshot
         for watch in self._watchers:
             watch(progress)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
-        return self._on_log is None or self._on_log(progress) is not False
+        answer = None if self._on_log is None else self._on_log(progress)
+        return not isinstance(answer, bool | np.bool_) or bool(answer)
 
     def save(self) -> None:
         """Write the checkpoint, of the last iteration that each replica finished."""

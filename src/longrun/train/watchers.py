@@ -63,9 +63,12 @@ class ProgressBar:
         self._bar.stop()
 
 
-def require_tensorboard() -> None:
+def require_tensorboard(folder: object) -> None:
+    """A ValueError where its package is missing, or a folder to write to."""
     if find_spec("tensorboardX") is None:
-        raise ValueError("tensorboard needs a package; pip install 'longrun[tensorboard]'")
+        raise ValueError("tensorboard=True needs a package; pip install 'longrun[tensorboard]'")
+    if folder is None:
+        raise ValueError("tensorboard=True needs log_dir, the folder that its files go to")
 
 
 class TensorBoard:

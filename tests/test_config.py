@@ -1,0 +1,111 @@
+"""Options: checked one by one, and against each other, with errors that say what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name, make_config
+
+FIELDS = [(name, field) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
+NUMBERS = [(name, field) for name, field in FIELDS if "low" in field.metadata]
+
+
+def name_of(value):
+    return getattr(value, "name", value)
+
+
+@pytest.mark.parametrize("algorithm, field", NUMBERS, ids=name_of)
+def test_a_number_out_of_range_is_refused_with_field_value_and_fix(algorithm, field):
+    low, high = field.metadata["low"], field.metadata["high"]
+    for value in (low - 1, high + 1, -1):
+        if math.isfinite(value):
+            with pytest.raises(ValueError) as caught:
+                make_config(algorithm, **{field.name: value})
+            assert str(caught.value).startswith(f"{field.name}={value}")
+            assert f"at least {low:g}" in str(caught.value) or f"{low:g} and" in str(caught.value)
+
+
+@pytest.mark.parametrize("algorithm, field", NUMBERS, ids=name_of)
+@pytest.mark.parametrize("value", [math.nan, math.inf, "fast", None, True, [1]], ids=repr)
+def test_what_is_no_number_is_refused(algorithm, field, value):
+    with pytest.raises(ValueError, match=rf"{field.name}=.* must be a (whole )?number"):
+        make_config(algorithm, **{field.name: value})
+
+
+@pytest.mark.parametrize("algorithm, field", NUMBERS, ids=name_of)
+def test_limits_themselves_are_allowed(algorithm, field):
+    room = {"num_envs": 10, "rollout_steps": 100, "minibatch_size": 1, "termination": "reset"}
+    names = {f.name for f in dataclasses.fields(ALGORITHMS[algorithm])}
+    for value in (field.metadata["low"], field.metadata["high"]):
+        if math.isfinite(value):
+            options = {k: v for k, v in room.items() if k in names} | {field.name: value}
+            assert getattr(make_config(algorithm, **options), field.name) == value
+
+
+@pytest.mark.parametrize("algorithm, field", FIELDS, ids=name_of)
+def test_flags_choices_and_sizes_are_checked(algorithm, field):
+    wrong = {
+        bool: [1, "yes", None],
+        str: ["none", 1, None],
+        tuple: [64, "64", (0,), (8, -1), (2.5,), None],
+        int: [1.5],
+        float: [],
+    }
+    for value in wrong[type(field.default)]:
+        with pytest.raises(ValueError, match=rf"^{field.name}="):
+            make_config(algorithm, **{field.name: value})
+
+
+def test_whole_numbers_may_be_written_as_floats_and_sizes_as_lists():
+    config = make_config("apo", num_envs=4.0, hidden_sizes=[8, 8], gae_lambda=1)
+    assert (config.num_envs, config.hidden_sizes, config.gae_lambda) == (4, (8, 8), 1.0)
+    assert type(config.num_envs) is int
+    assert hash(config) == hash(make_config("apo", num_envs=4, hidden_sizes=(8, 8), gae_lambda=1.0))
+
+
+@pytest.mark.parametrize("name", ["reset_cost", "reset_cost_step_size"])
+def test_a_reset_cost_needs_the_termination_that_has_one(name):
+    with pytest.raises(ValueError, match=rf"{name}=0.5 has no effect.*set termination='reset'"):
+        APOConfig(**{name: 0.5})
+    assert getattr(APOConfig(**{name: 0.5}, termination="reset"), name) == 0.5
+
+
+def test_a_minibatch_must_fit_into_a_rollout():
+    with pytest.raises(ValueError, match=r"minibatch_size=65 .*num_envs=4 x rollout_steps=16"):
+        PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=65)
+    assert PPOConfig(num_envs=4, rollout_steps=16, minibatch_size=64).minibatch_size == 64
+
+
+@pytest.mark.parametrize(
+    "algorithm, options, message",
+    [
+        ("apoo", {}, r"unknown algorithm 'apoo'; did you mean .*apo"),
+        ("apo", {"value_constrain": 1}, r"unknown APO option 'value_constrain'.*value_constraint"),
+        ("apo", {"discount": 0.9}, r"unknown APO option 'discount'"),
+        ("ppo", {"value_constraint": 0.1}, r"unknown PPO option 'value_constraint'"),
+        ("trpo", {"clip_range": 0.1}, r"unknown TRPO option 'clip_range'"),
+        ("apo", {"preset": "papr"}, r"unknown preset 'papr'; did you mean paper\?"),
+        ("zzz", {}, r"unknown algorithm 'zzz'; valid: apo, ppo, atrpo, trpo"),
+    ],
+)
+def test_unknown_names_list_the_near_or_the_valid_ones(algorithm, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_config(algorithm, **options)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_is_made_by_its_name_in_any_case(name):
+    assert algorithm_name(make_config(name.upper())) == name
+
+
+def test_configurations_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make_config("apo").gae_lambda = 0.5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("algorithm, field", FIELDS, ids=name_of)
+def test_every_option_is_explained(algorithm, field):
+    assert field.metadata["help"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from longrun.cli import main
 
-STEPS = "250000"
+STEPS = "400000"
 COMMON = f"--env Swimmer-v5 --steps {STEPS} --seeds 3 --gae-lambda 0.99 --out"
 
 

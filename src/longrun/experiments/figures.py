@@ -9,29 +9,35 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter
 
+from longrun.envs.spaces import Array
 from longrun.experiments.results import Setting, mean_interval
 
+Colour = tuple[float, float, float, float]
 METRICS = {"average_reward": "average reward per step", "episode_return": "episode return"}
 
 
 def learning_curves(settings: Sequence[Setting], out: Path) -> None:
-    """Both metrics over training steps: mean over seeds, shaded 95 % interval, faint seeds.
+    """Both metrics over training steps: mean over seeds, shaded 95 % interval, thin seeds.
 
     The ending of `out` chooses the format: png, pdf or svg.
     """
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    environments = sorted({setting.env for setting in settings})
+    figure.suptitle(", ".join(environments))
     for axis, (metric, title) in zip(axes, METRICS.items(), strict=True):
         for setting, colour in zip(settings, _colours(len(settings)), strict=True):
-            values = setting.values[metric]
-            mean, low, high = mean_interval(values)
-            axis.plot(setting.steps, values, color=colour, alpha=0.25, linewidth=0.8)
-            axis.plot(setting.steps, mean, color=colour, linewidth=2, label=setting.label)
-            axis.fill_between(setting.steps, low, high, color=colour, alpha=0.15, linewidth=0)
+            name = setting.label if len(environments) == 1 else f"{setting.env} {setting.label}"
+            _curve(axis, setting, metric, colour, name)
         axis.set_xlabel("environment steps")
         axis.set_title(title)
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
+        _fit(axis, [setting.values[metric] for setting in settings])
     axes[0].legend(frameon=False, fontsize=9)
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -42,6 +48,22 @@ def learning_curves(settings: Sequence[Setting], out: Path) -> None:
         plt.close(figure)
 
 
-def _colours(count: int) -> list[tuple[float, float, float, float]]:
+def _curve(axis: Axes, setting: Setting, metric: str, colour: Colour, name: str) -> None:
+    values = setting.values[metric]
+    mean, low, high = mean_interval(values)
+    axis.plot(setting.steps, values, color=colour, alpha=0.4, linewidth=0.8)
+    axis.plot(setting.steps, mean, color=colour, linewidth=2, label=name)
+    axis.fill_between(setting.steps, low, high, color=colour, alpha=0.13, linewidth=0)
+
+
+def _fit(axis: Axes, values: Sequence[Array]) -> None:
+    """Show all seeds; the interval of a few seeds may reach far beyond what any of them did."""
+    finite = np.concatenate([v[np.isfinite(v)] for v in values])
+    if len(finite):
+        margin = 0.1 * (finite.max() - finite.min()) or 1.0
+        axis.set_ylim(finite.min() - margin, finite.max() + margin)
+
+
+def _colours(count: int) -> list[Colour]:
     palette = plt.get_cmap("tab10" if count <= 10 else "viridis", max(count, 10))
     return [palette(i) for i in range(count)]

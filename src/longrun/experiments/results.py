@@ -20,7 +20,9 @@ from longrun.train.run_folder import read_rows
 class Setting:
     """Replicas of one run that differ in their seeds alone."""
 
+    env: str
     label: str
+    """algorithm and what differs from its defaults"""
     seeds: tuple[int, ...]
     steps: Array
     """[K], where all of them were evaluated"""
@@ -42,14 +44,12 @@ def read_run(path: Path) -> list[Setting]:
 
 
 def _label(config: dict[str, Any], replica: dict[str, Any]) -> str:
-    """Algorithm, environment and what differs from the algorithm's defaults."""
-    name = f"{config['algorithm'].upper()} {config['env']}"
     own = {k: v for k, v in replica.items() if k != "seed"}
     options = config["options"] | own
     defaults = dataclasses.asdict(make_config(config["algorithm"]))
     defaults["hidden_sizes"] = list(defaults["hidden_sizes"])
     changed = [f"{k}={v}" for k, v in options.items() if v != defaults.get(k) or k in own]
-    return " ".join([name, *changed])
+    return " ".join([config["algorithm"].upper(), *changed])
 
 
 def _setting(
@@ -63,7 +63,7 @@ def _setting(
         for column in columns
     }
     seeds = tuple(config["replicas"][r]["seed"] for r in replicas)
-    return Setting(label, seeds, np.array(steps), values)
+    return Setting(config["env"], label, seeds, np.array(steps), values)
 
 
 def mean_interval(values: Array, confidence: float = 0.95) -> tuple[Array, Array, Array]:

@@ -12,25 +12,24 @@ from longrun.experiments.results import Setting, mean_interval
 from longrun.train.evaluation import EvaluationReport
 
 
-def print_final(settings: Sequence[Setting], console: Console | None = None) -> None:
+def print_final(settings: Sequence[Setting]) -> None:
     """Each setting's last evaluation: mean over seeds with a 95 % interval."""
-    table = Table(title="Last evaluation: mean over seeds [95 % interval]")
-    for column in ("setting", "seeds", "steps", "average reward", "episode return"):
-        table.add_column(
-            column, justify="left" if column == "setting" else "right", overflow="fold"
-        )
+    environments = ", ".join(sorted({setting.env for setting in settings}))
+    table = Table(title=f"{environments}: last evaluation, mean over seeds [95 % interval]")
+    table.add_column("setting", overflow="fold")
+    for column in ("seeds", "steps", "average reward", "episode return"):
+        table.add_column(column, justify="right")
     for setting in settings:
-        if not len(setting.steps):
-            table.add_row(setting.label, str(len(setting.seeds)), "-", "-", "-")
-            continue
+        name = setting.label if "," not in environments else f"{setting.env} {setting.label}"
+        evaluated = len(setting.steps) > 0
+        metrics = ("average_reward", "episode_return")
         table.add_row(
-            setting.label,
+            name,
             str(len(setting.seeds)),
-            f"{setting.steps[-1]:,}",
-            _with_interval(setting.values["average_reward"][-1]),
-            _with_interval(setting.values["episode_return"][-1]),
+            f"{setting.steps[-1]:,}" if evaluated else "-",
+            *(_with_interval(setting.values[m][-1]) if evaluated else "-" for m in metrics),
         )
-    (console or Console()).print(table)
+    Console().print(table)
 
 
 def print_reports(rows: Sequence[tuple[str, EvaluationReport]]) -> None:

@@ -227,10 +227,28 @@ def test_an_adaptive_constraint_rises_while_the_offset_is_large() -> None:
     reward = rows([2, 0, 4])
     values = Values(rows([1, 2, 3]), rows([2, 3, 5]), jnp.full((3, 1), 99.0))
     targets, state = criterion_targets(config, fresh(config), facts(reward), values)
-    # offset 2, variance 2/3: 4 / (2/3) - .01 = 5.99, a tenth of it on top of .1
-    assert float(state.value_constraint) == pytest.approx(0.699, rel=1e-6)
-    # ... and it counts at once. Last row: 4 - 2 + 5 - 3 = 4, + 3, - .699 * 2.
-    assert float(targets.value_target[2, 0]) == pytest.approx(5.602, rel=1e-6)
+    # offset 2, variance 2/3: 4 / (2/3) - .01 = 5.99, which counts as 1: a tenth on top of .1
+    assert float(state.value_constraint) == pytest.approx(0.2, rel=1e-6)
+    # ... and it counts at once. Last row: 4 - 2 + 5 - 3 = 4, + 3, - .2 * 2.
+    assert float(targets.value_target[2, 0]) == pytest.approx(6.6, rel=1e-6)
+
+
+def test_an_adaptive_constraint_rises_with_the_squared_offset_in_units_of_the_variance() -> None:
+    config = make_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
+    reward = rows([2, 0, 4])
+    values = zeros_like_values(reward)._replace(here=rows([-1.5, 0, 3]))
+    _, state = criterion_targets(config, fresh(config), facts(reward), values)
+    # offset .5, variance (4 + .25 + 6.25) / 3 = 3.5: .25 / 3.5 - .01 = .0614285714
+    assert float(state.value_constraint) == pytest.approx(0.1061428571, rel=1e-6)
+
+
+def test_an_adaptive_reset_cost_rises_without_any_reward() -> None:
+    options = {"termination": "reset", "reset_cost_step_size": 0.5, "termination_target": 0.1}
+    config = make_config("apo", **options)
+    reward = rows([0, 0, 0])
+    ended = facts(reward)._replace(terminated=jnp.asarray([[True], [False], [True]]))
+    _, state = criterion_targets(config, fresh(config), ended, zeros_like_values(reward))
+    assert float(state.reset_cost) == 0.5  # an excess of more than 1 counts as 1
 
 
 def test_an_adaptive_constraint_falls_slowly_without_an_offset() -> None:

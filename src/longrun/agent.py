@@ -141,7 +141,10 @@ class Agent:
             low, high = (np.asarray(b, np.float32) for b in (self.spaces.low, self.spaces.high))
             actions = np.clip(actions, low, high)
         read = action_reader(self.action_space)
-        return (np.stack([read(a) for a in actions]) if batched else read(actions[0])), None
+        if not batched:
+            return read(actions[0]), None
+        shape = (len(rows), *(self.action_space.shape or ()))
+        return np.array([read(a) for a in actions]).reshape(shape), None
 
     def evaluate(self, steps: int = 10_000) -> EvaluationReport:
         """The deterministic policy's long-run reward rate over `steps` steps, with an interval."""

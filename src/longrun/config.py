@@ -43,7 +43,7 @@ class Config:
 
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     learning_rate: float = number(3e-4, "beta: Adam's step size")
-    max_grad_norm: float = number(10.0, "gradient clipping, for each network its own norm")
+    max_grad_norm: float = number(10.0, "gradient clipping, for each network its own norm", 1e-9)
     num_envs: int = count(10, "environments of one replica")
     rollout_steps: int = count(200, "steps of each environment in an iteration")
     epochs: int = count(10, "M: passes over a rollout")

@@ -60,4 +60,4 @@ def _with_interval(values: Array) -> str:
     mean, low, high = (float(x) for x in mean_interval(values))
     if len(values) < 2:
         return f"{mean:.4g}"
-    return f"{mean:.4g} [{low:.4g}, {high:.4g}]"
+    return f"{mean:.4g} [{low:.3g}, {high:.3g}]"

@@ -142,16 +142,25 @@ def _running_means(
 def _adapt_value_constraint(
     config: Average, state: CriterionState, values: Values
 ) -> CriterionState:
-    """Dual ascent on the squared offset, in units of the values' variance; nu stays in [0, 1]."""
+    """Dual ascent on the squared offset, in units of the values' variance; nu stays in [0, 1].
+
+    The violation is clipped, lest one batch of nearly equal values decide.
+    """
     violation = state.offset**2 / (values.here.var() + 1e-8) - OFFSET_TOLERANCE
-    adapted = state.value_constraint + config.value_constraint_step_size * violation
+    ascent = config.value_constraint_step_size * jnp.clip(violation, -1, 1)
+    adapted = state.value_constraint + ascent
     return state._replace(value_constraint=jnp.clip(adapted, 0.0, 1.0))
 
 
 def _adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -> CriterionState:
-    """A Lagrange multiplier that holds the termination rate at its target, in units of reward."""
+    """A Lagrange multiplier that holds the termination rate at its target.
+
+    Its steps are in units of the mean absolute reward, or of 1 where there is no reward yet.
+    """
     excess = rollout.terminated.mean() / config.termination_target - 1
-    ascent = config.reset_cost_step_size * jnp.clip(excess, -1, 1) * jnp.abs(rollout.reward).mean()
+    size = jnp.abs(rollout.reward).mean()
+    unit = jnp.where(size > 0, size, 1.0)
+    ascent = config.reset_cost_step_size * jnp.clip(excess, -1, 1) * unit
     return state._replace(reset_cost=jnp.maximum(state.reset_cost + ascent, 0.0))
 
 

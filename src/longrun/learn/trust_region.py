@@ -61,47 +61,42 @@ def natural_step(
     direction, _ = cg(product, gradient, maxiter=cg_iterations)
     curvature = direction @ product(direction)
     full_step = jnp.sqrt(2 * kl_limit / jnp.maximum(curvature, 1e-20)) * direction
-    return _backtrack(
-        objective, divergence, params, flat, full_step, start, kl_limit, line_search_steps, unravel
-    )
 
-
-def _backtrack(
-    objective: Callable[[jax.Array], jax.Array],
-    divergence: Callable[[jax.Array], jax.Array],
-    params: Params,
-    flat: jax.Array,
-    full_step: jax.Array,
-    start: jax.Array,
-    kl_limit: jax.Array | float,
-    line_search_steps: int,
-    unravel: Callable[[jax.Array], Params],
-) -> tuple[Params, Step]:
     def at(fraction: jax.Array) -> Step:
         candidate = flat + fraction * full_step
         return Step(objective(candidate), divergence(candidate), fraction)
+
+    step = backtrack(at, start, kl_limit, line_search_steps)
+    moved = unravel(flat + step.fraction * full_step)
+    kept = jax.tree.map(lambda new, old: jnp.where(step.fraction > 0, new, old), moved, params)
+    return kept, step
+
+
+def backtrack(
+    at: Callable[[jax.Array], Step],
+    start: jax.Array,
+    kl_limit: jax.Array | float,
+    line_search_steps: int,
+) -> Step:
+    """The first of the fractions 1, 1/2, 1/4, ... that improves on `start` within the limit.
+
+    After `line_search_steps` halvings it is given up: no step, fraction 0.
+    """
 
     def good(step: Step) -> jax.Array:
         # Comparisons with NaN are false, so a step into nowhere is never good.
         return (step.surrogate > start) & (step.kl <= kl_limit)
 
     def search_on(state: tuple[jax.Array, Step]) -> jax.Array:
-        tried, step = state
-        return ~good(step) & (tried < line_search_steps)
+        halvings, step = state
+        return ~good(step) & (halvings < line_search_steps)
 
     def halve(state: tuple[jax.Array, Step]) -> tuple[jax.Array, Step]:
-        tried, step = state
-        return tried + 1, at(step.fraction / 2)
+        halvings, step = state
+        return halvings + 1, at(step.fraction / 2)
 
-    one = jnp.ones((), flat.dtype)
-    _, step = jax.lax.while_loop(search_on, halve, (jnp.zeros((), jnp.int32), at(one)))
-    found = good(step)
-    moved = unravel(flat + step.fraction * full_step)
-    kept = jax.tree.map(lambda new, old: jnp.where(found, new, old), moved, params)
-    zero = jnp.zeros_like(one)
-    taken = Step(
-        jnp.where(found, step.surrogate, start),
-        jnp.where(found, step.kl, zero),
-        jnp.where(found, step.fraction, zero),
-    )
-    return kept, taken
+    zero = jnp.zeros_like(start)
+    first = (jnp.zeros((), jnp.int32), at(jnp.ones_like(start)))
+    _, last = jax.lax.while_loop(search_on, halve, first)
+    no_step = Step(start, zero, zero)
+    return Step(*(jnp.where(good(last), new, old) for new, old in zip(last, no_step, strict=True)))

@@ -93,7 +93,7 @@ def _run_all(
 ) -> list[Seconds]:
     news: queue.Queue[Event | BaseException | None] = queue.Queue()
     stopping = threading.Event()
-    constant = ConstantRewardWatch(job.configs[0])
+    constant = ConstantRewardWatch(job.configs)
     with ThreadPoolExecutor(available_cores()) as compute:
 
         def run(replica: Replica) -> None:
@@ -130,10 +130,11 @@ def _run_all(
 class ConstantRewardWatch:
     """Warns once where the average criterion cannot tell policies apart."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, configs: Sequence[Config]) -> None:
         self._rewards: set[float] = set()
-        self._watching = isinstance(config, Average) and not (
-            config.reset_cost or config.reset_cost_step_size
+        self._watching = any(
+            isinstance(config, Average) and not (config.reset_cost or config.reset_cost_step_size)
+            for config in configs
         )
 
     def look(self, event: Event) -> None:

@@ -110,17 +110,18 @@ class Replica:
         collected = self._start_rollout(pool, schedule, iteration)
         while iteration < schedule.last and not schedule.stopping.is_set():
             with _clock(self.seconds, "collect"):
+                shuffles = self._shuffles(iteration)
                 collected()
             with _clock(self.seconds, "update"):
                 progress = schedule.progress(iteration)
-                fitting, metrics = self._improve_policy(pool, iteration, progress, compute)
+                fitting, metrics = self._improve_policy(pool, shuffles, progress, compute)
             iteration += 1
             # Acting needs the policy alone, so the workers go on while the value is being fitted.
             self._publish(pool)
             evaluated = self._start_evaluation(pool, schedule, iteration)
             collected = self._start_rollout(pool, schedule, iteration)
             with _clock(self.seconds, "update"):
-                metrics |= self._finish_value(iteration, fitting)
+                metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
                 evaluation = evaluated()
             snapshot = Snapshot(self.state, self.history.snapshot())
@@ -146,12 +147,12 @@ class Replica:
         return wait_for_report
 
     def _improve_policy(
-        self, pool: Pool, iteration: int, progress: float, compute: ThreadPoolExecutor
+        self, pool: Pool, shuffles: Networks, progress: float, compute: ThreadPoolExecutor
     ) -> tuple[Future[Any], Metrics]:
         """Lines 5 to 9 of Algorithm 1; line 10 has been started when this returns."""
-        rollout, shuffles = self._rollout(pool), self._shuffles(iteration)
+        rollout = self._rollout(pool)
         batch, state, metrics = _done(learner.prepare(self.config, self.state, rollout))
-        self._require_finite("criterion", iteration, metrics)
+        self._require_finite("criterion", state, metrics)
         fitting = compute.submit(
             _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
         )
@@ -160,7 +161,7 @@ class Replica:
                 self.config, self.spaces, state, batch, shuffles.policy, progress
             )
         )
-        self._require_finite("policy", iteration, policy_metrics)
+        self._require_finite("policy", state, policy_metrics)
         self.state = state._replace(
             params=state.params._replace(policy=policy),
             opt_state=state.opt_state._replace(policy=opt_state),
@@ -168,10 +169,10 @@ class Replica:
         self.history.extend(rollout.action, rollout.terminated | rollout.truncated)
         return fitting, metrics | policy_metrics
 
-    def _finish_value(self, iteration: int, fitting: Future[Any]) -> Metrics:
+    def _finish_value(self, fitting: Future[Any]) -> Metrics:
         """Line 10 of Algorithm 1, which ran in another thread."""
         value, opt_state, metrics = fitting.result()
-        self._require_finite("value", iteration, metrics)
+        self._require_finite("value", self.state, metrics)
         self.state = self.state._replace(
             params=self.state.params._replace(value=value),
             opt_state=self.state.opt_state._replace(value=opt_state),
@@ -199,11 +200,11 @@ class Replica:
     def _publish(self, pool: Pool) -> None:
         pool.arrays["weights"][self.index] = flat_weights(self.state)
 
-    def _require_finite(self, what: str, iteration: int, metrics: Metrics) -> None:
+    def _require_finite(self, what: str, state: TrainState, metrics: Metrics) -> None:
         if not metrics.pop(f"{what}_finite"):
             raise NonFiniteError(
                 f"the {what} of replica {self.index} (seed {self.seed}) became non-finite in"
-                f" iteration {iteration}{_trace(_numbers(metrics))}; try a lower learning_rate or"
+                f" iteration {int(state.iteration)}{_trace(_numbers(metrics))}; try a lower learning_rate or"
                 " scale_rewards=True"
             )
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
+
+import numpy as np
 
 
 def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
@@ -178,15 +179,12 @@ def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config
     return kind(**{k: v for k, v in changes.items() if k in names} | options)
 
 
-def whole_number(name: str, value: Any) -> int:
-    """An argument that counts: 0 or more, NumPy's integers included."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(value, bool):
-        raise ValueError(f"{name}={value!r} must be 0 or more, a whole number")
-    return number
+def whole_number(name: str, value: Any, low: int = 0) -> int:
+    """An argument that counts; NumPy's integers and floats such as 1e6 included."""
+    whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
+    if not whole or value != value // 1 or value < low:
+        raise ValueError(f"{name}={value!r} must be {low} or more, a whole number")
+    return int(value)
 
 
 def numeric_fields(kind: type[Config] | Config) -> list[str]:

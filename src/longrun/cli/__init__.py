@@ -6,11 +6,13 @@ Heavy imports wait until a command needs them, so that `--help` and wrong input 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from longrun.cli.options import Parser, add_algorithm_options, add_run_options, parse
+from longrun.cli.options import Parser, add_algorithm_options, add_run_options, parse, whole
 from longrun.config import ALGORITHMS, known
 
 COMMANDS = {
@@ -44,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _dispatch(arguments)
+        with _one_line_warnings():
+            return _dispatch(arguments)
     except ValueError as error:
         print(f"longrun: {error}", file=sys.stderr)
         return 2
@@ -54,6 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("longrun: interrupted; nothing is lost, --resume goes on", file=sys.stderr)
         return 130
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    usual = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"longrun: warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = usual
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -111,7 +124,7 @@ def _evaluate(arguments: list[str]) -> int:
         " its reward rate with a batch-means 95 % interval, beside the episode metrics.",
     )
     parser.add_argument("run", type=Path, help="run folder or saved agent")
-    parser.add_argument("--steps", type=int, help="steps of the evaluation (default: 10000)")
+    parser.add_argument("--steps", type=whole, help="steps of the evaluation (default: 10000)")
     given = parse(parser, arguments)
     from longrun.agent import AGENTS
     from longrun.experiments.tables import print_reports

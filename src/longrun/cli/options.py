@@ -26,6 +26,14 @@ class Parser(argparse.ArgumentParser):
         raise ValueError(f"{message} (see {self.prog} --help)")
 
 
+def whole(text: str) -> int:
+    """A whole number, 1e6 included."""
+    number = float(text)
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
 def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
     """Options that were given, by name; an unknown one raises and lists the near ones."""
     given, unknown = parser.parse_known_args(list(arguments))
@@ -41,7 +49,7 @@ def add_run_options(parser: Parser) -> None:
     group = parser.add_argument_group("run")
     group.add_argument("--env", metavar="ID", help="Gymnasium environment, e.g. Swimmer-v5")
     group.add_argument(
-        "--steps", type=int, help="environment steps of each replica (default: 1000000)"
+        "--steps", type=whole, help="environment steps of each replica (default: 1000000)"
     )
     group.add_argument(
         "--seeds", type=int, metavar="K", help="replicas of each setting (default: 1)"
@@ -60,10 +68,10 @@ def add_run_options(parser: Parser) -> None:
         "--workers", type=int, help="simulating processes (default: one a core; 0: none)"
     )
     group.add_argument(
-        "--eval-every", type=int, metavar="STEPS", help="steps between evaluations (default: ~20)"
+        "--eval-every", type=whole, metavar="STEPS", help="steps between evaluations (default: ~20)"
     )
     group.add_argument(
-        "--eval-steps", type=int, metavar="STEPS", help="steps of an evaluation (default: 10000)"
+        "--eval-steps", type=whole, metavar="STEPS", help="steps of an evaluation (default: 10000)"
     )
     group.add_argument("--no-eval", action="store_true", help="never evaluate")
     group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")

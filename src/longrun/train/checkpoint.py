@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 from longrun.config import ALGORITHMS, Config, algorithm_name, known, make_config
 from longrun.envs.spaces import Array, Spaces
 from longrun.learn import learner
+from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
 from longrun.train.files import read_json, write_bytes, write_json
 from longrun.train.history import Episodes
@@ -79,6 +80,7 @@ def load(path: Path) -> Checkpoint:
     if not (folder / "checkpoint.json").is_file():
         raise ValueError(f"there is no checkpoint in '{path}'")
     header = read_json(folder / "checkpoint.json")
+    use_compilation_cache()
     try:
         return _read(folder, header)
     except KeyError as error:

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -61,7 +60,6 @@ def train(
 
     Whatever happens (an error, Ctrl-C), the worker processes are gone when this returns.
     """
-    use_compilation_cache()
     config = job.configs[0]
     plan = Plan(
         factory=env_factory(job.env),
@@ -168,11 +166,3 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
     jax.block_until_ready(learner.update(config, spaces, state, facts, Networks(order, order), 0.0))
-
-
-def use_compilation_cache() -> None:
-    """Compiled programs are kept between runs, unless the user has a cache of their own."""
-    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "longrun"
-        jax.config.update("jax_compilation_cache_dir", str(cache))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -22,6 +22,7 @@ from longrun.envs import seeding
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.workers import Pool
 from longrun.learn import learner
+from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, report
@@ -41,6 +42,7 @@ class Snapshot(NamedTuple):
 
 def fresh_snapshot(config: Config, spaces: Spaces, seed: int) -> Snapshot:
     """Before the first step."""
+    use_compilation_cache()
     state = learner.init(config, spaces, jax.random.key(seed))
     return Snapshot(state, no_episodes(config.num_envs, spaces))
 
@@ -202,10 +204,10 @@ class Replica:
 
     def _require_finite(self, what: str, state: TrainState, metrics: Metrics) -> None:
         if not metrics.pop(f"{what}_finite"):
+            who, when = f"replica {self.index} (seed {self.seed})", int(state.iteration)
             raise NonFiniteError(
-                f"the {what} of replica {self.index} (seed {self.seed}) became non-finite in"
-                f" iteration {int(state.iteration)}{_trace(_numbers(metrics))}; try a lower learning_rate or"
-                " scale_rewards=True"
+                f"the {what} of {who} became non-finite in iteration {when}"
+                f"{_trace(_numbers(metrics))}; try a lower learning_rate or scale_rewards=True"
             )
 
 

@@ -83,8 +83,10 @@ class RunFolder:
         return content
 
     def extend_to(self, steps: int) -> None:
-        """Write down that the run now ends later."""
-        write_json(self.path / "config.json", self.read_config() | {"steps": steps})
+        """Write down that the run now ends later, if it does."""
+        config = self.read_config()
+        if steps > config["steps"]:
+            write_json(self.path / "config.json", config | {"steps": steps})
 
 
 def describe_run(

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from longrun.config import Config, algorithm_name
+from longrun.config import Config, algorithm_name, whole_number
 from longrun.envs.make import EnvLike, env_name
 from longrun.envs.spaces import Spaces
 from longrun.train import checkpoint
@@ -36,14 +36,10 @@ def make_job(
 
     `eval_every` None stands for up to 20 evaluations, 0 for none.
     """
-    for name, value, least in (
-        ("steps", steps, 1),
-        ("num_workers", num_workers or 0, 0),
-        ("eval_every", eval_every or 0, 0),
-        ("eval_steps", eval_steps, EVAL_ENVS),
-    ):
-        if value < least:
-            raise ValueError(f"{name}={value!r} is out of range; choose at least {least}")
+    steps = whole_number("steps", steps, 1)
+    eval_steps = whole_number("eval_steps", eval_steps, EVAL_ENVS)
+    eval_every = None if eval_every is None else whole_number("eval_every", eval_every)
+    num_workers = None if num_workers is None else whole_number("num_workers", num_workers)
     per_iteration = configs[0].num_envs * configs[0].rollout_steps
     iterations = -(-steps // per_iteration)
     rare = max(1, iterations // 20, 3 * eval_steps // per_iteration)  # at most 1/4 of all steps
@@ -138,7 +134,8 @@ class Session:
         return {
             "algorithm": algorithm_name(job.configs[0]),
             "env": env_name(job.env),
-            "steps": job.iterations * self._steps_per_iteration,
+            "steps": min(int(s.state.iteration) for s in self.snapshots)
+            * self._steps_per_iteration,
             "replicas": len(job.seeds),
             "steps_per_second": round(self._rate.per_second(), 1),
             "collect_s": round(sum(s.collect for s in self.seconds) / count, 3),

@@ -1,0 +1,19 @@
+"""Where compiled programs are kept, so that a second start takes a second."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+
+
+def use_compilation_cache() -> None:
+    """Keep compiled programs between runs, unless the user has a cache of their own.
+
+    To be called before the first program is compiled.
+    """
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "longrun"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -1,0 +1,59 @@
+"""What the README shows runs, shortened: every Python block, every `longrun` command in order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from longrun.cli import main
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = re.findall(r"^longrun .*$", README, re.MULTILINE)
+
+
+def shortened(text: str) -> str:
+    """Fewer steps, the same code."""
+    text = text.replace("300_000", "4_000").replace("10_000", "1_000")
+    return re.sub(r"--steps (\d+)", lambda m: f"--steps {int(m[1]) // 100}", text)
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_readme_has_snippets_and_commands():
+    assert len(PYTHON) == 2
+    assert {command.split()[1] for command in COMMANDS} == {"train", "evaluate", "plot"}
+
+
+@pytest.mark.parametrize("snippet", PYTHON)
+def test_python_snippets_run(snippet, elsewhere, capsys):
+    exec(compile(shortened(snippet), "README.md", "exec"), {})
+    if "print" in snippet:
+        assert capsys.readouterr().out
+        assert (elsewhere / "runs" / "swimmer" / "summary.json").exists()
+
+
+def test_commands_run_in_the_order_shown(elsewhere, capsys):
+    for command in COMMANDS:
+        words = shortened(command).split()[1:]
+        if words[0] == "train" and "--steps" not in words:
+            words += ["--steps", "2000"]
+        assert main(words) == 0, (command, capsys.readouterr().err)
+    assert (elsewhere / "curves.png").exists()
+
+
+@pytest.mark.parametrize("target", re.findall(r"^make (\w+)", README, re.MULTILINE))
+def test_make_has_the_targets(target):
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
+def test_links_lead_somewhere(link):
+    assert (ROOT / link).exists()

@@ -84,8 +84,8 @@ class Average(Config):
     )
     termination: Literal["zero", "reset"] = choice(
         "zero",
-        "what follows a termination: a successor of differential value 0 (the paper's), or the"
-        " reset, through which the chain goes on",
+        "after a termination: 'zero' (the paper's) ends it with differential value 0, 'reset' goes"
+        " on through the reset",
     )
     reset_cost: float = number(
         0.0, "reward (at first) taken off for each termination; with termination=reset"
@@ -134,22 +134,22 @@ class TrustRegion(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class APOConfig(Average, Clipped):
-    """Average Policy Optimization."""
+    """Average Policy Optimization (Ma et al., 2021): average reward, clipped policy step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(Discounted, Clipped):
-    """Proximal Policy Optimization, the discounted rival."""
+    """Proximal Policy Optimization: discounted reward, clipped policy step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ATRPOConfig(Average, TrustRegion):
-    """Average-reward TRPO."""
+    """Average-reward TRPO: average reward, trust-region policy step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TRPOConfig(Discounted, TrustRegion):
-    """Trust Region Policy Optimization."""
+    """Trust Region Policy Optimization: discounted reward, trust-region policy step."""
 
 
 ALGORITHMS: dict[str, type[Config]] = {

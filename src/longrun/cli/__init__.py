@@ -90,7 +90,13 @@ def _train(arguments: list[str]) -> int:
     if arguments[0].startswith("-"):
         return _resume_only(arguments)
     algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
-    parser = Parser(prog=f"longrun train {algorithm}", description=ALGORITHMS[algorithm].__doc__)
+    prog = f"longrun train {algorithm}"
+    parser = Parser(
+        prog=prog,
+        usage=f"{prog} --env ID [options]",
+        description=ALGORITHMS[algorithm].__doc__,
+        epilog=f"example: {prog} --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer",
+    )
     add_run_options(parser)
     add_algorithm_options(parser, ALGORITHMS[algorithm])
     given = parse(parser, arguments[1:])

@@ -68,7 +68,10 @@ def add_run_options(parser: Parser) -> None:
         "--workers", type=int, help="simulating processes (default: one a core; 0: none)"
     )
     group.add_argument(
-        "--eval-every", type=whole, metavar="STEPS", help="steps between evaluations (default: ~20)"
+        "--eval-every",
+        type=whole,
+        metavar="STEPS",
+        help="steps between evaluations (default: a 20th of --steps, at least 30000)",
     )
     group.add_argument(
         "--eval-steps", type=whole, metavar="STEPS", help="steps of an evaluation (default: 10000)"
@@ -90,8 +93,8 @@ def add_algorithm_options(parser: Parser, kind: type[Config]) -> None:
         elif isinstance(default, tuple):
             group.add_argument(flag, type=int, nargs="+", metavar="N", help=text)
         else:
-            kind_of = str if isinstance(default, str) else type(default)
-            group.add_argument(flag, type=kind_of, metavar="X", help=text)
+            metavar = {int: "N", float: "X", str: "NAME"}[type(default)]
+            group.add_argument(flag, type=type(default), metavar=metavar, help=text)
 
 
 def algorithm_options(algorithm: str, given: dict[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,8 @@ def action_reader(space: gym_spaces.Space[Any]) -> Callable[[Array], Any]:
             return lambda row: row.reshape(shape)
         # A bound in another precision may lie a rounding error inside the float32 one.
         return lambda row: np.clip(row.reshape(shape).astype(dtype), low, high)
-    start = space.start  # type: ignore[attr-defined]
     if isinstance(space, gym_spaces.Discrete):
-        return lambda row: space.dtype.type(row[0] + start)
-    return lambda row: row.reshape(space.shape).astype(space.dtype) + start
+        first, kind = space.start, np.dtype(space.dtype).type
+        return lambda row: kind(row[0] + first)
+    assert isinstance(space, gym_spaces.MultiDiscrete)  # `describe` let nothing else through
+    return lambda row: row.reshape(space.shape).astype(space.dtype) + space.start

@@ -17,7 +17,7 @@ from longrun.envs.spaces import Spaces
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.distributions import GAUSSIAN, Distribution, categorical
 from longrun.learn.moments import Moments, init_moments, inverse_std, merge
-from longrun.learn.networks import apply_mlp, init_mlp
+from longrun.learn.networks import Layers, apply_mlp, init_mlp
 from longrun.learn.optimise import init_optimiser, train_epochs
 from longrun.learn.policy_steps import policy_step_of
 from longrun.learn.pytree import register_config
@@ -131,9 +131,9 @@ def fit_value(
 ) -> tuple[object, object, Metrics]:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
 
-    def loss(layers: object, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
+    def loss(layers: Layers, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
         obs, target = samples
-        error = 0.5 * jnp.mean((target - apply_mlp(layers, obs)[..., 0]) ** 2)  # type: ignore[arg-type]
+        error = 0.5 * jnp.mean((target - apply_mlp(layers, obs)[..., 0]) ** 2)
         return error, {"value_loss": error}
 
     layers, opt_state, metrics = train_epochs(

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint types format bench clean
+.PHONY: run test lint types format clean
 
 run: .venv/ready            ## APO against discounted PPO on Swimmer-v5, about two minutes
 	$(BIN)/python examples/swimmer.py

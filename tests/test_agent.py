@@ -248,7 +248,7 @@ def test_a_constant_reward_with_terminations_is_warned_of():
         (lambda: APO(MORTAL, preset="best"), "unknown preset 'best'"),
         (lambda: APO(MORTAL, **TINY).learn(0), "steps=0"),
         (lambda: APO(MORTAL, **TINY).learn(ITERATION, eval_every=-1), "eval_every=-1"),
-        (lambda: APO(MORTAL, **TINY).learn(ITERATION, eval_every=1, eval_steps=9), "eval_steps=9"),
+        (lambda: APO(MORTAL, **TINY).learn(ITERATION, eval_every=1, eval_steps=0), "eval_steps=0"),
         (lambda: APO(MORTAL, **TINY).evaluate(0), "steps=0"),
     ],
     ids=lambda value: value if isinstance(value, str) else "call",

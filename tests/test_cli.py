@@ -17,6 +17,7 @@ import pytest
 from longrun import APO, __version__
 from longrun.cli import main
 from longrun.config import ALGORITHMS
+from longrun.train.run_folder import RunFolder
 from tiny_envs import ITERATION, TINY_FLAGS, bits
 
 SCRIPT = Path(sys.executable).parent / "longrun"
@@ -149,7 +150,8 @@ def test_training_prints_the_table_of_the_last_evaluation(longrun, tmp_path):
 
 def test_a_run_without_evaluations_says_nothing_about_them(longrun, tmp_path):
     result = longrun(*arguments(tmp_path / "run", "--no-eval"))
-    assert (result.status, result.out, result.err) == (0, "", "")
+    assert (result.status, result.err) == (0, "")
+    assert result.out == f"writing to {tmp_path / 'run'}\n"
     assert not (tmp_path / "run" / "evaluations.csv").exists()
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["final"] == [{"seed": 0, "average_reward": None, "episode_return": None}]
@@ -253,7 +255,13 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "seeds": ([*TRAIN, "--seeds", "0"], ["seeds=0"]),
     "seed": ([*TRAIN, "--seed", "-1"], ["seed=-1"]),
     "workers": ([*TRAIN, "--workers", "-1"], ["workers"]),
-    "eval steps": ([*TRAIN, "--eval-steps", "1"], ["eval_steps=1"]),
+    "eval steps": ([*TRAIN, "--eval-steps", "0"], ["eval_steps=0"]),
+    "infinite steps": ([*TRAIN, "--steps", "inf"], ["--steps", "inf"]),
+    "large seed": ([*TRAIN, "--seed", "99999999999999999999"], ["seed=", "2**32"]),
+    "grid twice": (
+        [*TRAIN, "--grid", "gae_lambda=0.9", "--grid", "gae_lambda=0.95"],
+        ["gae_lambda twice"],
+    ),
     "resume without folder": (["train", "--resume"], ["--out"]),
     "resume of nothing": (["train", "--resume", "--out", "nowhere"], ["nowhere"]),
     "resume of nothing by name": (["train", "apo", "--resume", "--out", "nowhere"], ["nowhere"]),
@@ -309,7 +317,35 @@ def test_the_same_options_may_be_repeated_on_resume(longrun, tmp_path):
     assert longrun(*command, "--resume").status == 0
 
 
-def test_a_run_without_or_with_a_damaged_checkpoint_is_not_resumed(longrun, run, tmp_path):
+def test_a_run_interrupted_before_its_first_checkpoint_starts_over(longrun, run, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    shutil.copy(run / "config.json", out)
+    refused(longrun("evaluate", out), "no checkpoint", str(out))
+    assert longrun("train", "--resume", "--out", out).status == 0
+    rows, expected = ((p / "evaluations.csv").read_text().splitlines() for p in (out, run))
+    assert sorted(rows) == sorted(expected)
+
+
+def test_a_finished_run_is_left_as_it_is(longrun, run, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    before = content(out)
+    result = longrun("train", "--resume", "--out", out)
+    assert result.status == 0
+    assert "give a larger --steps" in result.out
+    assert content(out) == before
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(longrun, run, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    with RunFolder(out).locked():
+        result = longrun("train", "--resume", "--out", out, "--steps", "1e5")
+    refused(result, "another process")
+
+
+def test_a_run_with_a_damaged_checkpoint_is_not_resumed(longrun, run, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(run, out)
     (state,) = (out / "checkpoint").glob("*.safetensors")
@@ -318,9 +354,6 @@ def test_a_run_without_or_with_a_damaged_checkpoint_is_not_resumed(longrun, run,
     refused(longrun("train", "--resume", "--out", out), "damaged", str(out))
     refused(longrun("evaluate", out), "damaged", str(out))
     assert content(out) == before
-    shutil.rmtree(out / "checkpoint")
-    refused(longrun("train", "--resume", "--out", out), "no checkpoint", str(out))
-    refused(longrun("evaluate", out), "no checkpoint", str(out))
     (out / "config.json").write_text("{")
     refused(longrun("train", "--resume", "--out", out), "damaged", "config.json")
     refused(longrun("plot", out), "damaged", "config.json")

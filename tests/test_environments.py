@@ -350,7 +350,7 @@ def test_what_goes_wrong_in_training_is_named_with_its_place(fault, message, for
 def test_what_goes_wrong_in_an_evaluation_is_named_with_its_place(fault, message, forgiving):
     env = partial(Faulty, fault, EVALUATION, forgiving=forgiving)
     with pytest.raises(RuntimeError, match=message):
-        APO(env, num_workers=0, **TINY).evaluate(100)
+        APO(env, num_workers=0, **TINY).evaluate(10_000)
 
 
 def test_worker_processes_never_import_jax():

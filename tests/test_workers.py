@@ -232,3 +232,41 @@ def nothing_left(tmp_path):
     pids = {path.name for path in tmp_path.iterdir()} - {str(os.getpid())}
     assert [pid for pid in pids if Path("/proc", pid).exists()] == []
     assert set(os.listdir("/dev/shm")) - memory == set()
+
+
+class Sore(Drift):
+    """Fails in a step, and again when it is closed."""
+
+    def step(self, action):
+        raise ArithmeticError("the motor jammed")
+
+    def close(self):
+        raise OSError("and the door sticks")
+
+
+def test_an_environment_that_cannot_even_be_closed_does_not_hide_its_error():
+    spaces = describe(MORTAL())
+    plan = Plan(Sore, spaces, (8,), True, (0,), num_envs=4, rollout_steps=16)
+    pool = open_pool(plan, 2)
+    try:
+        pool.start("restart", 0, [0] * 4)()
+        with pytest.raises(WorkerError, match=r"worker \d failed(.|\n)*the motor jammed"):
+            pool.start("rollout", 0, 0)()
+    finally:
+        pool.close()
+
+
+def test_hundreds_of_replicas_can_wait_for_one_worker_and_be_interrupted():
+    """A socket takes a few hundred messages; whoever asks for more must not block the pool."""
+    replicas = 600
+    slow = partial(Faulty, "hang", seeding.episode_seed(0, seeding.EPISODE, 0, 0))
+    plan = Plan(
+        slow, describe(MORTAL()), (8,), True, tuple(range(replicas)), num_envs=1, rollout_steps=16
+    )
+    pool = open_pool(plan, 1)
+    pool.start("restart", 0, [0])()
+    began = time.monotonic()
+    for replica in range(replicas):
+        pool.start("rollout", replica, 0)
+    pool.close()
+    assert time.monotonic() - began < 30

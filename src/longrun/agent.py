@@ -5,20 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
 from longrun.config import make_config, whole_number
 from longrun.envs.acting import NumpyPolicy, draw_noise
-from longrun.envs.make import EnvLike, env_factory, env_name, make_env
+from longrun.envs.make import EnvLike, env_factory, env_name, make_env, require_id
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import action_reader, describe, observation_writer
 from longrun.envs.workers import open_pool
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.evaluation import EvaluationReport, report
-from longrun.train.host import EVAL_ENVS, Job
+from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.host import Job
 from longrun.train.replica import flat_weights, fresh_snapshot
 from longrun.train.run_folder import RunFolder, describe_run
 from longrun.train.session import Session, make_job
@@ -30,7 +29,8 @@ class Agent:
 
     `env` is a Gymnasium id, an environment (which is copied, never stepped) or a function that
     makes one. `num_workers` processes simulate, by default one for each core; 0 simulates in this
-    process. All other options are those of the algorithm: see `longrun.config`.
+    process. All other options are those of the algorithm, the fields of its dataclass in
+    `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
     """
 
     algorithm: ClassVar[str]
@@ -60,14 +60,15 @@ class Agent:
         self._log_dir: Path | None = None
         self._predictions = np.random.default_rng(seed)
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({env_name(self.env)!r}, seed={self.seed}, steps_={self.steps_})"
+        )
+
     @property
     def steps_(self) -> int:
         """Environment steps learnt from so far."""
-        return int(self._snapshot.state.iteration) * self._steps_per_iteration
-
-    @property
-    def _steps_per_iteration(self) -> int:
-        return self.config.num_envs * self.config.rollout_steps
+        return int(self._snapshot.state.iteration) * self.config.steps_per_iteration
 
     @property
     def gain_(self) -> float:
@@ -147,10 +148,12 @@ class Agent:
         return np.array([read(a) for a in actions]).reshape(shape), None
 
     def evaluate(self, steps: int = 10_000) -> EvaluationReport:
-        """The deterministic policy's long-run reward rate over `steps` steps, with an interval."""
-        if steps < 1:
-            raise ValueError(f"steps={steps!r} must be at least 1")
-        envs = min(EVAL_ENVS, steps)
+        """The deterministic policy's long-run reward rate over `steps` steps, with an interval.
+
+        Up to 10 environments share the steps, 1000 or more each where there are enough. Each starts
+        from a reset and its first steps count, so let the steps be many times the start-up's.
+        """
+        envs, steps_each = evaluation_shape(whole_number("steps", steps, 1))
         plan = Plan(
             env_factory(self.env),
             self.spaces,
@@ -160,7 +163,7 @@ class Agent:
             num_envs=0,
             rollout_steps=0,
             eval_envs=envs,
-            eval_steps=-(-steps // envs),
+            eval_steps=steps_each,
         )
         pool = open_pool(plan, num_workers=0)
         try:
@@ -172,9 +175,11 @@ class Agent:
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint folder: JSON and safetensors, old one replaced in one go."""
+        path = Path(path)
+        folder = path / "checkpoint" if (path / "config.json").exists() else path
         snapshots = [self._snapshot]
         state = Checkpoint(env_name(self.env), self.spaces, [self.config], [self.seed], snapshots)
-        checkpoint.save(Path(path), state)
+        checkpoint.save(folder, state)
 
     @classmethod
     def load(
@@ -192,10 +197,11 @@ class Agent:
         saved = checkpoint.load(Path(path))
         if not 0 <= replica < len(saved.seeds):
             raise ValueError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
-        if env is None and saved.env not in gymnasium.registry and ":" not in saved.env:
-            raise ValueError(f"'{path}' was trained on '{saved.env}', which has no id; pass env=")
+        if env is None:
+            require_id(saved.env, path)
         env = saved.env if env is None else env
-        checkpoint.require_same(saved, Path(path), cls.algorithm, env_name(env))
+        name = env if isinstance(env, str) else saved.env  # others are known by their spaces alone
+        checkpoint.require_same(saved, Path(path), cls.algorithm, name)
         agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
         checkpoint.require_same(saved, Path(path), cls.algorithm, saved.env, agent.spaces)
         agent.config = saved.configs[replica]
@@ -206,7 +212,7 @@ class Agent:
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
         """A new run folder, or the one that this agent wrote before and goes on with."""
-        steps = job.iterations * self._steps_per_iteration
+        steps = job.iterations * self.config.steps_per_iteration
         path = path.resolve()
         if self._log_dir == path:
             folder = RunFolder(path)
@@ -221,7 +227,7 @@ class Agent:
                 [self.seed],
                 steps,
                 num_workers=job.num_workers,
-                eval_every=job.eval_every * self._steps_per_iteration,
+                eval_every=job.eval_every * self.config.steps_per_iteration,
                 eval_steps=job.eval_steps,
             ),
         )

@@ -59,10 +59,15 @@ class Config:
     )
     learning_rate_decay: bool = choice(False, "let the learning rate fall linearly to 0")
 
+    @property
+    def steps_per_iteration(self) -> int:
+        """N in the paper: samples of one iteration."""
+        return self.num_envs * self.rollout_steps
+
     def __post_init__(self) -> None:
         for option in dataclasses.fields(self):
             object.__setattr__(self, option.name, _checked(option, getattr(self, option.name)))
-        if self.minibatch_size > self.num_envs * self.rollout_steps:
+        if self.minibatch_size > self.steps_per_iteration:
             raise ValueError(
                 f"minibatch_size={self.minibatch_size} is larger than a rollout of num_envs="
                 f"{self.num_envs} x rollout_steps={self.rollout_steps}; lower minibatch_size"
@@ -184,6 +189,8 @@ def whole_number(name: str, value: Any, low: int = 0) -> int:
     whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
     if not whole or value != value // 1 or value < low:
         raise ValueError(f"{name}={value!r} must be {low} or more, a whole number")
+    if value >= 2**32:
+        raise ValueError(f"{name}={value!r} is too large; choose less than 2**32")
     return int(value)
 
 

@@ -5,6 +5,7 @@ Heavy imports wait until a command needs them, so that `--help` and wrong input 
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -45,6 +46,8 @@ algorithms, criterion x policy step:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for --env module:Id, last so that it hides nothing
     try:
         with _one_line_warnings():
             return _dispatch(arguments)
@@ -54,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (RuntimeError, OSError) as error:
         print(f"longrun: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("longrun: interrupted; nothing is lost, --resume goes on", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"longrun: interrupted{''.join(map(str, stop.args))}", file=sys.stderr)
         return 130
 
 

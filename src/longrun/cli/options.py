@@ -29,9 +29,12 @@ class Parser(argparse.ArgumentParser):
 def whole(text: str) -> int:
     """A whole number, 1e6 included."""
     number = float(text)
-    if number != int(number):
+    if not number.is_integer():
         raise ValueError
     return int(number)
+
+
+whole.__name__ = "whole number"  # what argparse calls it in errors
 
 
 def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:

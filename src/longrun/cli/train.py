@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from longrun.cli.options import algorithm_options
-from longrun.config import Config, known, make_config, numeric_fields
-from longrun.envs.make import env_factory, make_env
+from longrun.config import Config, known, make_config, numeric_fields, whole_number
+from longrun.envs.make import env_factory, make_env, require_id
 from longrun.envs.spaces import Spaces, describe
 from longrun.train import checkpoint
+from longrun.train.checkpoint import Checkpoint
 from longrun.train.replica import fresh_snapshot
 from longrun.train.run_folder import RunFolder, describe_run
 from longrun.train.session import Session, make_job
@@ -32,7 +33,6 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     spaces = _spaces(given["env"])
     steps = given.get("steps", 1_000_000)
     job = make_job(given["env"], configs, seeds, steps, **_settings(given))
-    per_iteration = config.num_envs * config.rollout_steps
     description = describe_run(
         given["env"],
         configs,
@@ -40,7 +40,7 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
         steps,
         preset=given.get("preset", "paper"),
         num_workers=job.num_workers,
-        eval_every=job.eval_every * per_iteration,
+        eval_every=job.eval_every * config.steps_per_iteration,
         eval_steps=job.eval_steps,
     )
     path: Path = given.get("out") or _free_folder(Path("runs"), f"{algorithm}-{given['env']}")
@@ -48,8 +48,16 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
         require_tensorboard(path)
     folder = RunFolder.create(path, description)
     starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
-    Session(job, spaces, starts, folder).run(_bar(given), bool(given.get("tensorboard")))
+    _run(Session(job, spaces, starts, folder), path, given)
     return path
+
+
+def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
+    print(f"writing to {path}", flush=True)
+    try:
+        session.run(False if given.get("quiet") else None, bool(given.get("tensorboard")))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"; longrun train --resume --out {path} goes on") from None
 
 
 def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
@@ -59,7 +67,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     path: Path = given["out"]
     folder = RunFolder(path)
     config = folder.read_config()
-    saved = checkpoint.load(path)
+    saved = _load(path, config)
     checkpoint.require_same(
         saved, path, algorithm or saved.algorithm, given.get("env", config["env"])
     )
@@ -69,20 +77,46 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
     steps = given.get("steps", config["steps"])
     job = make_job(config["env"], saved.configs, saved.seeds, steps, **settings | _settings(given))
-    per_iteration = saved.configs[0].num_envs * saved.configs[0].rollout_steps
-    folder.forget_after([int(s.state.iteration) * per_iteration for s in saved.snapshots])
-    folder.extend_to(steps)
-    Session(job, spaces, saved.snapshots, folder).run(_bar(given), bool(given.get("tensorboard")))
+    per_iteration = saved.configs[0].steps_per_iteration
+    done = [int(s.state.iteration) * per_iteration for s in saved.snapshots]
+    if min(done) >= steps:
+        print(f"{path} is at {min(done):,} steps already; give a larger --steps to go on")
+        return path
+    with folder.locked():
+        folder.forget_after(done)
+        folder.extend_to(steps)
+    _run(Session(job, spaces, saved.snapshots, folder), path, given)
     return path
+
+
+def _load(path: Path, config: dict[str, Any]) -> Checkpoint:
+    """The run's checkpoint, or its very beginning where it was interrupted before the first."""
+    require_id(config["env"], path)
+    if (path / "checkpoint" / "checkpoint.json").exists():
+        return checkpoint.load(path)
+    configs = [
+        make_config(
+            config["algorithm"],
+            **config["options"] | {name: v for name, v in replica.items() if name != "seed"},
+        )
+        for replica in config["replicas"]
+    ]
+    seeds = [replica["seed"] for replica in config["replicas"]]
+    spaces = _spaces(config["env"])
+    starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
+    return Checkpoint(config["env"], spaces, configs, seeds, starts)
 
 
 def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
     """One configuration and seed for each replica: every point of the grid with every seed."""
-    count, first = given.get("seeds", 1), given.get("seed", 0)
-    for name, value, least in (("seeds", count, 1), ("seed", first, 0)):
-        if value < least:
-            raise ValueError(f"{name}={value} is out of range; choose at least {least}")
+    count = whole_number("seeds", given.get("seeds", 1), 1)
+    first = whole_number("seed", given.get("seed", 0))
     grid = [_grid_axis(config, text) for text in given.get("grid", [])]
+    names = [axis[0][0] for axis in grid]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"--grid names {max(names, key=names.count)} twice; list all its values once"
+        )
     points: list[dict[str, Any]] = [dict(point) for point in itertools.product(*grid)]
     pairs = [
         (dataclasses.replace(config, **point), seed)
@@ -128,10 +162,6 @@ def _spaces(env: str) -> Spaces:
 def _settings(given: dict[str, Any]) -> dict[str, int]:
     settings = {name: given[option] for option, name in SETTINGS.items() if option in given}
     return settings | ({"eval_every": 0} if given.get("no_eval") else {})
-
-
-def _bar(given: dict[str, Any]) -> bool | None:
-    return False if given.get("quiet") else None
 
 
 def _free_folder(parent: Path, name: str) -> Path:

@@ -15,6 +15,9 @@ import numpy as np
 
 from longrun.envs.spaces import Array, Spaces
 
+OBSERVATION_LIMIT = 10.0
+"""Standardised observations are clipped here, in acting and learning alike."""
+
 
 def weight_shapes(spaces: Spaces, hidden_sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Shapes in the flat vector: observation mean and inverse std, log std, then the layers."""
@@ -52,7 +55,8 @@ class NumpyPolicy:
         """[n, D] -> [n, K]: means of a Gaussian policy, logits of a categorical one."""
         x = obs
         if self._normalize:
-            x = np.clip((x - self._mean) * self._inverse_std, -10, 10)
+            x = (x - self._mean) * self._inverse_std
+            x = np.clip(x, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
         x = x[:, None]  # [n, 1, D]: one matrix-vector product a row
         last = len(self._layers) - 1
         for i, (weights, bias) in enumerate(self._layers):

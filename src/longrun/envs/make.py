@@ -56,9 +56,19 @@ def env_name(env: EnvLike) -> str:
     if isinstance(env, gymnasium.Env):
         return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if isinstance(env, partial):
-        spec = next(iter(env.args), None)
-        return spec.id if isinstance(spec, EnvSpec) else env_name(env.func)
+        first = next(iter(env.args), None)
+        if isinstance(first, str):
+            return first
+        return first.id if isinstance(first, EnvSpec) else env_name(env.func)
     return getattr(env, "__name__", type(env).__name__)
+
+
+def require_id(name: str, path: object) -> None:
+    """A ValueError where a saved environment's name is no id that it could be made from."""
+    if name not in gymnasium.registry and ":" not in name:
+        raise ValueError(
+            f"'{path}' was trained on '{name}', which has no id; load it in Python and pass env="
+        )
 
 
 def _spec(env_id: str) -> EnvSpec:

@@ -39,8 +39,11 @@ class SharedArrays(dict[str, Array]):
 
     @staticmethod
     def _create(total: int) -> int:
-        in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        with tempfile.TemporaryFile(dir=in_memory) as file:
+        if hasattr(os, "memfd_create"):  # Linux; unlike /dev/shm it is not limited by a mount
+            fd = os.memfd_create("longrun", 0)
+            os.ftruncate(fd, total)
+            return fd
+        with tempfile.TemporaryFile() as file:
             file.truncate(total)
             return os.dup(file.fileno())
 

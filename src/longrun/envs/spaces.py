@@ -73,20 +73,25 @@ def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], N
             observation = np.asarray(observation)
             if observation.shape != shape:
                 raise ValueError(
-                    f"the environment returned an observation of shape {observation.shape};"
-                    f" its observation space says {shape}"
+                    f"an observation of shape {observation.shape} does not fit the observation"
+                    f" space's {shape}"
                 )
             row[:] = observation.reshape(-1)
 
         return write_box
 
     def write(observation: Any, row: Array) -> None:
-        if not space.contains(observation):
+        try:
+            flat = np.asarray(gym_spaces.flatten(space, observation))
+        except (KeyError, IndexError, TypeError, ValueError, AssertionError) as error:
             raise ValueError(
-                f"the environment returned an observation outside its space {space}:"
-                f" {str(observation)[:80]}"
+                f"an observation does not fit its space {space}: {str(observation)[:80]} ({error})"
+            ) from None
+        if flat.shape != row.shape:
+            raise ValueError(
+                f"an observation has {flat.size} numbers, its space {space} {row.size}"
             )
-        row[:] = gym_spaces.flatten(space, observation)
+        row[:] = flat
 
     return write
 

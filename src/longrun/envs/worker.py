@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 import warnings
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
 import cloudpickle
@@ -38,23 +38,21 @@ def _serve(
     worker: int, num_workers: int, program: bytes, connection: Connection, memory_fd: int
 ) -> str | None:
     """Do as the parent asks until it says close; the traceback of whatever fails comes back."""
-    with ExitStack() as at_the_end:
+    try:
+        plan: Plan = cloudpickle.loads(program)
+        shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)
+    except BaseException:
+        return traceback.format_exc()
+    while True:
+        command, arguments = connection.recv()
         try:
-            plan: Plan = cloudpickle.loads(program)
-            arrays = SharedArrays(plan.memory(), memory_fd)
-            shard = Shard(plan, arrays, worker, num_workers)
+            if command == "close":
+                shard.close()
+                return None
+            getattr(shard, command)(*arguments)
         except BaseException:
             return traceback.format_exc()
-        at_the_end.callback(shard.close)
-        while True:
-            command, arguments = connection.recv()
-            if command == "close":
-                return None
-            try:
-                getattr(shard, command)(*arguments)
-            except BaseException:
-                return traceback.format_exc()
-            connection.send(("done", arguments[0]))
+        connection.send(("done", arguments[0]))
 
 
 def _exit_with_parent(parent: int) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -19,6 +20,18 @@ from longrun.envs.make import pickled
 from longrun.envs.memory import SharedArrays
 from longrun.envs.shard import Plan, Shard, parts_of
 from longrun.envs.spaces import Array
+
+ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+AHEAD = 2
+"""Commands that a worker holds at most: one that it runs, one to go on with at once.
+
+A socket takes a few hundred small messages; with many replicas a sender would block.
+"""
 
 
 class WorkerError(RuntimeError):
@@ -72,7 +85,7 @@ class ProcessPool:
         self._owners = _owners(num_workers, len(plan.seeds), plan.num_envs)
         self._evaluators = _owners(num_workers, len(plan.seeds), plan.eval_envs)
         self._lock = threading.Lock()
-        self._waiting: list[deque[Future[None]]] = [deque() for _ in range(num_workers)]
+        self._waiting: list[deque[tuple[Future[None], Any]]] = [deque() for _ in range(num_workers)]
         self._failure: WorkerError | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
         self._connections: list[Connection] = []
@@ -99,9 +112,9 @@ class ProcessPool:
                     raise self._failure
                 future: Future[None] = Future()
                 futures.append(future)
-                self._waiting[worker].append(future)
-                with suppress(OSError):  # the listener notices a death and fails the future
-                    self._connections[worker].send((command, (replica, *arguments)))
+                self._waiting[worker].append((future, (command, (replica, *arguments))))
+                if len(self._waiting[worker]) <= AHEAD:
+                    self._send(worker, self._waiting[worker][-1][1])
 
         def wait_for_all() -> None:
             for future in futures:
@@ -116,12 +129,13 @@ class ProcessPool:
             for connection in self._connections:
                 with suppress(OSError):
                     connection.send(("close", ()))
+        deadline = time.monotonic() + 0.5
         for process in self._workers:
-            try:
-                process.wait(timeout=0.5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and whatever an environment had started
+            process.wait()
         if self._listener is not None:
             self._listener.join()
         for connection in self._connections:
@@ -131,7 +145,7 @@ class ProcessPool:
     def _start(self, worker: int, num_workers: int) -> None:
         ours, theirs = Pipe()
         fds = (theirs.fileno(), self._memory.fd)
-        one_thread = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
+        one_thread = dict.fromkeys(ONE_THREAD, "1")
         paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         arguments = (worker, num_workers, *fds)
         self._connections.append(ours)
@@ -164,8 +178,15 @@ class ProcessPool:
 
     def _answer(self, worker: int) -> None:
         with self._lock:
-            if self._waiting[worker]:  # nobody waits any more once the pool was closed
-                self._waiting[worker].popleft().set_result(None)
+            queue = self._waiting[worker]
+            if queue:  # nobody waits any more once the pool was closed
+                queue.popleft()[0].set_result(None)
+                if len(queue) >= AHEAD:
+                    self._send(worker, queue[AHEAD - 1][1])
+
+    def _send(self, worker: int, message: Any) -> None:
+        with suppress(OSError):  # the listener notices a death and fails the future
+            self._connections[worker].send(message)
 
     def _obituary(self, worker: int) -> str:
         process = self._workers[worker]
@@ -178,7 +199,7 @@ class ProcessPool:
             self._failure = self._failure or WorkerError(message)
             for queue in self._waiting:
                 while queue:
-                    queue.popleft().set_exception(self._failure)
+                    queue.popleft()[0].set_exception(self._failure)
 
 
 def _owners(num_workers: int, replicas: int, per_replica: int) -> dict[int, list[int]]:

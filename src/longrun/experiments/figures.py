@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,22 +24,30 @@ METRICS = {"average_reward": "average reward per step", "episode_return": "episo
 def learning_curves(settings: Sequence[Setting], out: Path) -> None:
     """Both metrics over training steps: mean over seeds, shaded 95 % interval, thin seeds.
 
-    The ending of `out` chooses the format: png, pdf or svg.
+    Where no episode ever ended, the reward rate alone is shown. The ending of `out` chooses the
+    format: png, pdf or svg.
     """
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    metrics = [m for m in METRICS if any(np.isfinite(s.values[m]).any() for s in settings)]
+    size = (5.5 * max(len(metrics), 1), 4.2)
+    figure, grid = plt.subplots(
+        1, max(len(metrics), 1), figsize=size, squeeze=False, layout="constrained"
+    )
+    axes = grid[0]
     environments = sorted({setting.env for setting in settings})
-    figure.suptitle(", ".join(environments))
-    for axis, (metric, title) in zip(axes, METRICS.items(), strict=True):
+    figure.suptitle(
+        f"{', '.join(environments)} (thick: mean, band: its 95 % interval, thin: seeds)"
+    )
+    for axis, metric in zip(axes, metrics, strict=False):
         for setting, colour in zip(settings, _colours(len(settings)), strict=True):
             name = setting.label if len(environments) == 1 else f"{setting.env} {setting.label}"
             _curve(axis, setting, metric, colour, name)
         axis.set_xlabel("environment steps")
-        axis.set_title(title)
+        axis.set_title(METRICS[metric])
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.grid(alpha=0.3)
         axis.spines[["top", "right"]].set_visible(False)
         _fit(axis, [setting.values[metric] for setting in settings])
-    axes[0].legend(frameon=False, fontsize=9)
+    axes[0].legend(frameon=False, fontsize=8).set_in_layout(False)
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         figure.savefig(out, dpi=150)
@@ -52,7 +61,9 @@ def _curve(axis: Axes, setting: Setting, metric: str, colour: Colour, name: str)
     values = setting.values[metric]
     mean, low, high = mean_interval(values)
     axis.plot(setting.steps, values, color=colour, alpha=0.4, linewidth=0.8)
-    axis.plot(setting.steps, mean, color=colour, linewidth=2, label=name)
+    marker = "o" if len(mean) == 1 else ""
+    label = textwrap.fill(name, 48)
+    axis.plot(setting.steps, mean, color=colour, linewidth=2, marker=marker, label=label)
     axis.fill_between(setting.steps, low, high, color=colour, alpha=0.13, linewidth=0)
 
 

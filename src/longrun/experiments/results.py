@@ -32,6 +32,8 @@ class Setting:
 
 def read_run(path: Path) -> list[Setting]:
     """The settings of a run folder, or a ValueError that says what is missing."""
+    if not (path / "config.json").exists():
+        raise ValueError(f"'{path}' is not a run folder: it has no config.json")
     config = read_json(path / "config.json")
     file = path / "evaluations.csv"
     rows = read_rows(file) if file.exists() else []
@@ -48,7 +50,8 @@ def _label(config: dict[str, Any], replica: dict[str, Any]) -> str:
     options = config["options"] | own
     defaults = dataclasses.asdict(make_config(config["algorithm"]))
     defaults["hidden_sizes"] = list(defaults["hidden_sizes"])
-    changed = [f"{k}={v}" for k, v in options.items() if v != defaults.get(k) or k in own]
+    shown = {"discount", *own}  # whether or not they are the default
+    changed = [f"{k}={v}" for k, v in options.items() if v != defaults.get(k) or k in shown]
     return " ".join([config["algorithm"].upper(), *changed])
 
 

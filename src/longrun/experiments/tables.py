@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
@@ -49,14 +50,18 @@ def print_reports(rows: Sequence[tuple[str, EvaluationReport]]) -> None:
             name,
             f"{report.steps:,}",
             f"{report.average_reward:.4g} [{report.low:.4g}, {report.high:.4g}]",
-            f"{report.episode_return:.4g}",
-            f"{report.episode_length:.4g}",
-            f"{report.episode_average_reward:.4g}",
+            *(f"{x:.4g}" if report.episodes else "-" for x in _episode_figures(report)),
         )
     Console().print(table)
 
 
+def _episode_figures(report: EvaluationReport) -> tuple[float, float, float]:
+    return report.episode_return, report.episode_length, report.episode_average_reward
+
+
 def _with_interval(values: Array) -> str:
+    if np.isnan(values).any():
+        return "-"
     mean, low, high = (float(x) for x in mean_interval(values))
     if len(values) < 2:
         return f"{mean:.4g}"

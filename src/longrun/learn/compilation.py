@@ -14,6 +14,6 @@ def use_compilation_cache() -> None:
     To be called before the first program is compiled.
     """
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "longrun"
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "longrun"
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Config
+from longrun.envs.acting import OBSERVATION_LIMIT
 from longrun.envs.spaces import Spaces
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.distributions import GAUSSIAN, Distribution, categorical
@@ -24,9 +25,6 @@ from longrun.learn.pytree import register_config
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 
 register_config()
-
-OBSERVATION_LIMIT = 10.0
-"""Standardised observations are clipped here."""
 
 
 def distribution_of(spaces: Spaces) -> Distribution:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from longrun.train.history import Episodes
 from longrun.train.replica import Snapshot
 
 FORMAT = 1
+OWN_FILES = re.compile(r"state-[0-9a-f]{16}\.safetensors|\.state-[0-9a-f]{16}\.safetensors\.\d+")
+"""States of earlier checkpoints, and what a crash left of one; other files are not ours."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,8 +72,8 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
             "sha256": digest,
         },
     )
-    for old in folder.glob("state-*.safetensors"):
-        if old.name != state_file:
+    for old in folder.iterdir():
+        if OWN_FILES.fullmatch(old.name) and old.name != state_file:
             old.unlink(missing_ok=True)
 
 

@@ -9,8 +9,19 @@ from scipy.special import stdtrit
 
 from longrun.envs.spaces import Array
 
+EVAL_ENVS = 10
+STEPS_EACH = 1000
 MIN_BATCHES = 20
 PAPER_EPISODES = 10
+
+
+def evaluation_shape(steps: int) -> tuple[int, int]:
+    """(environments, steps of each): up to 10 environments, of at least 1000 steps if possible.
+
+    Every environment starts from a reset, and short streams would show little but the start.
+    """
+    envs = min(EVAL_ENVS, max(1, steps // STEPS_EACH))
+    return envs, -(-steps // envs)
 
 
 @dataclass(frozen=True)

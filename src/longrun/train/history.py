@@ -15,7 +15,12 @@ from longrun.envs.spaces import Array, Spaces
 from longrun.envs.workers import Pool
 
 LONGEST_REPLAY = 20_000
-"""Steps; beyond it an environment starts a fresh episode when the run is resumed."""
+MOST_ACTIONS = 400_000
+"""Steps of an environment and of a replica's all; an episode beyond its share is not repeated."""
+
+
+MOST_CHUNKS = 32
+"""Pieces of an episode's actions before they are joined."""
 
 
 class Episodes(NamedTuple):
@@ -45,11 +50,13 @@ class EpisodeHistory:
             [episodes.action[end - max(length, 0) : end]]
             for length, end in zip(episodes.length, ends, strict=True)
         ]
+        self._length = np.maximum(episodes.length, 0)
+        self._longest = min(LONGEST_REPLAY, MOST_ACTIONS // len(self._number))
         too_long = episodes.length < 0
         self._number[too_long] += 1
         if too_long.any():
             warnings.warn(
-                f"{too_long.sum()} environments were more than {LONGEST_REPLAY} steps into their"
+                f"{too_long.sum()} environments were more than {self._longest} steps into their"
                 " episodes, which is too far to repeat; they start new ones",
                 UserWarning,
                 stacklevel=2,
@@ -65,15 +72,18 @@ class EpisodeHistory:
                 self._number[i] += len(ends)
                 chunks.clear()
                 first = ends[-1] + 1
-            if not chunks or sum(map(len, chunks)) <= LONGEST_REPLAY:
-                chunks.append(action[first:, i])
+            chunks.append(action[first:, i])
+            self._length[i] = sum(map(len, chunks)) if len(ends) or self._length[i] >= 0 else -1
+            if self._length[i] > self._longest:
+                self._length[i] = -1
+            if self._length[i] < 0:
+                chunks[:] = [action[:0, i]]
+            elif len(chunks) > MOST_CHUNKS:
+                chunks[:] = [np.concatenate(chunks)]
 
     def snapshot(self) -> Episodes:
-        lengths = np.array([sum(map(len, chunks)) for chunks in self._chunks])
-        lengths[lengths > LONGEST_REPLAY] = -1
-        kept = [c for i, cs in enumerate(self._chunks) if lengths[i] >= 0 for c in cs]
-        nothing = self._chunks[0][0][:0]
-        return Episodes(self._number.copy(), lengths, np.concatenate([nothing, *kept]))
+        action = np.concatenate([chunk for chunks in self._chunks for chunk in chunks])
+        return Episodes(self._number.copy(), self._length.copy(), action)
 
     def restore(self, pool: Pool, replica: int) -> None:
         """Bring the replica's environments to where they were, through the shared action array."""

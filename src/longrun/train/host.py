@@ -21,9 +21,8 @@ from longrun.envs.spaces import Spaces
 from longrun.envs.workers import open_pool
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.train.evaluation import evaluation_shape
 from longrun.train.replica import Event, Replica, Schedule, Seconds, Snapshot
-
-EVAL_ENVS = 10
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Job:
     eval_every: int = 0
     """iterations between evaluations; 0 for none"""
     eval_steps: int = 10_000
-    """steps of an evaluation, shared by 10 environments"""
+    """steps of an evaluation, shared by up to 10 environments"""
 
 
 def available_cores() -> int:
@@ -61,6 +60,7 @@ def train(
     Whatever happens (an error, Ctrl-C), the worker processes are gone when this returns.
     """
     config = job.configs[0]
+    eval_envs, eval_steps = evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
     plan = Plan(
         factory=env_factory(job.env),
         spaces=spaces,
@@ -69,8 +69,8 @@ def train(
         seeds=tuple(job.seeds),
         num_envs=config.num_envs,
         rollout_steps=config.rollout_steps,
-        eval_envs=EVAL_ENVS if job.eval_every else 0,
-        eval_steps=max(1, job.eval_steps // EVAL_ENVS) if job.eval_every else 0,
+        eval_envs=eval_envs,
+        eval_steps=eval_steps,
     )
     pool = open_pool(plan, min(job.num_workers, len(job.seeds) * config.num_envs))
     try:

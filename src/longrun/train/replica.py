@@ -120,8 +120,10 @@ class Replica:
             iteration += 1
             # Acting needs the policy alone, so the workers go on while the value is being fitted.
             self._publish(pool)
-            evaluated = self._start_evaluation(pool, schedule, iteration)
-            collected = self._start_rollout(pool, schedule, iteration)
+            with _clock(self.seconds, "evaluate"):
+                evaluated = self._start_evaluation(pool, schedule, iteration)
+            with _clock(self.seconds, "collect"):
+                collected = self._start_rollout(pool, schedule, iteration)
             with _clock(self.seconds, "update"):
                 metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
@@ -189,7 +191,7 @@ class Replica:
 
     def _shuffles(self, iteration: int) -> Networks:
         """[epochs, T * N] orders for each network. NumPy: XLA's sort on a CPU takes 10x as long."""
-        size = self.config.num_envs * self.config.rollout_steps
+        size = self.config.steps_per_iteration
         orders = (
             np.stack([rng.permutation(size).astype(np.int32) for _ in range(self.config.epochs)])
             for rng in (

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import fcntl
 import io
 import math
+import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from longrun import __version__
 from longrun.config import Config, algorithm_name
 from longrun.train.checkpoint import differing
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.files import read_json, write_bytes, write_json
 
-PACKAGES = ("longrun", "jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
+PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
 
 class RunFolder:
@@ -36,6 +40,18 @@ class RunFolder:
             raise ValueError(f"'{path}' already holds a run; resume it or choose another folder")
         write_json(path / "config.json", description)
         return cls(path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes out while this one writes; the lock dies with the process."""
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise ValueError(f"'{self.path}' is being written by another process") from None
+        finally:
+            os.close(folder)
 
     def add_metrics(self, row: Mapping[str, Any]) -> None:
         _append(self.path / "metrics.csv", row)
@@ -103,8 +119,8 @@ def describe_run(
             for seed, config in zip(seeds, configs, strict=True)
         ],
         **settings,
-        "versions": {name: _version(name) for name in PACKAGES}
-        | {"python": platform.python_version()},
+        "versions": {"longrun": __version__, "python": platform.python_version()}
+        | {name: _version(name) for name in PACKAGES},
         "platform": platform.platform(),
         "command": sys.argv,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

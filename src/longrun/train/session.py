@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from longrun.envs.make import EnvLike, env_name
 from longrun.envs.spaces import Spaces
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint, differing
-from longrun.train.host import EVAL_ENVS, Job, available_cores, train
+from longrun.train.host import Job, available_cores, train
 from longrun.train.replica import Event, Seconds, Snapshot
 from longrun.train.run_folder import RunFolder
 from longrun.train.watchers import OnLog, Progress, ProgressBar, TensorBoard
@@ -37,12 +38,12 @@ def make_job(
     `eval_every` None stands for up to 20 evaluations, 0 for none.
     """
     steps = whole_number("steps", steps, 1)
-    eval_steps = whole_number("eval_steps", eval_steps, EVAL_ENVS)
+    eval_steps = whole_number("eval_steps", eval_steps, 1)
     eval_every = None if eval_every is None else whole_number("eval_every", eval_every)
     num_workers = None if num_workers is None else whole_number("num_workers", num_workers)
-    per_iteration = configs[0].num_envs * configs[0].rollout_steps
+    per_iteration = configs[0].steps_per_iteration
     iterations = -(-steps // per_iteration)
-    rare = max(1, iterations // 20, 3 * eval_steps // per_iteration)  # at most 1/4 of all steps
+    rare = max(-(-iterations // 20), 3 * eval_steps // per_iteration)  # 1/4 of all steps at most
     every = rare if eval_every is None else -(-eval_every // per_iteration)
     workers = available_cores() if num_workers is None else num_workers
     return Job(env, configs, seeds, done, done + iterations, workers, every, eval_steps)
@@ -68,8 +69,7 @@ class Session:
         self._on_log = on_log
         self._saved_at = time.monotonic()
         self._rate = Rate(len(job.seeds))
-        config = job.configs[0]
-        self._steps_per_iteration = config.num_envs * config.rollout_steps
+        self._steps_per_iteration = job.configs[0].steps_per_iteration
 
     def run(self, progress_bar: bool | None = None, tensorboard: bool = False) -> Self:
         """Train until the job is done or stopped; on the way out everything is saved."""
@@ -77,6 +77,7 @@ class Session:
         title = f"{algorithm_name(self.job.configs[0]).upper()} on {env_name(self.job.env)}"
         total = self.job.iterations * len(self.job.seeds)
         with (
+            nullcontext() if self._folder is None else self._folder.locked(),
             ProgressBar(title, len(self.job.seeds), done, total, progress_bar) as bar,
             TensorBoard(self._folder.path if self._folder and tensorboard else None) as board,
         ):

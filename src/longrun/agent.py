@@ -18,7 +18,7 @@ from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
 from longrun.train.host import Job
-from longrun.train.replica import flat_weights, fresh_snapshot
+from longrun.train.replica import Snapshot, flat_weights, fresh_snapshot
 from longrun.train.run_folder import RunFolder, describe_run
 from longrun.train.session import Session, make_job
 from longrun.train.watchers import OnLog, require_tensorboard
@@ -57,6 +57,7 @@ class Agent:
         self.action_space = made.action_space
         made.close()
         self._snapshot = fresh_snapshot(self.config, self.spaces, seed)
+        self._policy: tuple[Snapshot, NumpyPolicy] | None = None
         self._log_dir: Path | None = None
         self._predictions = np.random.default_rng(seed)
 
@@ -95,7 +96,8 @@ class Agent:
 
         With `log_dir` the run is written down there: metrics, evaluations (every `eval_every`
         steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
-        each iteration and may return False to stop. Calling `learn` again goes on where it ended.
+        each iteration and may return False to stop. Calling `learn` again goes on where it ended
+        (a decaying learning rate starts anew).
         """
         if tensorboard:
             require_tensorboard(log_dir)
@@ -122,12 +124,7 @@ class Agent:
 
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
         """The action for an observation; or one for each row of a batch of Box observations."""
-        policy = NumpyPolicy(
-            self.spaces,
-            self.config.hidden_sizes,
-            self.config.normalize_observations,
-            flat_weights(self._snapshot.state),
-        )
+        policy = self._acting_policy()
         write = observation_writer(self.observation_space)
         batched = (
             isinstance(self.observation_space, gym_spaces.Box)
@@ -146,6 +143,18 @@ class Agent:
             return read(actions[0]), None
         shape = (len(rows), *(self.action_space.shape or ()))
         return np.array([read(a) for a in actions]).reshape(shape), None
+
+    def _acting_policy(self) -> NumpyPolicy:
+        """The policy in NumPy, made anew when something was learnt since the last call."""
+        if self._policy is None or self._policy[0] is not self._snapshot:
+            policy = NumpyPolicy(
+                self.spaces,
+                self.config.hidden_sizes,
+                self.config.normalize_observations,
+                flat_weights(self._snapshot.state),
+            )
+            self._policy = (self._snapshot, policy)
+        return self._policy[1]
 
     def evaluate(self, steps: int = 10_000) -> EvaluationReport:
         """The deterministic policy's long-run reward rate over `steps` steps, with an interval.
@@ -194,20 +203,31 @@ class Agent:
 
         `env` is needed where the agent was trained on an environment without an id.
         """
-        saved = checkpoint.load(Path(path))
+        return cls._of(checkpoint.load(Path(path)), Path(path), env, replica, num_workers)
+
+    @classmethod
+    def _of(
+        cls,
+        saved: Checkpoint,
+        path: Path,
+        env: EnvLike | None = None,
+        replica: int = 0,
+        num_workers: int | None = None,
+    ) -> Self:
+        """One replica of a checkpoint that was read from `path`."""
         if not 0 <= replica < len(saved.seeds):
             raise ValueError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
         if env is None:
             require_id(saved.env, path)
-        env = saved.env if env is None else env
+            env = saved.env
         name = env if isinstance(env, str) else saved.env  # others are known by their spaces alone
-        checkpoint.require_same(saved, Path(path), cls.algorithm, name)
+        checkpoint.require_same(saved, path, cls.algorithm, name)
         agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
-        checkpoint.require_same(saved, Path(path), cls.algorithm, saved.env, agent.spaces)
+        checkpoint.require_same(saved, path, cls.algorithm, saved.env, agent.spaces)
         agent.config = saved.configs[replica]
         agent._snapshot = saved.snapshots[replica]
-        if (Path(path) / "config.json").exists() and len(saved.seeds) == 1:
-            agent._log_dir = Path(path).resolve()
+        if (path / "config.json").exists() and len(saved.seeds) == 1:
+            agent._log_dir = path.resolve()
         return agent
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:

@@ -221,9 +221,8 @@ class Agent:
             require_id(saved.env, path)
             env = saved.env
         name = env if isinstance(env, str) else saved.env  # others are known by their spaces alone
-        checkpoint.require_same(saved, path, cls.algorithm, name)
         agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
-        checkpoint.require_same(saved, path, cls.algorithm, saved.env, agent.spaces)
+        checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
         agent.config = saved.configs[replica]
         agent._snapshot = saved.snapshots[replica]
         if (path / "config.json").exists() and len(saved.seeds) == 1:

@@ -68,12 +68,11 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     folder = RunFolder(path)
     config = folder.read_config()
     saved = _load(path, config)
+    spaces = _spaces(config["env"])
     checkpoint.require_same(
-        saved, path, algorithm or saved.algorithm, given.get("env", config["env"])
+        saved, path, algorithm or saved.algorithm, given.get("env", config["env"]), spaces
     )
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
-    spaces = _spaces(config["env"])
-    checkpoint.require_same(saved, path, saved.algorithm, saved.env, spaces)
     settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
     steps = given.get("steps", config["steps"])
     job = make_job(config["env"], saved.configs, saved.seeds, steps, **settings | _settings(given))

@@ -16,9 +16,9 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -34,8 +34,8 @@ def count(default: int, help: str, low: int = 1) -> Any:
     return field(default=default, metadata={"help": help, "low": low, "high": math.inf})
 
 
-def choice(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"help": help, "among": among})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +91,7 @@ class Average(Config):
         "zero",
         "after a termination: 'zero' (the paper's) ends it with differential value 0, 'reset' goes"
         " on through the reset",
+        among=("zero", "reset"),
     )
     reset_cost: float = number(
         0.0, "reward (at first) taken off for each termination; with termination=reset"
@@ -199,6 +200,12 @@ def numeric_fields(kind: type[Config] | Config) -> list[str]:
     return [o.name for o in dataclasses.fields(kind) if o.metadata.get("numeric")]
 
 
+def differing(configs: Sequence[Config]) -> list[str]:
+    """Names of the options in which replicas differ."""
+    first = dataclasses.asdict(configs[0])
+    return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]
+
+
 def known(what: str, name: str, valid: Iterable[str]) -> str:
     """`name` if it is valid; otherwise a one-line ValueError with the near or all valid names."""
     valid = list(valid)
@@ -217,9 +224,9 @@ def _checked(option: dataclasses.Field[Any], value: Any) -> Any:
             raise ValueError(f"{option.name}={value!r} must be True or False")
         return value
     if isinstance(default, str):
-        options = get_args(_literals[option.name])
-        if value not in options:
-            raise ValueError(f"{option.name}={value!r} must be one of {', '.join(options)}")
+        among = option.metadata["among"]
+        if value not in among:
+            raise ValueError(f"{option.name}={value!r} must be one of {', '.join(among)}")
         return value
     if isinstance(default, tuple):
         sizes = value if isinstance(value, list | tuple) else [None]
@@ -243,6 +250,3 @@ def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
         limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
         raise ValueError(f"{option.name}={value!r} is out of range; choose {limits}")
     return int(number) if whole else number
-
-
-_literals = {"termination": Literal["zero", "reset"]}

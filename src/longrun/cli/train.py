@@ -67,8 +67,9 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     path: Path = given["out"]
     folder = RunFolder(path)
     config = folder.read_config()
-    saved = _load(path, config)
+    require_id(config["env"], path)
     spaces = _spaces(config["env"])
+    saved = _load(path, config, spaces)
     checkpoint.require_same(
         saved, path, algorithm or saved.algorithm, given.get("env", config["env"]), spaces
     )
@@ -88,9 +89,8 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     return path
 
 
-def _load(path: Path, config: dict[str, Any]) -> Checkpoint:
+def _load(path: Path, config: dict[str, Any], spaces: Spaces) -> Checkpoint:
     """The run's checkpoint, or its very beginning where it was interrupted before the first."""
-    require_id(config["env"], path)
     if (path / "checkpoint" / "checkpoint.json").exists():
         return checkpoint.load(path)
     configs = [
@@ -101,7 +101,6 @@ def _load(path: Path, config: dict[str, Any]) -> Checkpoint:
         for replica in config["replicas"]
     ]
     seeds = [replica["seed"] for replica in config["replicas"]]
-    spaces = _spaces(config["env"])
     starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
     return Checkpoint(config["env"], spaces, configs, seeds, starts)
 

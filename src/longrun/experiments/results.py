@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from longrun.config import make_config
 from longrun.envs.spaces import Array
+from longrun.train.evaluation import student_reach
 from longrun.train.files import read_json
 from longrun.train.run_folder import read_rows
 
@@ -71,9 +71,8 @@ def _setting(
 
 def mean_interval(values: Array, confidence: float = 0.95) -> tuple[Array, Array, Array]:
     """Mean over the last axis (seeds) and Student's interval of it; [..., n] -> three [...]."""
-    n = values.shape[-1]
     mean = values.mean(-1)
-    if n < 2:
+    if values.shape[-1] < 2:
         return mean, mean, mean
-    reach = stdtrit(n - 1, (1 + confidence) / 2) * values.std(-1, ddof=1) / np.sqrt(n)
+    reach = student_reach(values, confidence)
     return mean, mean - reach, mean + reach

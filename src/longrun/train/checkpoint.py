@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +152,3 @@ def require_same(
             raise ValueError(f"'{path}' holds {what} '{found}', not '{expected}'")
     if spaces is not None and spaces != checkpoint.spaces:
         raise ValueError(f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}")
-
-
-def differing(configs: Sequence[Config]) -> list[str]:
-    """Names of the options in which replicas differ."""
-    first = dataclasses.asdict(configs[0])
-    return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]

@@ -83,9 +83,16 @@ def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float
     batches = reward[: size * per_env].reshape(per_env, size, envs).mean(1).reshape(-1)
     if len(batches) < 2:
         return float("-inf"), float("inf")
-    error = batches.std(ddof=1) / np.sqrt(len(batches))
-    reach = float(stdtrit(len(batches) - 1, (1 + confidence) / 2) * error)
+    reach = float(student_reach(batches, confidence))
     return float(reward.mean()) - reach, float(reward.mean()) + reach
+
+
+def student_reach(samples: Array, confidence: float = 0.95) -> Array:
+    """Half the width of Student's interval for the mean over the last axis: [..., n] -> [...]."""
+    n = samples.shape[-1]
+    error = samples.std(-1, ddof=1) / np.sqrt(n)
+    reach: Array = stdtrit(n - 1, (1 + confidence) / 2) * error
+    return reach
 
 
 def finished_episodes(reward: Array, ended: Array) -> tuple[list[float], list[int]]:

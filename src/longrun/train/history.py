@@ -17,8 +17,6 @@ from longrun.envs.workers import Pool
 LONGEST_REPLAY = 20_000
 MOST_ACTIONS = 400_000
 """Steps of an environment and of a replica's all; an episode beyond its share is not repeated."""
-
-
 MOST_CHUNKS = 32
 """Pieces of an episode's actions before they are joined."""
 

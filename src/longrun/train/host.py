@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -18,7 +17,7 @@ from longrun.config import Average, Config
 from longrun.envs.make import EnvLike, env_factory
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import Spaces
-from longrun.envs.workers import open_pool
+from longrun.envs.workers import Pool, open_pool
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.train.evaluation import evaluation_shape
@@ -87,7 +86,7 @@ def train(
 
 
 def _run_all(
-    job: Job, replicas: list[Replica], pool: Any, listen: Callable[[Event], bool]
+    job: Job, replicas: list[Replica], pool: Pool, listen: Callable[[Event], bool]
 ) -> list[Seconds]:
     news: queue.Queue[Event | BaseException | None] = queue.Queue()
     stopping = threading.Event()

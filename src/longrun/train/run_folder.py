@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import Config, algorithm_name
-from longrun.train.checkpoint import differing
+from longrun.config import Config, algorithm_name, differing
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.files import read_json, write_bytes, write_json
 

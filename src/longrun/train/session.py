@@ -9,11 +9,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from longrun.config import Config, algorithm_name, whole_number
+from longrun.config import Config, algorithm_name, differing, whole_number
 from longrun.envs.make import EnvLike, env_name
 from longrun.envs.spaces import Spaces
 from longrun.train import checkpoint
-from longrun.train.checkpoint import Checkpoint, differing
+from longrun.train.checkpoint import Checkpoint
 from longrun.train.host import Job, available_cores, train
 from longrun.train.replica import Event, Seconds, Snapshot
 from longrun.train.run_folder import RunFolder

@@ -1,0 +1,150 @@
+"""The updates of the tabular average-reward methods, one step of experience at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+Number: TypeAlias = jax.Array | float
+Rule: TypeAlias = Callable[["Learner", "Step", "Settings"], "Learner"]
+
+
+class Settings(NamedTuple):
+    """Numbers that the rules share."""
+
+    step_size: Number
+    """h: the n-th update of a pair moves it by h / (h + n) of its error, n = 0, 1, ..."""
+    gain_step_size: Number
+    """Differential methods: the gain's step as a part of the value's, eta in the paper.
+    R-learning and CSV-learning: h of the gain's own steps."""
+    shift: Number = 0.0
+    """CSV-learning: the constant that is subtracted from every reward."""
+
+
+class Learner(NamedTuple):
+    """What a method knows."""
+
+    q: jax.Array
+    """[S, A]; minus infinity where an action is not available. [S, 1] when states have values."""
+    visits: jax.Array
+    """As q: how often an entry was updated."""
+    gain: jax.Array
+    """[]"""
+    gain_updates: jax.Array
+    """[]: how often R-learning or CSV-learning updated the gain."""
+    stopped: jax.Array
+    """[], bool: whether CSV-learning has terminated; nothing is learnt from then on."""
+
+
+class Step(NamedTuple):
+    """One transition; every entry is a scalar."""
+
+    state: Number
+    action: Number
+    reward: Number
+    successor: Number
+
+
+def beginner(available: jax.Array) -> Learner:
+    """A learner to whom all pairs [S, A] are alike."""
+    q, zero = jnp.where(available, 0.0, -jnp.inf), jnp.zeros(())
+    return Learner(q, jnp.zeros_like(q), zero, zero, jnp.zeros((), bool))
+
+
+def differential_q(learner: Learner, step: Step, settings: Settings) -> Learner:
+    """Differential Q-learning (Wan, Naik, Sutton 2021).
+
+    delta = r - g + max_b Q(s', b) - Q(s, a)
+    Q(s, a) += alpha delta
+    g += eta alpha delta
+    """
+    change = _step_size(learner, step, settings) * _error(learner, step, learner.gain)
+    gain = learner.gain + settings.gain_step_size * change
+    return _moved(learner, step, change)._replace(gain=gain)
+
+
+def differential_td(learner: Learner, step: Step, settings: Settings) -> Learner:
+    """Differential TD(0), on policy (Wan, Naik, Sutton 2021); q is V, [S, 1].
+
+    delta = r - g + V(s') - V(s)
+    V(s) += alpha delta
+    g += eta alpha delta
+    It is differential Q-learning where each state has one action.
+    """
+    return differential_q(learner, step._replace(action=0), settings)
+
+
+def rvi_q(learner: Learner, step: Step, settings: Settings) -> Learner:
+    """RVI Q-learning (Abounadi, Bertsekas, Borkar 2001); f(Q) is the mean over the pairs.
+
+    Q(s, a) += alpha (r - f(Q) + max_b Q(s', b) - Q(s, a)),  and f(Q) is the gain.
+    A reference pair is the other usual f; it is as noisy as that pair is rare.
+    """
+    change = _step_size(learner, step, settings) * _error(learner, step, learner.gain)
+    gain = learner.gain + change / jnp.isfinite(learner.q).sum()  # the mean, kept up to date
+    return _moved(learner, step, change)._replace(gain=gain)
+
+
+def r_learning(learner: Learner, step: Step, settings: Settings) -> Learner:
+    """R-learning (Schwartz 1993).
+
+    Q(s, a) += alpha (r - g + max_b Q(s', b) - Q(s, a))
+    g += beta (r + max_b Q(s', b) - max_b Q(s, b) - g)   where a is greedy
+    """
+    change = _step_size(learner, step, settings) * _error(learner, step, learner.gain)
+    return _moved(_gain_learnt(learner, step, settings), step, change)
+
+
+def csv_learning(learner: Learner, step: Step, settings: Settings) -> Learner:
+    """CSV-learning (Yang, Gao, An, Wang, Chen 2016): a constant c, not the gain, is subtracted.
+
+    Q(s, a) += alpha (r - c + max_b Q(s', b) - Q(s, a))
+    Q never settles but rises, or falls, at the rate gain - c per unit of step size. The gain is
+    read off as c plus the rate of the state values max_b Q(s, b): the mean of R-learning's target.
+    """
+    change = _step_size(learner, step, settings) * _error(learner, step, settings.shift)
+    return _moved(_gain_learnt(learner, step, settings), step, change)
+
+
+def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> jax.Array:
+    """CSV-learning's end: all Q [S, A] rose by the same amount, up to `tolerance`.
+
+    Then the differences between values have settled although the values themselves have not.
+    """
+    available, rise = jnp.isfinite(after), after - before
+    least, most = jnp.where(available, rise, jnp.inf), jnp.where(available, rise, -jnp.inf)
+    return most.max() - least.min() < tolerance
+
+
+def _error(learner: Learner, step: Step, shift: Number) -> jax.Array:
+    best = learner.q[step.successor].max()
+    return step.reward - shift + best - learner.q[step.state, step.action]
+
+
+def _step_size(learner: Learner, step: Step, settings: Settings) -> jax.Array:
+    """Steps like 1 / n weigh all pairs alike in the end, however often each is visited.
+
+    RVI Q-learning's proof asks for that, and without it CSV-learning's Q-values drift apart.
+    """
+    h, n = settings.step_size, learner.visits[step.state, step.action]
+    return jnp.where(learner.stopped, 0, h / (h + n))
+
+
+def _moved(learner: Learner, step: Step, change: jax.Array) -> Learner:
+    place = step.state, step.action
+    return learner._replace(
+        q=learner.q.at[place].add(change), visits=learner.visits.at[place].add(1)
+    )
+
+
+def _gain_learnt(learner: Learner, step: Step, settings: Settings) -> Learner:
+    """R-learning's gain after a step; Q as it was before the step."""
+    best = learner.q[step.state].max()
+    counts = (learner.q[step.state, step.action] == best) & ~learner.stopped
+    h, n = settings.gain_step_size, learner.gain_updates
+    error = step.reward + learner.q[step.successor].max() - best - learner.gain
+    gain = learner.gain + jnp.where(counts, h / (h + n), 0) * error
+    return learner._replace(gain=gain, gain_updates=n + counts)

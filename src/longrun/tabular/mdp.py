@@ -1,0 +1,228 @@
+"""A finite Markov decision process: how it is stored, checked and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from longrun.tabular.validation import (
+    TOLERANCE,
+    Array,
+    Matrix,
+    action_mask,
+    expected_rewards,
+    normalise_rows,
+    stacked_kernel,
+    state_law,
+)
+
+__all__ = ["MDP", "TOLERANCE", "Array", "Matrix", "Successors"]
+
+Successors: TypeAlias = Iterable[tuple[float, Hashable, float]]
+
+
+class MDP:
+    """States, actions, transition probabilities and rewards.
+
+    transitions: [S, A, S] array, or one scipy.sparse [S, S] matrix for each action.
+    rewards: [S, A], or [S, A, S] where the reward depends on the successor (then its mean is kept).
+    available: [S, A], False where an action cannot be chosen; such a row of probabilities is 0.
+    initial: [S], the law of the first state (default: uniform); only discounted criteria use it.
+    name, shape, actions, cost: for people. `shape` lays the states out as a box, `actions` names
+        the actions, and with `cost` the rewards are negated costs and are shown as costs.
+    """
+
+    kernel: Matrix
+    """[A * S, S], dense or CSR: row a * S + s is the law of the successor of s under a."""
+    rewards: Array
+    """[S, A], expected; minus infinity where the action is not available."""
+    available: NDArray[np.bool_]
+    initial: Array
+
+    def __init__(
+        self,
+        transitions: ArrayLike | Sequence[Any],
+        rewards: ArrayLike | Sequence[Any],
+        *,
+        available: ArrayLike | None = None,
+        initial: ArrayLike | None = None,
+        name: str = "",
+        shape: tuple[int, ...] | None = None,
+        actions: Sequence[str] | None = None,
+        cost: bool = False,
+    ) -> None:
+        self.kernel, (states, count) = stacked_kernel(transitions)
+        self.name, self.cost = name, cost
+        self.shape = (states,) if shape is None else tuple(shape)
+        self.actions = tuple(actions or (f"action {a}" for a in range(count)))
+        if np.prod(self.shape) != states:
+            raise ValueError(
+                f"shape={self.shape} does not hold {states} states; make its product that"
+            )
+        if len(self.actions) != count:
+            raise ValueError(f"actions={self.actions} do not fit; give {count} names")
+        self.available = action_mask(available, (states, count))
+        normalise_rows(self.kernel, self.available)
+        self.rewards = expected_rewards(rewards, self.kernel, self.available)
+        self.initial = (
+            np.full(states, 1 / states) if initial is None else state_law(initial, states)
+        )
+
+    @staticmethod
+    def from_function(
+        successors: Callable[[Any, Any], Successors | None],
+        states: int | Sequence[Hashable],
+        actions: int | Sequence[Hashable],
+        **settings: Any,
+    ) -> MDP:
+        """From `successors(state, action)`, which gives (probability, successor, reward) triples.
+
+        States and actions are 0 to n - 1 or any hashable labels. None means that the action is not
+        available there. Probabilities of a successor that is named twice add up.
+        """
+        places = range(states) if isinstance(states, (int, np.integer)) else states
+        choices = range(actions) if isinstance(actions, (int, np.integer)) else actions
+        index = {state: i for i, state in enumerate(places)}
+        if len(index) != len(places):
+            again = next(state for i, state in enumerate(places) if index[state] != i)
+            raise ValueError(f"states name {again!r} twice; name each state once")
+        tables = [_tabulated(successors, index, action) for action in choices]
+        if not isinstance(choices, range):
+            settings.setdefault("actions", [str(action) for action in choices])
+        return MDP(
+            [matrix for matrix, _, _ in tables],
+            np.array([rewards for _, rewards, _ in tables]).T,
+            available=np.array([available for _, _, available in tables]).T,
+            **settings,
+        )
+
+    @property
+    def num_states(self) -> int:
+        return int(self.kernel.shape[1])
+
+    @property
+    def num_actions(self) -> int:
+        return int(self.kernel.shape[0] // self.kernel.shape[1])
+
+    @property
+    def num_transitions(self) -> int:
+        """Possible (state, action, successor) triples."""
+        return int(self.kernel.nnz if self.is_sparse else np.count_nonzero(self.kernel))
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(sparse.issparse(self.kernel))
+
+    def __repr__(self) -> str:
+        return (
+            f"MDP({self.name or 'unnamed'}: {self.num_states:,} states, "
+            f"{self.num_actions} actions, {self.num_transitions:,} transitions)"
+        )
+
+    def lookahead(self, values: Array, discount: float = 1.0) -> Array:
+        """Q [S, A] = r + discount * P values [S]; minus infinity for what is not available."""
+        expected = (self.kernel @ values).reshape(self.num_actions, -1).T
+        result: Array = self.rewards + (expected if discount == 1 else discount * expected)
+        return result
+
+    def distribution(self, policy: ArrayLike) -> Array:
+        """[S, A] probabilities from these or from [S] action numbers, checked."""
+        given = np.asarray(policy)
+        size = (self.num_states, self.num_actions)
+        if given.shape == size[:1]:
+            return self._one_hot(given)
+        if given.shape != size:
+            raise ValueError(
+                f"policy has shape {given.shape}; give {size} probabilities or {size[:1]} actions"
+            )
+        given = given.astype(float)
+        sums = given.sum(1)
+        wrong = ~(np.abs(sums - 1) <= TOLERANCE) | ~(given >= 0).all(1)
+        if wrong.any():
+            s = int(np.argmax(wrong))
+            raise ValueError(
+                f"policy of state {s} is {given[s]}, not a distribution; "
+                "make its entries non-negative with sum 1"
+            )
+        if (given[~self.available] > 0).any():
+            s, a = np.argwhere((given > 0) & ~self.available)[0]
+            raise ValueError(f"policy of state {s} uses action {a}, which is not available there")
+        return np.asarray(given / sums[:, None])
+
+    def _one_hot(self, actions: NDArray[Any]) -> Array:
+        whole = (actions == np.floor(actions)) & (actions >= 0) & (actions < self.num_actions)
+        if not whole.all():
+            s = int(np.argmin(whole))
+            raise ValueError(
+                f"policy of state {s} is {actions[s]}; actions are 0 to {self.num_actions - 1}"
+            )
+        chosen = actions.astype(np.intp)
+        states = np.arange(self.num_states)
+        if not self.available[states, chosen].all():
+            s = int(np.argmin(self.available[states, chosen]))
+            raise ValueError(
+                f"policy of state {s} uses action {chosen[s]}, which is not available there"
+            )
+        result = np.zeros((self.num_states, self.num_actions))
+        result[states, chosen] = 1
+        return result
+
+    def chain(self, policy: ArrayLike) -> tuple[Matrix, Array]:
+        """P_pi [S, S] and r_pi [S] of a policy: [S, A] probabilities or [S] action numbers.
+
+        The policy is not checked, since solvers come here often: `distribution` does that.
+        """
+        states, count = self.num_states, self.num_actions
+        chosen = np.asarray(policy)
+        if chosen.ndim == 1:
+            chosen = chosen.astype(np.intp)  # a small integer type would overflow in the product
+            numbers = np.arange(states)
+            return self.kernel[chosen * states + numbers], self.rewards[numbers, chosen]
+        usable = np.where(self.available, self.rewards, 0)
+        rewards = np.einsum("sa,sa->s", chosen, usable)
+        if not self.is_sparse:
+            blocks = self.kernel.reshape(count, states, states)
+            return np.einsum("sa,asj->sj", chosen, blocks), rewards
+        rows = (np.arange(count) * states + np.arange(states)[:, None]).ravel()
+        starts = np.arange(states + 1) * count
+        index = self.kernel.indices.dtype  # SciPy would widen the product to the wider of the two
+        # A copy: dropping the actions that are never chosen would shift the caller's entries.
+        choose = sparse.csr_array(
+            (chosen.ravel(), rows.astype(index), starts.astype(index)),
+            (states, count * states),
+            dtype=float,
+            copy=True,
+        )
+        choose.eliminate_zeros()
+        return sparse.csr_array(choose @ self.kernel), rewards
+
+
+def _tabulated(
+    successors: Callable[[Any, Any], Successors | None], index: dict[Hashable, int], action: Any
+) -> tuple[Matrix, Array, NDArray[np.bool_]]:
+    """Transitions [S, S], expected rewards [S] and availability [S] of an action."""
+    rows, columns, probabilities = [], [], []
+    rewards = np.zeros(len(index))
+    available = np.ones(len(index), bool)
+    for state, s in index.items():
+        found = successors(state, action)
+        if found is None:
+            available[s] = False
+            continue
+        for probability, successor, reward in found:
+            if successor not in index:
+                raise ValueError(
+                    f"state {state!r}, action {action!r}: successor {successor!r} is not a state; "
+                    "add it to states"
+                )
+            rows.append(s)
+            columns.append(index[successor])
+            probabilities.append(probability)
+            rewards[s] += probability * reward
+    size = (len(index), len(index))
+    matrix = sparse.csr_array((probabilities, (rows, columns)), size, dtype=float)
+    return matrix, rewards, available

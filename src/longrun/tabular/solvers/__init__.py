@@ -1,0 +1,54 @@
+"""Solvers for the optimal gain: one call, four methods, the same certificate."""
+
+from __future__ import annotations
+
+from longrun.tabular.mdp import MDP
+from longrun.tabular.solvers.linear_program import linear_program
+from longrun.tabular.solvers.policy_iteration import EVALUATIONS, policy_iteration
+from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution, gave_up
+from longrun.tabular.solvers.value_iteration import (
+    modified_policy_iteration,
+    relative_value_iteration,
+)
+from longrun.tabular.structure import require_constant_gain
+
+__all__ = ["METHODS", "NoConvergence", "Solution", "solve"]
+
+METHODS = {
+    "policy_iteration": policy_iteration,
+    "value_iteration": relative_value_iteration,
+    "modified_policy_iteration": modified_policy_iteration,
+    "linear_program": linear_program,
+}
+
+
+def solve(
+    mdp: MDP,
+    method: str = "policy_iteration",
+    *,
+    tolerance: float = 1e-8,
+    max_iterations: int | None = None,
+    linear_solver: str = "auto",
+    on_iteration: OnIteration = lambda iteration, low, high: None,
+) -> Solution:
+    """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
+
+    linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
+    A model whose optimal gain depends on the start is refused with the reason; a bracket that does
+    not close raises `NoConvergence` and tells how far it came.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")
+    if linear_solver not in ("auto", *EVALUATIONS):
+        raise ValueError(
+            f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
+        )
+    if not 0 < tolerance < 1:
+        raise ValueError(f"tolerance={tolerance} is not between 0 and 1; take 1e-8, for example")
+    if max_iterations is not None and max_iterations < 1:
+        raise ValueError(f"max_iterations={max_iterations} is less than 1")
+    require_constant_gain(mdp)
+    limit = max_iterations or (200 if method == "policy_iteration" else 1_000_000)
+    if method == "policy_iteration":
+        return policy_iteration(mdp, tolerance, limit, on_iteration, linear_solver)
+    return METHODS[method](mdp, tolerance, limit, on_iteration)

@@ -1,0 +1,43 @@
+"""Linear programming over long-run state-action frequencies (Manne 1960)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import optimize, sparse
+
+from longrun.tabular.mdp import MDP
+from longrun.tabular.solvers.policy_iteration import policy_iteration
+from longrun.tabular.solvers.solution import OnIteration, Solution, gave_up
+
+
+def linear_program(
+    mdp: MDP, tolerance: float, max_iterations: int, on_iteration: OnIteration
+) -> Solution:
+    """max sum x r over frequencies x(s, a) >= 0 that sum to 1 and flow out of a state as they flow in.
+
+    The frequencies tell the policy where it goes and nothing where it does not, so that policy
+    iteration starts from it: one evaluation certifies it, or more repair its transient states.
+    """
+    states, usable = mdp.num_states, mdp.available.T.ravel()
+    owners = np.tile(np.arange(states), mdp.num_actions)[usable]
+    pairs = np.arange(len(owners))
+    out = sparse.csr_array((np.ones(len(owners)), (owners, pairs)), (states, len(owners)))
+    inward = sparse.csr_array(mdp.kernel)[usable].T
+    everything = sparse.csr_array(np.ones((1, len(owners))))
+    found = optimize.linprog(
+        -mdp.rewards.T.ravel()[usable],
+        A_eq=sparse.vstack([out - inward, everything], format="csr"),
+        b_eq=np.r_[np.zeros(states), 1.0],
+        method="highs",
+    )
+    if not found.success:
+        raise gave_up("linear_program", int(found.nit), -np.inf, np.inf, f"HiGHS: {found.message}")
+    frequencies = np.zeros(states * mdp.num_actions)
+    frequencies[usable] = found.x
+    by_action = np.where(mdp.available, frequencies.reshape(mdp.num_actions, states).T, -1)
+    polished = policy_iteration(
+        mdp, tolerance, max_iterations, on_iteration, policy=by_action.argmax(1)
+    )
+    return Solution(
+        **{**vars(polished), "method": "linear_program", "iterations": int(found.nit)}
+    )

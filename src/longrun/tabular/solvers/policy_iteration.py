@@ -1,0 +1,134 @@
+"""Howard's policy iteration: evaluate, improve, until no action promises more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.sparse import linalg as sparse_linalg
+
+from longrun.tabular.mdp import MDP, Array
+from longrun.tabular.poisson import SparseChain
+from longrun.tabular.solvers.solution import (
+    Actions,
+    OnIteration,
+    Solution,
+    bracket,
+    finished,
+    gave_up,
+    reward_scale,
+)
+from longrun.tabular.solvers.value_iteration import STAY
+from longrun.tabular.structure import chain_structure
+
+Evaluate = Callable[[MDP, Actions, Array, float], Array]
+"""(model, policy [S], first guess [S], tolerance) -> bias [S], up to a constant."""
+
+DENSE = 2000
+"""States up to which a policy is evaluated by dense linear algebra."""
+SWEEPS = 50
+"""Steps of value iteration before an evaluation by a Krylov method: they carry the news of a better
+action as many states far, and cost little beside it."""
+FORCING = 1e-2
+"""An iterative evaluation goes down to this fraction of the residual that it starts from."""
+
+
+def policy_iteration(
+    mdp: MDP,
+    tolerance: float,
+    max_iterations: int,
+    on_iteration: OnIteration,
+    linear_solver: str = "auto",
+    policy: Actions | None = None,
+) -> Solution:
+    """Solve (I - P_pi) h = r_pi - g e for the policy, take the greedy policy of h, again.
+
+    Evaluations by a Krylov method start from the last bias and stop early (FORCING): the bracket
+    is certified whatever h is.
+    """
+    if linear_solver == "auto":
+        linear_solver = "dense" if mdp.num_states <= DENSE else "krylov"
+    evaluate, scale = EVALUATIONS[linear_solver], reward_scale(mdp)
+    sweeps = SWEEPS if linear_solver == "krylov" else 0
+    values = np.zeros(mdp.num_states)
+    low, high = -np.inf, np.inf
+    for iteration in range(1, max_iterations + 1):
+        values = _swept(mdp, values, sweeps)
+        greedy = bracket(mdp, values, policy)
+        if iteration > 1 or policy is None:
+            policy = greedy.policy
+        goal = max(FORCING * (greedy.high - greedy.low), 0.1 * tolerance * abs(greedy.low))
+        values = evaluate(mdp, one_recurrent_class(mdp, policy), values, goal)
+        found = bracket(mdp, values, policy)
+        low, high = max(low, found.low), min(high, found.high)
+        on_iteration(iteration, found.low, found.high)
+        if found.closed(tolerance, scale):
+            return finished("policy_iteration", iteration, found, values)
+        if not sweeps and (found.policy == policy).all():
+            break
+    raise gave_up("policy_iteration", iteration, low, high, "raise max_iterations or tolerance")
+
+
+def _swept(mdp: MDP, values: Array, sweeps: int) -> Array:
+    for _ in range(sweeps):
+        values = values + (1 - STAY) * (mdp.lookahead(values).max(1) - values)
+        values -= values[0]
+    return values
+
+
+def _dense(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
+    """The bias with h[0] = 0, whose place the gain takes among the unknowns."""
+    transition, rewards = mdp.chain(policy)
+    dense = transition.toarray() if sparse.issparse(transition) else transition
+    system = np.eye(mdp.num_states) - dense
+    system[:, 0] = 1
+    bias = np.asarray(linalg.solve(system, rewards))
+    bias[0] = 0
+    return bias
+
+
+def _lu(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
+    transition, rewards = mdp.chain(policy)
+    system = sparse.identity(mdp.num_states, format="csc") - sparse.csc_array(transition)
+    ones = sparse.csc_array(np.ones((mdp.num_states, 1)))
+    bias = sparse_linalg.splu(sparse.hstack([ones, system[:, 1:]], format="csc")).solve(rewards)
+    bias[0] = 0
+    return np.asarray(bias)
+
+
+def _krylov(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
+    transition, rewards = mdp.chain(policy)
+    return SparseChain(transition).solve(rewards, guess, tolerance)[0]
+
+
+EVALUATIONS: dict[str, Evaluate] = {"dense": _dense, "lu": _lu, "krylov": _krylov}
+
+
+def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
+    """The policy itself if it is unichain; else all states are led to its best recurrent class.
+
+    In a weakly communicating model every state can get there (Haviv and Puterman 1991).
+    """
+    transition, rewards = mdp.chain(policy)
+    found = chain_structure(transition)
+    if found.unichain:
+        return policy
+    gains = [_class_gain(transition, rewards, states) for states in found.recurrent]
+    reached = np.zeros(mdp.num_states, bool)
+    reached[found.recurrent[int(np.argmax(gains))]] = True
+    policy = policy.copy()
+    while not reached.all():
+        towards = (mdp.kernel @ reached.astype(float)).reshape(mdp.num_actions, -1)
+        new = ~reached & (towards.max(0) > 0)
+        policy[new] = towards.argmax(0)[new]
+        reached |= new
+    return policy
+
+
+def _class_gain(transition: Array, rewards: Array, states: Actions) -> float:
+    part = transition[states][:, states]
+    dense = part.toarray() if sparse.issparse(part) else part
+    system = np.eye(len(states)) - dense
+    system[:, 0] = 1
+    return float(linalg.solve(system, rewards[states])[0])

@@ -1,0 +1,91 @@
+"""What a solver returns, and the certificate that all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longrun.tabular.mdp import MDP, Array
+
+Actions = NDArray[np.intp]
+OnIteration = Callable[[int, float, float], None]
+"""Called with (iteration, gain_low, gain_high) while a solver works."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An optimal policy, with bounds on the optimal gain that hold whatever the solver did."""
+
+    gain: float
+    """Middle of the bracket."""
+    gain_low: float
+    gain_high: float
+    policy: Actions
+    """[S] an action for each state; its gain is at least `gain_low`."""
+    bias: Array
+    """[S] relative values of the optimality equation, 0 in state 0."""
+    iterations: int
+    method: str
+
+
+class NoConvergence(RuntimeError):
+    """The bracket did not close; the message tells how far it came."""
+
+
+class Bracket(NamedTuple):
+    """One application T of the Bellman operator: best values, greedy policy, bounds on the gain."""
+
+    best: Array
+    policy: Actions
+    low: float
+    high: float
+
+    def closed(self, tolerance: float, scale: float) -> bool:
+        """`scale` is the largest reward: it counts, faintly, where the gain itself is near 0."""
+        return self.high - self.low <= tolerance * max(abs(self.low), abs(self.high), 1e-3 * scale)
+
+
+def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
+    """min (T h - h) <= optimal gain <= max (T h - h), for any values h [S].
+
+    For the first bound follow the greedy policy: its rewards pay at least `low` a step more than h
+    falls. For the second, no policy can pay more than `high`. Rounding widens both. Among actions
+    that rounding cannot tell apart the given policy's stays, so that policies do not flicker.
+    """
+    q = mdp.lookahead(values)
+    best = q.max(1)
+    greedy = q.argmax(1)
+    change = best - values
+    eps = np.finfo(float).eps
+    rounding = 4 * eps * (2 * np.abs(values).max() + np.abs(best).max())
+    if policy is not None:
+        kept = q[np.arange(len(best)), policy] >= best - 8 * rounding
+        greedy = np.where(kept, policy, greedy)
+    return Bracket(best, greedy, float(change.min() - rounding), float(change.max() + rounding))
+
+
+def reward_scale(mdp: MDP) -> float:
+    return float(np.abs(np.where(mdp.available, mdp.rewards, 0)).max())
+
+
+def finished(method: str, iterations: int, found: Bracket, values: Array) -> Solution:
+    return Solution(
+        gain=(found.low + found.high) / 2,
+        gain_low=found.low,
+        gain_high=found.high,
+        policy=found.policy,
+        bias=values - values[0],
+        iterations=iterations,
+        method=method,
+    )
+
+
+def gave_up(method: str, iterations: int, low: float, high: float, advice: str) -> NoConvergence:
+    return NoConvergence(
+        f"{method} stopped after {iterations} iterations with the gain between {low:.10g} and "
+        f"{high:.10g}; {advice}"
+    )

@@ -1,0 +1,204 @@
+"""What leads where: classes of a chain, its period, and the kind of a decision process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from longrun.tabular.mdp import MDP, Matrix
+
+Labels = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class ChainStructure:
+    """Classes of states that can reach each other, and which of them are never left."""
+
+    labels: Labels
+    """[S] the class of each state."""
+    recurrent: list[NDArray[np.intp]]
+    """States of each class that is never left."""
+    graph: sparse.csr_array
+
+    @property
+    def irreducible(self) -> bool:
+        """Every state can reach every other: the paper calls this ergodic."""
+        return len(self.recurrent[0]) == len(self.labels)
+
+    @property
+    def unichain(self) -> bool:
+        """One recurrent class: the gain does not depend on the start."""
+        return len(self.recurrent) == 1
+
+    @cached_property
+    def period(self) -> int:
+        """Greatest common divisor of all cycles' lengths (of all recurrent classes)."""
+        periods = [_period(self.graph, states) for states in self.recurrent]
+        return int(np.lcm.reduce(periods))
+
+    def require_unichain(self, what: str) -> None:
+        if not self.unichain:
+            first, second = (_some(states) for states in self.recurrent[:2])
+            raise ValueError(
+                f"{what} has {len(self.recurrent)} recurrent classes (states {first} and {second}, "
+                "for example), so its gain depends on the start; make one class reachable from all"
+            )
+
+    def require_irreducible(self, what: str) -> None:
+        self.require_unichain(what)
+        if not self.irreducible:
+            transient = np.setdiff1d(np.arange(len(self.labels)), self.recurrent[0])
+            raise ValueError(
+                f"{what} needs a chain in which every state can be reached from every other; "
+                f"state {transient[0]} is never visited again; give its policy a way there"
+            )
+
+
+def chain_structure(transition: Matrix) -> ChainStructure:
+    """Of one chain [S, S]."""
+    graph = sparse.csr_array(transition)
+    labels, closed = _classes(graph)
+    recurrent = [np.flatnonzero(labels == c) for c in closed]
+    return ChainStructure(labels, recurrent, graph)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What is true of a decision process under all or under some policies."""
+
+    classes: int
+    """Sets of states that some policy can move between, both ways."""
+    end_components: int
+    """Maximal sets in which some policy can stay forever and go anywhere."""
+    communicating: bool
+    """Some policy leads from every state to every other."""
+    weakly_communicating: bool
+    """One end component: the optimal gain is the same from every start."""
+    unichain: bool | None
+    """No policy has two recurrent classes; None where this was not decided (it is NP-hard)."""
+    period: int
+    """Of the chain that tries every action: 1 means that it is aperiodic."""
+
+
+def structure(mdp: MDP) -> Structure:
+    """Communicating classes, end components, unichain and period of a decision process."""
+    graph = _union(mdp)
+    labels, _ = _classes(graph)
+    communicating = bool(labels.max() == 0)
+    components = 1 if communicating else int(end_components(mdp).max() + 1)
+    unichain: bool | None = None
+    if components > 1:
+        unichain = False
+    elif mdp.num_actions == 1 or _always_visited(mdp) is not None:
+        unichain = True
+    return Structure(
+        classes=int(labels.max()) + 1,
+        end_components=components,
+        communicating=communicating,
+        weakly_communicating=components == 1,
+        unichain=unichain,
+        period=chain_structure(graph).period,
+    )
+
+
+def require_constant_gain(mdp: MDP) -> None:
+    """Refuse a model whose optimal gain may depend on the start."""
+    labels, _ = _classes(_union(mdp))
+    if labels.max() == 0:
+        return
+    components = end_components(mdp)
+    count = int(components.max()) + 1
+    if count > 1:
+        first, second = (_some(np.flatnonzero(components == c)) for c in (0, 1))
+        raise ValueError(
+            f"the model has {count} sets of states in which a policy can stay forever (states "
+            f"{first} and {second}, for example), so its optimal gain depends on the start; "
+            "solve one of them at a time, or connect them"
+        )
+
+
+def end_components(mdp: MDP) -> Labels:
+    """[S] the maximal end component of each state, -1 for states that no policy can hold.
+
+    Actions that may leave their class are taken away, classes are found again, until none is left.
+    """
+    states, count = mdp.num_states, mdp.num_actions
+    edges = sparse.coo_array(mdp.kernel)
+    rows, targets = edges.coords[0], edges.coords[1]
+    origins = rows % states
+    usable = mdp.available.T.ravel().copy()
+    while True:
+        kept = usable[rows]
+        graph = sparse.csr_array(
+            (np.ones(int(kept.sum())), (origins[kept], targets[kept])), (states, states)
+        )
+        labels, _ = _classes(graph)
+        leaves = kept & (labels[origins] != labels[targets])
+        if not leaves.any():
+            break
+        usable[rows[leaves]] = False
+    held = usable.reshape(count, states).any(0)
+    _, names = np.unique(labels[held], return_inverse=True)
+    result = np.full(states, -1, np.int32)
+    result[held] = names
+    return result
+
+
+def _always_visited(mdp: MDP, tries: int = 50) -> int | None:
+    """A state that no policy can avoid forever, if one of the likeliest is such: then all are unichain."""
+    if mdp.num_states > 5000:
+        return None
+    busiest = np.argsort(-np.asarray(mdp.kernel.sum(0)).ravel(), kind="stable")[:tries]
+    for state in busiest:
+        if not _can_avoid(mdp, int(state)).any():
+            return int(state)
+    return None
+
+
+def _can_avoid(mdp: MDP, state: int) -> NDArray[np.bool_]:
+    """[S] where some policy never gets to `state`: the greatest set that some action can stay in."""
+    inside = np.ones(mdp.num_states, bool)
+    inside[state] = False
+    while True:
+        leaving = (mdp.kernel @ (~inside).astype(float)).reshape(mdp.num_actions, -1).T > 0
+        stays = inside & (mdp.available & ~leaving).any(1)
+        if (stays == inside).all():
+            return inside
+        inside = stays
+
+
+def _union(mdp: MDP) -> sparse.csr_array:
+    """[S, S] an edge wherever some action leads."""
+    edges = sparse.csr_array(mdp.kernel)
+    states = mdp.num_states
+    total = edges[:states]
+    for a in range(1, mdp.num_actions):
+        total = total + edges[a * states : (a + 1) * states]
+    return total
+
+
+def _classes(graph: sparse.csr_array) -> tuple[Labels, NDArray[np.int32]]:
+    """Strongly connected classes [S] and the numbers of those that no edge leaves."""
+    count, labels = csgraph.connected_components(graph, connection="strong")
+    edges = graph.tocoo()
+    origin, target = labels[edges.coords[0]], labels[edges.coords[1]]
+    closed = np.setdiff1d(np.arange(count, dtype=np.int32), origin[origin != target])
+    return labels, closed
+
+
+def _period(graph: sparse.csr_array, states: NDArray[np.intp]) -> int:
+    """Edges of a class compare breadth-first levels; what they all divide is the period."""
+    part = graph if len(states) == graph.shape[0] else graph[states][:, states]
+    levels = csgraph.shortest_path(part, unweighted=True, indices=0) if len(states) > 1 else [0]
+    levels = np.asarray(levels, int)
+    edges = part.tocoo()
+    return int(np.gcd.reduce(levels[edges.coords[0]] + 1 - levels[edges.coords[1]]))
+
+
+def _some(states: NDArray[np.intp]) -> str:
+    return ", ".join(map(str, states[:3])) + (", ..." if len(states) > 3 else "")

@@ -1,0 +1,177 @@
+"""Checks of what a person gives: the arrays of an MDP and the parameters of the models."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+Array: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = Any
+"""A NumPy array or a SciPy CSR array; `@` means the same for both."""
+
+TOLERANCE = 1e-8
+"""How far the sum of a row of probabilities may be from 1 (rounding in a file); the row is then
+divided by it."""
+
+
+def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
+    """The kernel [A * S, S], a copy, and (S, A)."""
+    if isinstance(transitions, (list, tuple)) and any(map(sparse.issparse, transitions)):
+        shapes = [np.shape(matrix) for matrix in transitions]
+        for a, shape in enumerate(shapes):
+            if shape != (shapes[0][0],) * 2 or not shapes[0][0]:
+                raise ValueError(
+                    f"transitions of action {a} have shape {shape}; "
+                    "every action needs a square matrix over the same states"
+                )
+        kernel = sparse.csr_array(sparse.vstack(transitions, format="csr", dtype=float))
+        if max(kernel.nnz, *kernel.shape) < 2**31:  # halves the memory of the indices
+            kernel.indices = kernel.indices.astype(np.int32, copy=False)
+            kernel.indptr = kernel.indptr.astype(np.int32, copy=False)
+        kernel.sum_duplicates()
+        kernel.eliminate_zeros()
+        return kernel, (shapes[0][0], len(shapes))
+    if sparse.issparse(transitions):
+        raise ValueError("transitions is one sparse matrix; give a list with one for each action")
+    dense = np.asarray(transitions, float)
+    if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or not dense.size:
+        raise ValueError(
+            f"transitions have shape {dense.shape}; give [S, A, S] or one sparse [S, S] an action"
+        )
+    states, count = dense.shape[:2]
+    blocks = np.array(dense.transpose(1, 0, 2), order="C")
+    return blocks.reshape(count * states, states), (states, count)
+
+
+def action_mask(available: ArrayLike | None, size: tuple[int, int]) -> NDArray[np.bool_]:
+    if available is None:
+        return np.broadcast_to(np.True_, size)
+    mask = np.array(available, bool)
+    if mask.shape != size:
+        raise ValueError(f"available has shape {mask.shape}; give {size}, [states, actions]")
+    if not mask.any(1).all():
+        raise ValueError(f"state {int(np.argmin(mask.any(1)))} has no available action; add one")
+    return mask
+
+
+def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
+    """Raise for the first row that is no distribution; divide the rows by their sums, in place."""
+    is_sparse = sparse.issparse(kernel)
+    usable = available.T.ravel()
+    sums = kernel @ np.ones(kernel.shape[1])
+    wrong = ~(np.abs(sums - usable) <= np.where(usable, TOLERANCE, 0))
+    entries = kernel.data if is_sparse else kernel
+    if not entries.size or not entries.min() >= 0:
+        bad = ~(entries >= 0)
+        if is_sparse:
+            wrong[np.repeat(np.arange(len(sums)), np.diff(kernel.indptr))[bad]] = True
+        else:
+            wrong |= bad.any(1)
+    if wrong.any():
+        raise ValueError(_row_problem(kernel, available, int(np.argmax(wrong))))
+    if np.abs(sums - usable).max() > 4 * np.finfo(float).eps:
+        sums[~usable] = 1
+        if is_sparse:
+            kernel.data /= np.repeat(sums, np.diff(kernel.indptr))
+        else:
+            kernel /= sums[:, None]
+
+
+def _row_problem(kernel: Matrix, available: NDArray[np.bool_], index: int) -> str:
+    """What is wrong with a row of the kernel, and the fix."""
+    action, state = divmod(index, kernel.shape[1])
+    if not available[state, action]:
+        return (
+            f"state {state}, action {action} is not available but has successors; "
+            "set its transitions to 0"
+        )
+    row = kernel[[index]]
+    row = row.toarray()[0] if sparse.issparse(kernel) else row[0]
+    problem = (
+        "are not finite"
+        if not np.isfinite(row).all()
+        else f"contain {row.min():.6g} < 0"
+        if row.min() < 0
+        else f"sum to {row.sum():.10g}, not 1"
+    )
+    return (
+        f"transitions of state {state}, action {action} {problem}; "
+        "make them a probability distribution"
+    )
+
+
+def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_]) -> Array:
+    """[S, A] from [S, A], [S, A, S] or one sparse [S, S] an action."""
+    states, count = available.shape
+    if isinstance(rewards, (list, tuple)) and any(map(sparse.issparse, rewards)):
+        if [np.shape(matrix) for matrix in rewards] != [(states, states)] * count:
+            raise ValueError(f"rewards need {count} sparse matrices of shape {(states, states)}")
+        stacked = sparse.csr_array(sparse.vstack(rewards, format="csr"))
+        given = stacked.multiply(kernel).sum(1).reshape(count, states).T
+    else:
+        given = np.asarray(rewards, float)
+        if given.shape == (states, count, states):
+            weights = kernel.toarray() if sparse.issparse(kernel) else kernel
+            weights = weights.reshape(count, states, states)
+            # What cannot happen may carry any reward, infinity too.
+            given = np.where(weights.transpose(1, 0, 2) > 0, given, 0)
+            given = np.einsum("saj,asj->sa", given, weights)
+        elif given.shape != (states, count):
+            raise ValueError(
+                f"rewards have shape {given.shape}; give {(states, count)}, [states, actions], or "
+                f"{(states, count, states)}, [states, actions, successors]"
+            )
+    wrong = ~np.isfinite(given) & available
+    if wrong.any():
+        s, a = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"reward of state {s}, action {a} is {given[s, a]}; make it a finite number"
+        )
+    result = np.where(available, given, -np.inf)
+    return np.asarray(np.asfortranarray(result))  # actions outermost, as in the kernel
+
+
+def state_law(initial: ArrayLike, states: int) -> Array:
+    """[S], checked and divided by its sum."""
+    law = np.asarray(initial, float)
+    if law.shape != (states,):
+        raise ValueError(f"initial has shape {law.shape}; give {(states,)}, [states]")
+    if not (law >= 0).all() or not abs(law.sum() - 1) <= TOLERANCE:
+        raise ValueError(
+            f"initial sums to {law.sum():.10g} with least entry {law.min():.6g}; "
+            "make it a probability distribution"
+        )
+    return np.asarray(law / law.sum())
+
+
+def require_at_least(least: int, **sizes: int) -> None:
+    for name, value in sizes.items():
+        if not value >= least:
+            raise ValueError(f"{name}={value} is too small; give {least} or more")
+
+
+def require_probability(**probabilities: float) -> None:
+    for name, value in probabilities.items():
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name}={value} is not a probability; give a number from 0 to 1")
+
+
+def require_positive(**rates: float) -> None:
+    for name, value in rates.items():
+        if not 0 < value < np.inf:
+            raise ValueError(f"{name}={value} is not positive; give a finite number above 0")
+
+
+def require_non_negative(**costs: float) -> None:
+    for name, value in costs.items():
+        if not 0 <= value < np.inf:
+            raise ValueError(f"{name}={value} is negative or infinite; give 0 or more")
+
+
+def require_finite(**values: float) -> None:
+    for name, value in values.items():
+        if not np.isfinite(value):
+            raise ValueError(f"{name}={value} is not finite; give a number")

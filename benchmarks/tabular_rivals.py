@@ -154,14 +154,14 @@ def solve_mdpax(args):
     solver = RelativeValueIteration(
         mdpax_problem(args.size, args.regime),
         epsilon=span_tolerance(args),
-        max_batch_size=65536,
+        max_batch_size=4096,
         verbose=0,
     )
     built = time.perf_counter()
     result = solver.solve(max_iterations=10**6)
     jax.block_until_ready(result.policy)
     solved = time.perf_counter()
-    method = "relative value iteration, float64, batches of 65536 states"
+    method = "relative value iteration, float64, batches of 4096 states"
     gain = -float(result.info.gain)
     return gain, built - start, solved - built, method, int(result.info.iteration)
 
@@ -259,8 +259,11 @@ def parse(argv):
     parser.add_argument("--regime", choices=REGIMES, required=True)
     parser.add_argument("--tolerance", type=float, default=1e-6, help="relative, on the gain")
     parser.add_argument("--timeout", type=float, default=0, help="seconds; 0 for no limit")
-    parser.add_argument("--threads", type=int, default=1, help="used by mdpsolver alone")
-    return parser.parse_args(argv)
+    parser.add_argument("--threads", type=int, default=0, help="for mdpsolver; 0 to choose")
+    args = parser.parse_args(argv)
+    if not args.threads:  # below this size mdpsolver's threads cost more than they bring
+        args.threads = os.cpu_count() if args.size > 50 else 1
+    return args
 
 
 def main(argv):

@@ -1,0 +1,26 @@
+"""Average-reward decision processes, exact: the theory of trust regions, and solvers that scale."""
+
+from longrun.tabular.bounds import ImprovementBounds, improvement_bounds
+from longrun.tabular.evaluation import Evaluation, evaluate
+from longrun.tabular.gymnasium_tables import from_gymnasium, to_gymnasium
+from longrun.tabular.mdp import MDP
+from longrun.tabular.models import MODELS
+from longrun.tabular.solvers import NoConvergence, Solution, solve
+from longrun.tabular.structure import chain_structure, reachable, structure
+
+__all__ = [
+    "MDP",
+    "MODELS",
+    "Evaluation",
+    "ImprovementBounds",
+    "NoConvergence",
+    "Solution",
+    "chain_structure",
+    "evaluate",
+    "from_gymnasium",
+    "improvement_bounds",
+    "reachable",
+    "solve",
+    "structure",
+    "to_gymnasium",
+]

@@ -11,13 +11,19 @@ from scipy import linalg
 from longrun.tabular.mdp import Array
 
 
+GTH_LIMIT = 500
+
+
 def stationary(transition: Array) -> Array:
     """d with d P = d, of an irreducible chain.
 
     State by state the chain is watched only on the states that are left (Grassmann, Taksar and
     Heyman 1985). Nothing is ever subtracted, so even the smallest probabilities of a nearly
-    decomposable chain come out to full relative precision.
+    decomposable chain come out to full relative precision. Beyond GTH_LIMIT states that takes too
+    long, and a linear system is solved.
     """
+    if len(transition) > GTH_LIMIT:
+        return _stationary_by_elimination(transition)
     watched = transition.copy()
     states = len(watched)
     leaving = np.empty(states)
@@ -29,6 +35,15 @@ def stationary(transition: Array) -> Array:
     for state in range(1, states):
         law[state] = law[:state] @ watched[:state, state]
     return law / law.sum()
+
+
+def _stationary_by_elimination(transition: Array) -> Array:
+    """d (I - P) = 0 with d e = 1 in place of the last equation."""
+    system = np.eye(len(transition)) - transition
+    system[:, -1] = 1
+    right = np.zeros(len(transition))
+    right[-1] = 1
+    return np.maximum(np.asarray(linalg.solve(system.T, right)), 0)
 
 
 def fundamental(transition: Array, law: Array, discount: float = 1.0) -> Array:

@@ -118,8 +118,32 @@ def require_constant_gain(mdp: MDP) -> None:
         raise ValueError(
             f"the model has {count} sets of states in which a policy can stay forever (states "
             f"{first} and {second}, for example), so its optimal gain depends on the start; "
-            "solve one of them at a time, or connect them"
+            "solve reachable(mdp)[0], what the initial law leads to, or connect them"
         )
+
+
+def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
+    """The part of a model that can be reached from its initial law, and the numbers of its states."""
+    inside = mdp.initial > 0
+    graph = _union(mdp).T
+    while True:
+        grown = inside | (graph @ inside.astype(float) > 0)
+        if (grown == inside).all():
+            break
+        inside = grown
+    states = np.flatnonzero(inside)
+    blocks = (mdp.kernel[a * mdp.num_states + states][:, states] for a in range(mdp.num_actions))
+    matrices = [sparse.csr_array(block) for block in blocks]
+    part = MDP(
+        matrices,
+        mdp.rewards[states],
+        available=mdp.available[states],
+        initial=mdp.initial[states],
+        name=f"{mdp.name}, reachable part",
+        actions=mdp.actions,
+        cost=mdp.cost,
+    )
+    return part, states
 
 
 def end_components(mdp: MDP) -> Labels:

@@ -58,8 +58,9 @@ def policy_iteration(
         greedy = bracket(mdp, values, policy)
         if iteration > 1 or policy is None:
             policy = greedy.policy
+        policy = one_recurrent_class(mdp, policy)
         goal = max(FORCING * (greedy.high - greedy.low), 0.1 * tolerance * abs(greedy.low))
-        values = evaluate(mdp, one_recurrent_class(mdp, policy), values, goal)
+        values = evaluate(mdp, policy, values, goal)
         found = bracket(mdp, values, policy)
         low, high = max(low, found.low), min(high, found.high)
         on_iteration(iteration, found.low, found.high)

@@ -1,0 +1,206 @@
+"""Everything that the paper says of one policy, for gamma = 1 and gamma < 1 by the same names.
+
+Small models are treated by dense linear algebra, exactly up to rounding. Large sparse ones are
+treated by iterative solvers; whatever would need an inverse there says so.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg, sparse
+
+from longrun.tabular import chain
+from longrun.tabular.mdp import MDP, Array, Matrix
+from longrun.tabular.kemeny_estimate import trace_of_deviation
+from longrun.tabular.poisson import SparseChain
+from longrun.tabular.structure import ChainStructure, chain_structure
+from longrun.tabular.validation import state_law
+
+DENSE = 2000
+"""States up to which matrices are dense."""
+TOLERANCE = 1e-11
+"""Of iterative solutions: the largest residual of the Poisson equation, relative to the rewards."""
+
+
+def evaluate(
+    mdp: MDP, policy: ArrayLike, discount: float = 1.0, initial: ArrayLike | None = None
+) -> Evaluation:
+    """A policy, [S, A] probabilities or [S] actions, under the average criterion or a discounted one.
+
+    initial: [S] the law d_0 of the first state (default: the model's); it matters for discount < 1.
+    """
+    if not 0 <= discount <= 1:
+        raise ValueError(f"discount={discount} is outside [0, 1]; 1 is the average criterion")
+    start = mdp.initial if initial is None else state_law(initial, mdp.num_states)
+    return Evaluation(mdp, mdp.distribution(policy), float(discount), start)
+
+
+class Evaluation:
+    """Of one policy; every quantity is computed when first asked for.
+
+    P is the chain [S, S] of the policy and r its mean reward [S]; d, eta, V, Q, A, Z, M and kappa
+    are the paper's letters.
+    """
+
+    def __init__(self, mdp: MDP, policy: Array, discount: float, initial: Array) -> None:
+        self.mdp, self.policy, self.discount, self.initial = mdp, policy, discount, initial
+        self.transition: Matrix
+        self.transition, self.rewards = mdp.chain(policy)
+        self.is_dense = mdp.num_states <= DENSE
+        if self.is_dense and sparse.issparse(self.transition):
+            self.transition = self.transition.toarray()
+        self.structure: ChainStructure = chain_structure(self.transition)
+        self.structure.require_unichain("the policy's chain")
+
+    @cached_property
+    def stationary(self) -> Array:
+        """d [S]: the share of time in each state, in the long run."""
+        if not self.is_dense:
+            return self._average_chain.stationary()
+        result = np.zeros(self.mdp.num_states)
+        recurrent = self.structure.recurrent[0]
+        result[recurrent] = chain.stationary(self.transition[np.ix_(recurrent, recurrent)])
+        return result
+
+    @cached_property
+    def gain(self) -> float:
+        """eta = d r: the long-run average reward."""
+        if self.is_dense:
+            return float(self.stationary @ self.rewards)
+        residual = self.rewards - self._average_chain.matrix @ self._relative_values
+        return float(residual.min() + residual.max()) / 2
+
+    @cached_property
+    def gain_error(self) -> float:
+        """How far `gain` can be off: half the spread of r - (I - P) h, and rounding."""
+        values = self._relative_values
+        residual = self.rewards - values + self.transition @ values
+        rounding = 8 * np.finfo(float).eps * (np.abs(values).max() + np.abs(self.rewards).max())
+        return float(residual.max() - residual.min()) / 2 + float(rounding)
+
+    @cached_property
+    def bias(self) -> Array:
+        """V [S] = E sum gamma^t (r_t - eta), the value function as the paper redefines it; d V = 0."""
+        if self.is_dense:
+            values = _refined(self._matrix(self.discount), self.rewards - self.gain)
+        elif self.discount == 1:
+            values = self._relative_values
+        else:
+            values = self._solve(self._chain, self.rewards - self.gain)
+        return np.asarray(values - self.stationary @ values)
+
+    @cached_property
+    def q(self) -> Array:
+        """Q [S, A] = r - eta + gamma P_a V; minus infinity where an action is not available."""
+        return np.asarray(self.mdp.lookahead(self.bias, self.discount) - self.gain)
+
+    @cached_property
+    def advantage(self) -> Array:
+        """A [S, A] = Q - V."""
+        return np.asarray(self.q - self.bias[:, None])
+
+    @cached_property
+    def discounted_stationary(self) -> Array:
+        """d_gamma [S] = (1 - gamma) d_0 (I - gamma P)^-1; d itself for gamma = 1."""
+        if self.discount == 1:
+            return self.stationary
+        if self.is_dense:
+            return chain.discounted_stationary(self.transition, self.initial, self.discount)
+        return self._chain.discounted_stationary(self.initial)
+
+    @cached_property
+    def discounted_gain(self) -> float:
+        """eta_gamma = d_gamma r: the normalised discounted return; eta itself for gamma = 1."""
+        return self.gain if self.discount == 1 else float(self.discounted_stationary @ self.rewards)
+
+    @cached_property
+    def fundamental(self) -> Array:
+        """Z [S, S] = (I - gamma P + gamma e d)^-1."""
+        self._require_dense("fundamental matrix")
+        return chain.fundamental(self.transition, self.stationary, self.discount)
+
+    @cached_property
+    def deviation(self) -> Array:
+        """D [S, S] = Z - e d; the group inverse of I - P for gamma = 1."""
+        return chain.deviation(self.fundamental, self.stationary)
+
+    @cached_property
+    def first_passage(self) -> Array:
+        """M [S, S]: mean steps until s' is entered from s (of the chain, whatever the discount)."""
+        self._require_dense("matrix of mean first passage times")
+        self.structure.require_irreducible("mean first passage times")
+        return chain.first_passage(self._average_fundamental, self.stationary)
+
+    @property
+    def kemeny(self) -> float:
+        """kappa: mean steps from any state to one drawn from d (of the chain, whatever the discount).
+
+        It is trace Z, the sum of d(s') M(s, s') over s' where all states can be reached from each
+        other, and its limit where some are transient. Estimated for large chains: see
+        `kemeny_error`.
+        """
+        return self._kemeny[0]
+
+    @property
+    def kemeny_error(self) -> float:
+        """Half-width of a 95 % interval of `kemeny`; 0 where it is exact."""
+        return self._kemeny[1]
+
+    @cached_property
+    def _kemeny(self) -> tuple[float, float]:
+        if self.is_dense:
+            return chain.kemeny(self._average_fundamental), 0.0
+        trace, error = trace_of_deviation(self._average_chain, self.stationary)
+        return 1 + trace, error
+
+    @cached_property
+    def _average_fundamental(self) -> Array:
+        if self.discount == 1:
+            return self.fundamental
+        return chain.fundamental(self.transition, self.stationary)
+
+    def _matrix(self, discount: float) -> Array:
+        """I - gamma P + gamma e d."""
+        return np.asarray(np.eye(self.mdp.num_states) - discount * (self.transition - self.stationary))
+
+    @cached_property
+    def _relative_values(self) -> Array:
+        """h [S] with (I - P) h = r - eta, up to a constant."""
+        if self.is_dense:
+            return _refined(self._matrix(1.0), self.rewards - self.gain)
+        return self._solve(self._average_chain, self.rewards)
+
+    def _solve(self, equations: SparseChain, rewards: Array) -> Array:
+        goal = TOLERANCE * (np.abs(rewards).max() or 1.0)
+        values, reached = equations.solve(rewards, None, goal)
+        if not reached:
+            found = float(np.ptp(rewards - equations.matrix @ values))
+            raise RuntimeError(
+                f"the chain's equations were solved to a spread of {found:.3g} only, not {goal:.3g}"
+            )
+        return values
+
+    @cached_property
+    def _chain(self) -> SparseChain:
+        return SparseChain(self.transition, self.discount)
+
+    @cached_property
+    def _average_chain(self) -> SparseChain:
+        return self._chain if self.discount == 1 else SparseChain(self.transition)
+
+    def _require_dense(self, what: str) -> None:
+        if not self.is_dense:
+            raise ValueError(
+                f"the {what} of {self.mdp.num_states:,} states is not formed (the limit is "
+                f"{DENSE:,}); gain, bias, stationary law and kemeny need no inverse"
+            )
+
+
+def _refined(system: Array, right: Array) -> Array:
+    """Solve, then correct once: stiff chains lose digits in a plain solution."""
+    factors = linalg.lu_factor(system)
+    solution = linalg.lu_solve(factors, right)
+    return np.asarray(solution + linalg.lu_solve(factors, right - system @ solution))

@@ -1,4 +1,4 @@
-"""The command line: train, evaluate, plot.
+"""The command line: train, evaluate, plot, solve.
 
 Heavy imports wait until a command needs them, so that `--help` and wrong input answer at once.
 """
@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "learn a policy, several seeds and settings at once",
     "evaluate": "measure the long-run reward of a run's policies",
     "plot": "draw learning curves of runs and print their table",
+    "solve": "the optimal long-run reward of a finite model, certified",
 }
 
 USAGE = """longrun: reinforcement learning under the long-run average reward
@@ -31,7 +32,8 @@ usage: longrun COMMAND ...   (longrun COMMAND --help explains each)
 for example:
   longrun train apo --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer
   longrun evaluate runs/swimmer --steps 10000
-  longrun plot runs/swimmer --out curves.png"""
+  longrun plot runs/swimmer --out curves.png
+  longrun solve criss-cross --regime BM"""
 
 TRAIN_USAGE = """usage: longrun train ALGORITHM --env ENV [options]   (see longrun train apo -h)
        longrun train --resume --out RUN
@@ -83,7 +85,8 @@ def _dispatch(arguments: list[str]) -> int:
         print(__version__)
         return 0
     command = known("command", arguments[0], COMMANDS)
-    return {"train": _train, "evaluate": _evaluate, "plot": _plot}[command](arguments[1:])
+    actions = {"train": _train, "evaluate": _evaluate, "plot": _plot, "solve": _solve}
+    return actions[command](arguments[1:])
 
 
 def _train(arguments: list[str]) -> int:
@@ -166,6 +169,12 @@ def _plot(arguments: list[str]) -> int:
     learning_curves(settings, out)
     print(f"wrote {out}")
     return 0
+
+
+def _solve(arguments: list[str]) -> int:
+    from longrun.cli.solve import solve_command
+
+    return solve_command(arguments)
 
 
 def _show(runs: Sequence[Path]) -> list[Any]:

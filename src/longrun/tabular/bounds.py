@@ -164,4 +164,4 @@ def compare(before: Evaluation, after: Evaluation) -> ImprovementBounds:
 def mean_advantage(before: Evaluation, policy: Array) -> Array:
     """[S] E over pi' of A(s, a) = r' - r + gamma (P' - P) V."""
     usable = np.where(before.mdp.available, before.advantage, 0)
-    return np.einsum("sa,sa->s", policy, usable)
+    return np.asarray(np.einsum("sa,sa->s", policy, usable))

@@ -10,25 +10,26 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg, sparse
+from scipy import sparse
 
 from longrun.tabular import chain
-from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.kemeny_estimate import trace_of_deviation
+from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import SparseChain
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
 
 DENSE = 2000
 """States up to which matrices are dense."""
-TOLERANCE = 1e-11
-"""Of iterative solutions: the largest residual of the Poisson equation, relative to the rewards."""
+TOLERANCE, LAW_TOLERANCE = 1e-11, 1e-13
+"""Of iterative solutions: the largest residual of the Poisson equation, relative to the rewards,
+and that of the equation of a discounted law."""
 
 
 def evaluate(
     mdp: MDP, policy: ArrayLike, discount: float = 1.0, initial: ArrayLike | None = None
 ) -> Evaluation:
-    """A policy, [S, A] probabilities or [S] actions, under the average criterion or a discounted one.
+    """A policy, [S, A] probabilities or [S] actions, by the average criterion or a discounted one.
 
     initial: [S] the law d_0 of the first state (default: the model's); it matters for discount < 1.
     """
@@ -83,13 +84,15 @@ class Evaluation:
 
     @cached_property
     def bias(self) -> Array:
-        """V [S] = E sum gamma^t (r_t - eta), the value function as the paper redefines it; d V = 0."""
+        """V [S] = E sum gamma^t (r_t - eta), the values as the paper redefines them; d V = 0."""
         if self.is_dense:
-            values = _refined(self._matrix(self.discount), self.rewards - self.gain)
+            values = self._deviate(self.deviation, self.discount)
         elif self.discount == 1:
             values = self._relative_values
         else:
-            values = self._solve(self._chain, self.rewards - self.gain)
+            # From the average criterion, so that a discount close to 1 leaves little to be solved.
+            guess = self._relative_values - self.stationary @ self._relative_values
+            values = self._solve(self._chain, self.rewards - self.gain, guess)
         return np.asarray(values - self.stationary @ values)
 
     @cached_property
@@ -99,8 +102,14 @@ class Evaluation:
 
     @cached_property
     def advantage(self) -> Array:
-        """A [S, A] = Q - V."""
-        return np.asarray(self.q - self.bias[:, None])
+        """A [S, A] = Q - V; minus infinity where an action is not available.
+
+        Summed as r - eta - (1 - gamma) V(s) + gamma E (V(s') - V(s)): the values of a slow chain
+        are so large that Q - V would lose what matters.
+        """
+        values, discount = self.bias, self.discount
+        rest = self.mdp.rewards - self.gain - (1 - discount) * values[:, None]
+        return np.asarray(rest + discount * _mean_rise(self.mdp, values))
 
     @cached_property
     def discounted_stationary(self) -> Array:
@@ -109,7 +118,11 @@ class Evaluation:
             return self.stationary
         if self.is_dense:
             return chain.discounted_stationary(self.transition, self.initial, self.discount)
-        return self._chain.discounted_stationary(self.initial)
+        # d + (1 - gamma) y with y (I - gamma P) = d_0 - d: exact to rounding for gamma close to 1.
+        transposed = SparseChain(sparse.csr_array(self.transition.T), self.discount)
+        visits, _ = transposed.solve(self.initial - self.stationary, None, LAW_TOLERANCE)
+        law = np.maximum(self.stationary + (1 - self.discount) * visits, 0)
+        return np.asarray(law / law.sum())
 
     @cached_property
     def discounted_gain(self) -> float:
@@ -120,23 +133,24 @@ class Evaluation:
     def fundamental(self) -> Array:
         """Z [S, S] = (I - gamma P + gamma e d)^-1."""
         self._require_dense("fundamental matrix")
-        return chain.fundamental(self.transition, self.stationary, self.discount)
+        return self.deviation + self.stationary
 
     @cached_property
     def deviation(self) -> Array:
         """D [S, S] = Z - e d; the group inverse of I - P for gamma = 1."""
-        return chain.deviation(self.fundamental, self.stationary)
+        self._require_dense("deviation matrix")
+        return chain.deviation(self.transition, self.stationary, self.discount)
 
     @cached_property
     def first_passage(self) -> Array:
         """M [S, S]: mean steps until s' is entered from s (of the chain, whatever the discount)."""
         self._require_dense("matrix of mean first passage times")
         self.structure.require_irreducible("mean first passage times")
-        return chain.first_passage(self._average_fundamental, self.stationary)
+        return chain.first_passage(self.transition, self.stationary)
 
     @property
     def kemeny(self) -> float:
-        """kappa: mean steps from any state to one drawn from d (of the chain, whatever the discount).
+        """kappa: mean steps from any state to one drawn from d (whatever the discount).
 
         It is trace Z, the sum of d(s') M(s, s') over s' where all states can be reached from each
         other, and its limit where some are transient. Estimated for large chains: see
@@ -152,32 +166,40 @@ class Evaluation:
     @cached_property
     def _kemeny(self) -> tuple[float, float]:
         if self.is_dense:
-            return chain.kemeny(self._average_fundamental), 0.0
+            return chain.kemeny(self._average_deviation), 0.0
         trace, error = trace_of_deviation(self._average_chain, self.stationary)
         return 1 + trace, error
 
     @cached_property
-    def _average_fundamental(self) -> Array:
+    def _average_deviation(self) -> Array:
         if self.discount == 1:
-            return self.fundamental
-        return chain.fundamental(self.transition, self.stationary)
+            return self.deviation
+        return chain.deviation(self.transition, self.stationary)
 
-    def _matrix(self, discount: float) -> Array:
-        """I - gamma P + gamma e d."""
-        return np.asarray(np.eye(self.mdp.num_states) - discount * (self.transition - self.stationary))
+    def _deviate(self, deviation: Array, discount: float) -> Array:
+        """D (r - eta), corrected once by its residual.
+
+        The residual is summed over differences of values: a row of P that sums to 1 but for 1e-16
+        would count, in a chain that is slow enough.
+        """
+        values = deviation @ (self.rewards - self.gain)
+        falls = np.einsum("ij,ij->i", self.transition, values[:, None] - values)
+        residual = self.rewards - self.gain - (1 - discount) * values - discount * falls
+        return np.asarray(values + deviation @ residual)
 
     @cached_property
     def _relative_values(self) -> Array:
         """h [S] with (I - P) h = r - eta, up to a constant."""
         if self.is_dense:
-            return _refined(self._matrix(1.0), self.rewards - self.gain)
+            return self._deviate(self._average_deviation, 1.0)
         return self._solve(self._average_chain, self.rewards)
 
-    def _solve(self, equations: SparseChain, rewards: Array) -> Array:
+    def _solve(self, equations: SparseChain, rewards: Array, guess: Array | None = None) -> Array:
         goal = TOLERANCE * (np.abs(rewards).max() or 1.0)
-        values, reached = equations.solve(rewards, None, goal)
-        if not reached:
-            found = float(np.ptp(rewards - equations.matrix @ values))
+        values, reached = equations.solve(rewards, guess, goal)
+        found = float(np.ptp(rewards - equations.matrix @ values))
+        rounding = 64 * np.finfo(float).eps * np.abs(values).max()  # large in a slow chain
+        if not reached and found > rounding:
             raise RuntimeError(
                 f"the chain's equations were solved to a spread of {found:.3g} only, not {goal:.3g}"
             )
@@ -199,8 +221,14 @@ class Evaluation:
             )
 
 
-def _refined(system: Array, right: Array) -> Array:
-    """Solve, then correct once: stiff chains lose digits in a plain solution."""
-    factors = linalg.lu_factor(system)
-    solution = linalg.lu_solve(factors, right)
-    return np.asarray(solution + linalg.lu_solve(factors, right - system @ solution))
+def _mean_rise(mdp: MDP, values: Array) -> Array:
+    """[S, A] E (V(s') - V(s)); 0 where an action is not available."""
+    states, count = mdp.num_states, mdp.num_actions
+    if not mdp.is_sparse:
+        blocks = mdp.kernel.reshape(count, states, states)
+        return np.asarray(np.einsum("asj,sj->sa", blocks, values - values[:, None]))
+    kernel = mdp.kernel
+    origins = np.repeat(np.tile(values, count), np.diff(kernel.indptr))
+    rises = kernel.data * (values[kernel.indices] - origins)
+    sums = sparse.csr_array((rises, kernel.indices, kernel.indptr), kernel.shape).sum(1)
+    return np.asarray(sums.reshape(count, states).T)

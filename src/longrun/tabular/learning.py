@@ -24,7 +24,7 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "differential_q": Method(rules.differential_q, 0.02),
+    "differential_q": Method(rules.differential_q, 0.5),
     "rvi_q": Method(rules.rvi_q, None),
     "r_learning": Method(rules.r_learning, 10.0),
     # Exploration that decays would make the Q-values of CSV-learning drift apart.
@@ -78,14 +78,15 @@ def learn(
     method: differential_q, rvi_q, r_learning or csv.
     epsilon: how often the action is random, at the first and at the last step, linear in between.
     step_size: h; the n-th update of a pair (n = 0, 1, ...) moves it by h / (h + n) of its error.
-    gain_step_size: differential_q: the gain's step as a part of the value's. r_learning and csv:
-        h of the gain's own steps. rvi_q has none.
+    gain_step_size: differential_q: how far the gain moves when the mean of Q moves by 1.
+        r_learning and csv: h of the gain's own steps. rvi_q has none.
     shift: csv: the constant that is subtracted from every reward, a fair guess of the gain. Far
         below it, rare actions look too bad; above it, too good.
     tolerance: csv: terminate when between two snapshots all Q-values have risen alike, up to this.
     """
     chosen = _chosen(method, gain_step_size, shift, tolerance)
-    settings = Settings(step_size, chosen.gain_step_size or 0.0, shift or 0.0)
+    pairs = int(mdp.available.sum())
+    settings = Settings(step_size, chosen.gain_step_size or 0.0, pairs, shift or 0.0)
     random = mdp.available / mdp.available.sum(1, keepdims=True)
     at, learner, history = _simulate(
         mdp,
@@ -112,18 +113,21 @@ def predict(
     steps: int = 3_000_000,
     seeds: int = 8,
     seed: int = 0,
-    step_size: float = 20.0,
-    gain_step_size: float = 0.02,
+    step_size: float = 100.0,
+    gain_step_size: float = 0.5,
     snapshots: int = 100,
 ) -> Prediction:
     """Gain and differential values of a policy by differential TD(0), on policy.
 
-    policy: [S, A] probabilities or [S] actions. The options are those of `learn`.
+    policy: [S, A] probabilities or [S] actions.
+    step_size: h; after t steps a state moves by h / (h + t / S) of its error.
+    gain_step_size: how far the gain moves when the mean of the values moves by 1.
+    Other options are those of `learn`.
     """
     at, learner, history = _simulate(
         mdp,
         rules.differential_td,
-        Settings(step_size, gain_step_size),
+        Settings(step_size, gain_step_size, mdp.num_states),
         range(seed, seed + seeds),
         steps,
         snapshots,

@@ -18,7 +18,7 @@ NAMES = {
     "r_learning": "R-learning",
     "csv": "CSV-learning",
 }
-WIDTH, HEIGHT = 3.1, 3.0
+WIDTH, HEIGHT = 2.9, 2.9
 
 
 def learning_curves_figure(
@@ -40,7 +40,7 @@ def learning_curves_figure(
     figure.suptitle(f"{title} (thick: mean, thin: seeds)".strip(), fontsize=11)
     figure.supxlabel("steps of experience", fontsize=10)
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=120)
+    figure.savefig(out, dpi=100)
 
 
 def _panel(

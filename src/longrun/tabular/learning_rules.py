@@ -16,10 +16,12 @@ class Settings(NamedTuple):
     """Numbers that the rules share."""
 
     step_size: Number
-    """h: the n-th update of a pair moves it by h / (h + n) of its error, n = 0, 1, ..."""
+    """h: the n-th update of a pair (n = 0, 1, ...) moves it by h / (h + n) of its error."""
     gain_step_size: Number
-    """Differential methods: the gain's step as a part of the value's, eta in the paper.
+    """Differential methods: how far the gain moves when the mean of all entries moves by 1.
     R-learning and CSV-learning: h of the gain's own steps."""
+    entries: Number
+    """How many pairs, or states, have a value."""
     shift: Number = 0.0
     """CSV-learning: the constant that is subtracted from every reward."""
 
@@ -34,7 +36,7 @@ class Learner(NamedTuple):
     gain: jax.Array
     """[]"""
     gain_updates: jax.Array
-    """[]: how often R-learning or CSV-learning updated the gain."""
+    """[]: how often the gain was updated; not counted where its steps do not depend on that."""
     stopped: jax.Array
     """[], bool: whether CSV-learning has terminated; nothing is learnt from then on."""
 
@@ -59,10 +61,10 @@ def differential_q(learner: Learner, step: Step, settings: Settings) -> Learner:
 
     delta = r - g + max_b Q(s', b) - Q(s, a)
     Q(s, a) += alpha delta
-    g += eta alpha delta
+    g += eta alpha delta,  eta = gain_step_size / entries
     """
     change = _step_size(learner, step, settings) * _error(learner, step, learner.gain)
-    gain = learner.gain + settings.gain_step_size * change
+    gain = learner.gain + settings.gain_step_size / settings.entries * change
     return _moved(learner, step, change)._replace(gain=gain)
 
 
@@ -71,20 +73,26 @@ def differential_td(learner: Learner, step: Step, settings: Settings) -> Learner
 
     delta = r - g + V(s') - V(s)
     V(s) += alpha delta
-    g += eta alpha delta
-    It is differential Q-learning where each state has one action.
+    g += eta alpha delta,  eta = gain_step_size / entries
+    Here alpha is h / (h + t / S) after t steps: with steps that shrink only with a state's own
+    visits, each first visit of a rare state would shake the gain of all.
     """
-    return differential_q(learner, step._replace(action=0), settings)
+    h, time, here = settings.step_size, learner.gain_updates, step._replace(action=0)
+    alpha = h / (h + time / settings.entries)
+    change = alpha * _error(learner, here, learner.gain)
+    gain = learner.gain + settings.gain_step_size / settings.entries * change
+    return _moved(learner, here, change)._replace(gain=gain, gain_updates=time + 1)
 
 
 def rvi_q(learner: Learner, step: Step, settings: Settings) -> Learner:
     """RVI Q-learning (Abounadi, Bertsekas, Borkar 2001); f(Q) is the mean over the pairs.
 
     Q(s, a) += alpha (r - f(Q) + max_b Q(s', b) - Q(s, a)),  and f(Q) is the gain.
-    A reference pair is the other usual f; it is as noisy as that pair is rare.
+    A reference pair is the other usual f; it is as noisy as that pair is rare. With the mean, this
+    is differential Q-learning with gain_step_size 1.
     """
     change = _step_size(learner, step, settings) * _error(learner, step, learner.gain)
-    gain = learner.gain + change / jnp.isfinite(learner.q).sum()  # the mean, kept up to date
+    gain = learner.gain + change / settings.entries  # the mean, kept up to date
     return _moved(learner, step, change)._replace(gain=gain)
 
 
@@ -112,7 +120,9 @@ def csv_learning(learner: Learner, step: Step, settings: Settings) -> Learner:
 def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> jax.Array:
     """CSV-learning's end: all Q [S, A] rose by the same amount, up to `tolerance`.
 
-    Then the differences between values have settled although the values themselves have not.
+    Then the differences between values have settled although the values themselves have not. The
+    paper's condition is on the same two things, rises of action values and differences of state
+    values; this form of it, between two snapshots, is ours.
     """
     available, rise = jnp.isfinite(after), after - before
     least, most = jnp.where(available, rise, jnp.inf), jnp.where(available, rise, -jnp.inf)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from longrun.tabular.products import RowBlocks
 from longrun.tabular.validation import (
     TOLERANCE,
     Array,
@@ -125,9 +127,15 @@ class MDP:
 
     def lookahead(self, values: Array, discount: float = 1.0) -> Array:
         """Q [S, A] = r + discount * P values [S]; minus infinity for what is not available."""
-        expected = (self.kernel @ values).reshape(self.num_actions, -1).T
-        result: Array = self.rewards + (expected if discount == 1 else discount * expected)
-        return result
+        expected = (self._blocks @ values).reshape(self.num_actions, -1).T
+        if discount != 1:
+            expected *= discount
+        expected += self.rewards
+        return np.asarray(expected)
+
+    @cached_property
+    def _blocks(self) -> Matrix:
+        return RowBlocks(self.kernel) if self.is_sparse else self.kernel
 
     def distribution(self, policy: ArrayLike) -> Array:
         """[S, A] probabilities from these or from [S] action numbers, checked."""

@@ -123,7 +123,7 @@ def require_constant_gain(mdp: MDP) -> None:
 
 
 def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
-    """The part of a model that can be reached from its initial law, and the numbers of its states."""
+    """What a model's initial law leads to, as a model, and the numbers of its states."""
     inside = mdp.initial > 0
     graph = _union(mdp).T
     while True:
@@ -174,7 +174,7 @@ def end_components(mdp: MDP) -> Labels:
 
 
 def _always_visited(mdp: MDP, tries: int = 50) -> int | None:
-    """A state that no policy can avoid forever, if one of the likeliest is such: then all are unichain."""
+    """A state that no policy can avoid for ever, among the likeliest: then all are unichain."""
     if mdp.num_states > 5000:
         return None
     busiest = np.argsort(-np.asarray(mdp.kernel.sum(0)).ravel(), kind="stable")[:tries]
@@ -185,7 +185,7 @@ def _always_visited(mdp: MDP, tries: int = 50) -> int | None:
 
 
 def _can_avoid(mdp: MDP, state: int) -> NDArray[np.bool_]:
-    """[S] where some policy never gets to `state`: the greatest set that some action can stay in."""
+    """[S] where some policy never gets to `state`: the greatest set that actions can stay in."""
     inside = np.ones(mdp.num_states, bool)
     inside[state] = False
     while True:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers.linear_program import linear_program
 from longrun.tabular.solvers.policy_iteration import EVALUATIONS, policy_iteration
-from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution, gave_up
+from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution
 from longrun.tabular.solvers.value_iteration import (
     modified_policy_iteration,
     relative_value_iteration,
@@ -14,7 +16,8 @@ from longrun.tabular.structure import require_constant_gain
 
 __all__ = ["METHODS", "NoConvergence", "Solution", "solve"]
 
-METHODS = {
+Method = Callable[[MDP, float, int, OnIteration], Solution]
+METHODS: dict[str, Method] = {
     "policy_iteration": policy_iteration,
     "value_iteration": relative_value_iteration,
     "modified_policy_iteration": modified_policy_iteration,

@@ -13,7 +13,7 @@ from longrun.tabular.solvers.solution import OnIteration, Solution, gave_up
 def linear_program(
     mdp: MDP, tolerance: float, max_iterations: int, on_iteration: OnIteration
 ) -> Solution:
-    """max sum x r over frequencies x(s, a) >= 0 that sum to 1 and flow out of a state as they flow in.
+    """max sum x r over frequencies x(s, a) >= 0 with sum 1, as much flow out of a state as into it.
 
     The frequencies tell the policy where it goes and nothing where it does not, so that policy
     iteration starts from it: one evaluation certifies it, or more repair its transient states.
@@ -38,6 +38,4 @@ def linear_program(
     polished = policy_iteration(
         mdp, tolerance, max_iterations, on_iteration, policy=by_action.argmax(1)
     )
-    return Solution(
-        **{**vars(polished), "method": "linear_program", "iterations": int(found.nit)}
-    )
+    return Solution(**{**vars(polished), "method": "linear_program", "iterations": int(found.nit)})

@@ -8,10 +8,11 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse import linalg as sparse_linalg
 
-from longrun.tabular.mdp import MDP, Array
+from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import SparseChain
 from longrun.tabular.solvers.solution import (
     Actions,
+    Bracket,
     OnIteration,
     Solution,
     bracket,
@@ -28,10 +29,14 @@ Evaluate = Callable[[MDP, Actions, Array, float], Array]
 DENSE = 2000
 """States up to which a policy is evaluated by dense linear algebra."""
 SWEEPS = 50
-"""Steps of value iteration before an evaluation by a Krylov method: they carry the news of a better
-action as many states far, and cost little beside it."""
+"""Steps of value iteration in a batch, before an evaluation by a Krylov method: they carry the news
+of a better action as many states far, and cost little beside it."""
+SHRINK = 0.6
+"""Batches go on as long as each shrinks the bracket to this fraction."""
 FORCING = 1e-2
 """An iterative evaluation goes down to this fraction of the residual that it starts from."""
+EFFORT = 100
+"""Iterations that it may take for that; a half-evaluated policy can be improved as well."""
 
 
 def policy_iteration(
@@ -50,32 +55,41 @@ def policy_iteration(
     if linear_solver == "auto":
         linear_solver = "dense" if mdp.num_states <= DENSE else "krylov"
     evaluate, scale = EVALUATIONS[linear_solver], reward_scale(mdp)
-    sweeps = SWEEPS if linear_solver == "krylov" else 0
     values = np.zeros(mdp.num_states)
+    found = bracket(mdp, values, policy)
+    policy = found.policy if policy is None else policy
     low, high = -np.inf, np.inf
     for iteration in range(1, max_iterations + 1):
-        values = _swept(mdp, values, sweeps)
-        greedy = bracket(mdp, values, policy)
-        if iteration > 1 or policy is None:
-            policy = greedy.policy
+        if linear_solver == "krylov":
+            values, found = _swept(mdp, values, found, tolerance, scale)
+            policy = found.policy
         policy = one_recurrent_class(mdp, policy)
-        goal = max(FORCING * (greedy.high - greedy.low), 0.1 * tolerance * abs(greedy.low))
+        goal = max(FORCING * (found.high - found.low), 0.1 * tolerance * abs(found.low))
         values = evaluate(mdp, policy, values, goal)
         found = bracket(mdp, values, policy)
         low, high = max(low, found.low), min(high, found.high)
         on_iteration(iteration, found.low, found.high)
         if found.closed(tolerance, scale):
             return finished("policy_iteration", iteration, found, values)
-        if not sweeps and (found.policy == policy).all():
+        if linear_solver != "krylov" and (found.policy == policy).all():
             break
+        policy = found.policy
     raise gave_up("policy_iteration", iteration, low, high, "raise max_iterations or tolerance")
 
 
-def _swept(mdp: MDP, values: Array, sweeps: int) -> Array:
-    for _ in range(sweeps):
-        values = values + (1 - STAY) * (mdp.lookahead(values).max(1) - values)
-        values -= values[0]
-    return values
+def _swept(
+    mdp: MDP, values: Array, found: Bracket, tolerance: float, scale: float
+) -> tuple[Array, Bracket]:
+    """Batches of value iteration, as long as they pay."""
+    while not found.closed(tolerance, scale):
+        width = found.high - found.low
+        for _ in range(SWEEPS):
+            values = values + (1 - STAY) * (mdp.lookahead(values).max(1) - values)
+            values -= values[0]
+        found = bracket(mdp, values, found.policy)
+        if found.high - found.low > SHRINK * width:
+            break
+    return values, found
 
 
 def _dense(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
@@ -100,7 +114,7 @@ def _lu(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
 
 def _krylov(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
     transition, rewards = mdp.chain(policy)
-    return SparseChain(transition).solve(rewards, guess, tolerance)[0]
+    return SparseChain(transition).solve(rewards, guess, tolerance, EFFORT)[0]
 
 
 EVALUATIONS: dict[str, Evaluate] = {"dense": _dense, "lu": _lu, "krylov": _krylov}
@@ -127,7 +141,7 @@ def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
     return policy
 
 
-def _class_gain(transition: Array, rewards: Array, states: Actions) -> float:
+def _class_gain(transition: Matrix, rewards: Array, states: Actions) -> float:
     part = transition[states][:, states]
     dense = part.toarray() if sparse.issparse(part) else part
     system = np.eye(len(states)) - dense

@@ -1,0 +1,227 @@
+"""`longrun solve`: the optimal gain of a finite model, certified."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from rich.console import Console
+from rich.table import Table
+
+from longrun.cli.options import Parser, parse, whole
+from longrun.config import known
+from longrun.tabular import MDP, MODELS, Evaluation, Solution, evaluate, from_gymnasium, solve
+from longrun.tabular.solvers import METHODS
+from longrun.tabular.truncation import Truncation, grow_box
+
+EVALUATED = 200_000
+"""States up to which the optimal policy's law and Kemeny's constant are computed unasked."""
+
+USAGE = """usage: longrun solve MODEL [options]   (longrun solve MODEL --help lists a model's own)
+
+The optimal long-run average reward of a finite model, between two certified bounds.
+
+models:
+{models}
+  or a Gymnasium toy-text environment, such as FrozenLake-v1
+
+for example:
+  longrun solve criss-cross --regime BM --map policy.png
+  longrun solve access-control --method linear_program --json"""
+
+
+def solve_command(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        lines = [f"  {name:20}{_first_line(build)}" for name, build in MODELS.items()]
+        print(USAGE.format(models="\n".join(lines)))
+        return 0
+    name, build = arguments[0], _builder(arguments[0])
+    parser = Parser(
+        prog=f"longrun solve {name}",
+        description=inspect.getdoc(build) or f"Gymnasium's {name}, continued through its resets.",
+        epilog=f"example: longrun solve {name} --tolerance 1e-6 --json",
+    )
+    parameters = _add_model_options(parser, build)
+    _add_solver_options(parser)
+    given = parse(parser, arguments[1:])
+    model = {key: given[key] for key in parameters if key in given}
+    report = _solved(lambda **changed: build(**{**model, **changed}), parameters, given)
+    if given.get("json"):
+        print(json.dumps(report))
+    else:
+        _show(report)
+    return 0
+
+
+def _builder(name: str) -> Callable[..., MDP]:
+    if name not in MODELS and re.search(r"-v\d+$", name):
+        return lambda: from_gymnasium(name)
+    return MODELS[known("model", name, MODELS)]
+
+
+def _first_line(build: Callable[..., MDP]) -> str:
+    return (inspect.getdoc(build) or "").splitlines()[0]
+
+
+def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
+    """One option for each parameter of the builder; returns their names."""
+    group = parser.add_argument_group("model")
+    hints = get_type_hints(build)
+    parameters = inspect.signature(build).parameters
+    for name, parameter in parameters.items():
+        kind, flag = hints[name], "--" + name.replace("_", "-")
+        default = parameter.default
+        shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+        text = f"(default: {shown})"
+        if isinstance(default, tuple):
+            group.add_argument(flag, type=float, nargs="+", metavar="X", help=text)
+        else:
+            group.add_argument(flag, type=whole if kind is int else kind, metavar="X", help=text)
+    return list(parameters)
+
+
+def _add_solver_options(parser: Parser) -> None:
+    group = parser.add_argument_group("solver")
+    group.add_argument(
+        "--method", help=f"{', '.join(METHODS)} (default: policy_iteration)", metavar="NAME"
+    )
+    group.add_argument(
+        "--tolerance", type=float, metavar="X", help="relative width of the bracket (default: 1e-8)"
+    )
+    group.add_argument(
+        "--check-truncation",
+        action="store_true",
+        help="also solve boxes of half and three quarters of --size and estimate what is cut off",
+    )
+    group.add_argument(
+        "--kemeny",
+        action=argparse.BooleanOptionalAction,
+        help="the policy's law and Kemeny's constant, an estimate above 2000 states "
+        f"(default: up to {EVALUATED} states)",
+    )
+    group.add_argument("--map", type=Path, metavar="FILE", help="draw the policy of 2 or 3 queues")
+    group.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, Any]) -> Any:
+    """All that is printed, as JSON would have it."""
+    started = time.perf_counter()
+    options: dict[str, Any] = {key: given[key] for key in ("method", "tolerance") if key in given}
+    mdp = build()
+    console = Console(stderr=True)
+    with console.status(f"solving {mdp!r}") as status:
+
+        def progress(iteration: int, low: float, high: float) -> None:
+            status.update(f"iteration {iteration}: gain between {low:.8g} and {high:.8g}")
+
+        built = time.perf_counter()
+        solution = solve(mdp, on_iteration=progress, **options)
+        report = _report(mdp, solution)
+        report["build_seconds"] = built - started
+        report["solve_seconds"] = time.perf_counter() - built
+        if given.get("kemeny", mdp.num_states <= EVALUATED):
+            status.update("evaluating the policy")
+            report.update(_policy_report(evaluate(mdp, solution.policy), mdp))
+        if given.get("check_truncation"):
+            status.update("solving smaller boxes")
+            report["truncation"] = _truncation(build, parameters, mdp, solution, options)
+    if "map" in given:
+        from longrun.tabular.figures import policy_map
+
+        policy_map(mdp, solution.policy, given["map"])
+        report["map"] = str(given["map"])
+    return report
+
+
+def _report(mdp: MDP, solution: Solution) -> dict[str, Any]:
+    chosen = {
+        action: {"states": float((solution.policy == a).mean())}
+        for a, action in enumerate(mdp.actions)
+    }
+    return {
+        "model": mdp.name,
+        "states": mdp.num_states,
+        "transitions": mdp.num_transitions,
+        "rewards_are_costs": mdp.cost,
+        "gain": solution.gain,
+        "gain_low": solution.gain_low,
+        "gain_high": solution.gain_high,
+        "method": solution.method,
+        "iterations": solution.iterations,
+        "policy": chosen,
+    }
+
+
+def _policy_report(found: Evaluation, mdp: MDP) -> dict[str, Any]:
+    times = found.stationary @ found.policy
+    chosen = {
+        action: {"states": float(found.policy[:, a].mean()), "time": float(times[a])}
+        for a, action in enumerate(mdp.actions)
+    }
+    return {"kemeny": found.kemeny, "kemeny_error": found.kemeny_error, "policy": chosen}
+
+
+def _truncation(
+    build: Callable[..., MDP],
+    parameters: list[str],
+    mdp: MDP,
+    solution: Solution,
+    options: dict[str, Any],
+) -> dict[str, Any]:
+    if "size" not in parameters:
+        raise ValueError("--check-truncation is for models with a --size")
+    size = mdp.shape[0] - 1
+    smaller = grow_box(lambda n: build(size=n), [size // 2, 3 * size // 4], **options)
+    grown = Truncation([*smaller.sizes, size], [*smaller.solutions, solution])
+    gains = [s.gain for s in grown.solutions]
+    return {"sizes": grown.sizes, "gains": gains, "error": grown.error}
+
+
+def _show(report: dict[str, Any]) -> None:
+    cost = report["rewards_are_costs"]
+    sign = -1 if cost else 1
+    ends = sorted((sign * report["gain_low"], sign * report["gain_high"]))
+    name = "average cost" if cost else "average reward"
+    console = Console()
+    console.print(
+        f"[bold]{report['model']}[/]: {report['states']:,} states, "
+        f"{report['transitions']:,} transitions"
+    )
+    console.print(f"optimal {name} [bold]{sign * report['gain']:.8g}[/]", highlight=False)
+    console.print(f"certified between {ends[0]:.12g} and {ends[1]:.12g}", highlight=False)
+    if "truncation" in report:
+        _show_truncation(console, report["truncation"], sign)
+    console.print(_policy_table(report))
+    if "kemeny" in report:
+        error = report["kemeny_error"]
+        spread = f" ± {error:.2g} (95 %, estimated)" if error else ""
+        console.print(f"Kemeny's constant {report['kemeny']:.6g}{spread}", highlight=False)
+    console.print(
+        f"{report['method']}, {report['iterations']} iterations: {report['solve_seconds']:.2f} s, "
+        f"and {report['build_seconds']:.2f} s to build the model",
+        highlight=False,
+    )
+    if "map" in report:
+        console.print(f"wrote {report['map']}")
+
+
+def _show_truncation(console: Console, found: dict[str, Any], sign: int) -> None:
+    gains = ", ".join(
+        f"{sign * gain:.8g} (size {size})"
+        for size, gain in zip(found["sizes"], found["gains"], strict=True)
+    )
+    console.print(f"boxes: {gains}; cut off: about {found['error']:.2g}", highlight=False)
+
+
+def _policy_table(report: dict[str, Any]) -> Table:
+    table = Table("action", "share of states", "share of time")
+    for action, shares in report["policy"].items():
+        time_share = f"{shares['time']:.2%}" if "time" in shares else "-"
+        table.add_row(action, f"{shares['states']:.2%}", time_share)
+    return table

@@ -1,0 +1,149 @@
+"""Pictures of the theory: constants of the bounds, their tightness, certified steps, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm, ListedColormap
+from numpy.typing import ArrayLike
+
+from longrun.tabular import bounds
+from longrun.tabular.bounds import ImprovementBounds
+from longrun.tabular.evaluation import evaluate
+from longrun.tabular.mdp import MDP
+from longrun.tabular.trust_region import TrustRegionPath
+
+STYLES: dict[str, tuple[str, dict[str, Any]]] = {
+    "theorem": ("Ma et al. (the paper's theorem)", {"color": "tab:red"}),
+    "achiam": ("Achiam et al.", {"color": "tab:blue"}),
+    "zhang_ross": ("Zhang and Ross", {"color": "tab:green", "linestyle": "--"}),
+    "dai_gluzman": ("Dai and Gluzman", {"color": "tab:purple"}),
+}
+"""Dashed where a line may hide another: for gamma = 1 the theorem is Zhang and Ross's."""
+SLICES = (0, 1, 2, 4, 8, 16)
+"""A three-queue policy is shown for these lengths of the first queue."""
+
+
+def xi_over_discount(mdp: MDP, policy: ArrayLike, out: Path) -> None:
+    """The constants of all bounds over the effective horizon 1 / (1 - gamma): Remark 2."""
+    kemeny = evaluate(mdp, policy).kemeny
+    horizons = np.logspace(0, np.log10(100 * kemeny), 120)
+    discounts = 1 - 1 / horizons
+    dai = [bounds.dai_gluzman_xi(evaluate(mdp, policy, gamma)) for gamma in discounts[::4]]
+    average = bounds.dai_gluzman_xi(evaluate(mdp, policy))
+    with _figure(out, 1, (7.5, 4.8)) as (axis,):
+        axis.plot(horizons, horizons - 1, color="tab:blue", label="Achiam et al.: γ/(1−γ)")
+        axis.plot(
+            horizons,
+            [bounds.xi(kemeny, gamma) for gamma in discounts],
+            color="tab:red",
+            linewidth=2.5,
+            label="Ma et al.: ξ",
+        )
+        axis.plot(horizons[::4], dai, color="tab:purple", label="Dai and Gluzman: γτ(D)")
+        for value, text in ((kemeny - 1, "κ−1"), (2 * (kemeny - 1), "2(κ−1)")):
+            axis.axhline(value, color="0.6", linestyle=":", linewidth=1)
+            axis.annotate(text, (1.05, value), va="bottom", color="0.35")
+        edge = horizons[-1]
+        axis.plot(edge, kemeny - 1, "D", color="tab:green", label="Zhang and Ross: κ−1 (γ = 1)")
+        axis.plot(edge, average, "D", color="tab:purple", label="Dai and Gluzman at γ = 1")
+        axis.axvline(2 * kemeny - 1, color="tab:red", linestyle="--", linewidth=0.8)
+        axis.annotate("worst γ = 1−1/(2κ−1)", (2 * kemeny - 1, 0.6), rotation=90, ha="right")
+        axis.set(xscale="log", yscale="log", xlabel="effective horizon 1/(1−γ)")
+        axis.set(ylabel="constant of the bound", ylim=(0.5, 20 * kemeny))
+        axis.set_title(f"{mdp.name}: κ = {kemeny:.4g}")
+        axis.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def bound_tightness(comparisons: Sequence[ImprovementBounds], out: Path) -> None:
+    """Width of each bound over the smallest possible one, Proposition 1's with the true laws."""
+    shown = [c for c in comparisons if c.by_law.upper > c.by_law.lower]
+    with _figure(out, 1, (7.5, 4.5)) as (axis,):
+        for name, (label, style) in STYLES.items():
+            widths = [_width(c.bounds[name]) / _width(c.by_law) for c in shown]
+            finite = np.sort([w for w in widths if np.isfinite(w)])
+            if len(finite):
+                share = np.arange(1, len(finite) + 1) / len(shown)
+                axis.step(finite, share, **style, label=f"{label}, median {np.median(finite):.3g}x")
+        axis.set(xscale="log", xlabel="width of the bound over the width of Proposition 1")
+        axis.set(ylabel="share of pairs of policies", ylim=(0, 1))
+        axis.set_title(f"{len(shown):,} pairs of policies of random models")
+        axis.legend(frameon=True, edgecolor="none", fontsize=9)
+
+
+def certified_steps(path: TrustRegionPath, out: Path) -> None:
+    """Each step's actual improvement against what every bound promised before it was taken."""
+    numbers = np.arange(1, len(path.steps) + 1)
+    with _figure(out, 2, (11, 4.5)) as (axis, gains):
+        actual = [step.bounds.difference for step in path.steps]
+        axis.plot(numbers, actual, color="black", linewidth=2, label="actual improvement")
+        for name, (label, style) in STYLES.items():
+            lower = np.array([step.bounds.bounds[name].lower for step in path.steps])
+            lower[~(np.isfinite(lower) & (lower > 0))] = np.nan
+            if np.isfinite(lower).any():
+                axis.plot(numbers, lower, **style, label=f"{label}: promised")
+        axis.set(yscale="log", xlabel="step", ylabel="improvement of the gain")
+        axis.set_title(f"certified by: {STYLES[path.certificate][0]}")
+        axis.legend(frameon=False, fontsize=8)
+        gains.plot(numbers, [step.gain for step in path.steps], color="black")
+        gains.axhline(path.gain + path.gap, color="0.6", linestyle=":", label="no policy above")
+        gains.set(xlabel="step", ylabel="gain")
+        gains.legend(frameon=False, fontsize=8)
+
+
+def policy_map(mdp: MDP, policy: ArrayLike, out: Path, names: Sequence[str] | None = None) -> None:
+    """The action of each state of a box with two queues, or of slices of one with three."""
+    if len(mdp.shape) not in (2, 3):
+        raise ValueError(f"a policy map needs 2 or 3 queues; this model's shape is {mdp.shape}")
+    actions = np.asarray(policy).reshape(mdp.shape)
+    names = names or [f"customers in queue {i + 1}" for i in range(len(mdp.shape))]
+    if len(mdp.shape) == 2:
+        panels: list[tuple[str, Any]] = [("", actions)]
+    else:
+        lengths = [length for length in SLICES if length < mdp.shape[0]]
+        panels = [(f"{names[0]}: {length}", actions[length]) for length in lengths]
+    colours = ListedColormap([plt.get_cmap("Set2")(a) for a in range(mdp.num_actions)])
+    norm = BoundaryNorm(np.arange(mdp.num_actions + 1) - 0.5, mdp.num_actions)
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    with _figure(out, columns, (3.6 * columns + 1.6, 3.4 * rows + 0.6), rows) as axes:
+        for axis, (title, panel) in zip(axes, panels, strict=False):
+            picture = axis.imshow(panel.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
+            axis.set(xlabel=names[-2], ylabel=names[-1])
+            axis.set_title(title, fontsize=9)
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        bar = axes[0].figure.colorbar(picture, ax=axes, ticks=range(mdp.num_actions), shrink=0.7)
+        bar.ax.set_yticklabels(mdp.actions)
+        axes[0].figure.suptitle(mdp.name)
+
+
+@contextmanager
+def _figure(
+    out: Path, columns: int, size: tuple[float, float], rows: int = 1
+) -> Iterator[list[Axes]]:
+    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    axes = list(grid.ravel())
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    try:
+        yield axes
+        out.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(out, dpi=130)
+    except ValueError as error:
+        raise ValueError(f"{out}: {error}") from None
+    finally:
+        plt.close(figure)
+
+
+def _width(bound: bounds.Bound) -> float:
+    return bound.upper - bound.lower

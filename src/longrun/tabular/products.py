@@ -1,0 +1,57 @@
+"""Products of a large sparse matrix with a vector, on all cores.
+
+SciPy multiplies outside Python's lock, so blocks of rows can be multiplied by threads.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+from scipy import sparse
+
+from longrun.tabular.validation import Array, Matrix
+
+ENTRIES = 1_000_000
+"""A block has at least this many entries; below, threads cost more than they save."""
+
+
+class RowBlocks:
+    """A CSR matrix [R, C] as blocks of rows that share its memory."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        cores = os.cpu_count() or 1
+        self.rows = matrix.shape[0]
+        count = min(2 * cores, matrix.nnz // ENTRIES) if cores > 1 else 1
+        places = np.linspace(0, matrix.nnz, max(count, 1) + 1)
+        self.edges = np.searchsorted(matrix.indptr, places)
+        self.edges[0], self.edges[-1] = 0, self.rows
+        self.blocks = [
+            _rows(matrix, int(first), int(last))
+            for first, last in zip(self.edges[:-1], self.edges[1:], strict=True)
+        ]
+
+    def __matmul__(self, vector: Array) -> Array:
+        if len(self.blocks) == 1:
+            return np.asarray(self.blocks[0] @ vector)
+        result = np.empty(self.rows)
+
+        def multiply(block: int) -> None:
+            result[self.edges[block] : self.edges[block + 1]] = self.blocks[block] @ vector
+
+        list(_threads().map(multiply, range(len(self.blocks))))
+        return result
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="longrun-products")
+
+
+def _rows(matrix: Matrix, first: int, last: int) -> Matrix:
+    starts = matrix.indptr[first : last + 1]
+    entries = slice(starts[0], starts[-1])
+    parts = (matrix.data[entries], matrix.indices[entries], starts - starts[0])
+    return sparse.csr_array(parts, (last - first, matrix.shape[1]), copy=False)

@@ -1,0 +1,105 @@
+"""Exact trust-region policy iteration: every step is certified by a bound before it is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from longrun.tabular.bounds import ImprovementBounds, compare
+from longrun.tabular.evaluation import Evaluation, evaluate
+from longrun.tabular.mdp import MDP, Array
+
+CERTIFICATES = ("theorem", "achiam", "zhang_ross", "dai_gluzman")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One improvement: how far towards the greedy policy, and all that is known about it."""
+
+    size: float
+    bounds: ImprovementBounds
+    gain: float
+    """eta_gamma after the step."""
+
+
+@dataclass(frozen=True)
+class TrustRegionPath:
+    """A sequence of policies, each certified to be better than the one before."""
+
+    policy: Array
+    """[S, A] the last policy."""
+    gain: float
+    """eta_gamma of the last policy."""
+    gap: float
+    """No policy's eta_gamma is above `gain + gap`: the largest advantage."""
+    steps: list[Step]
+    certificate: str
+
+
+def trust_region_policy_iteration(
+    mdp: MDP,
+    policy: ArrayLike | None = None,
+    discount: float = 1.0,
+    initial: ArrayLike | None = None,
+    *,
+    certificate: str = "theorem",
+    tolerance: float = 1e-6,
+    max_steps: int = 1000,
+) -> TrustRegionPath:
+    """Step towards the greedy policy as far as the certificate's lower bound grows; repeat.
+
+    pi' = (1 - a) pi + a greedy has surrogate a L, and a penalty that grows with a^2: for small a
+    the lower bound is positive, so that every step is a proven improvement, until no action has an
+    advantage above `tolerance` (relative to the rewards), or `max_steps` are done.
+
+    policy: where to start (default: uniform over the available actions).
+    """
+    if certificate not in CERTIFICATES:
+        raise ValueError(
+            f"certificate='{certificate}' is unknown; valid: {', '.join(CERTIFICATES)}"
+        )
+    _require_meaning(certificate, discount)
+    if policy is None:
+        policy = mdp.available / mdp.available.sum(1, keepdims=True)
+    now = evaluate(mdp, policy, discount, initial)
+    enough = tolerance * float(np.abs(now.rewards).max() or 1.0)
+    steps: list[Step] = []
+    while now.advantage.max() > enough and len(steps) < max_steps:
+        first = min(1.0, 4 * steps[-1].size) if steps else 1.0
+        found = _best_step(now, certificate, first)
+        if found is None:
+            break  # the promised improvement is below rounding
+        size, bounds, now = found
+        steps.append(Step(size, bounds, now.discounted_gain))
+    gap = max(float(now.advantage.max()), 0.0)
+    return TrustRegionPath(now.policy, now.discounted_gain, gap, steps, certificate)
+
+
+def _require_meaning(certificate: str, discount: float) -> None:
+    silent = {"achiam": discount == 1, "zhang_ross": discount < 1}
+    if silent.get(certificate):
+        raise ValueError(
+            f"certificate='{certificate}' says nothing for discount={discount}; take 'theorem'"
+        )
+
+
+def _best_step(
+    now: Evaluation, certificate: str, size: float
+) -> tuple[float, ImprovementBounds, Evaluation] | None:
+    """Halve the step until the certificate stops growing; None if it is never positive."""
+    greedy = np.zeros_like(now.policy)
+    greedy[np.arange(len(greedy)), now.advantage.argmax(1)] = 1
+    best = None
+    while size > 1e-12:
+        policy = (1 - size) * now.policy + size * greedy
+        after = evaluate(now.mdp, policy, now.discount, now.initial)
+        bounds = compare(now, after)
+        lower = bounds.bounds[certificate].lower
+        if best is not None and lower < best[0]:
+            break
+        if lower > 0:
+            best = (lower, size, bounds, after)
+        size /= 2
+    return None if best is None else best[1:]

@@ -1,0 +1,232 @@
+"""Tabular learning: updates worked by hand, properties of the loop, and known answers."""
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from longrun.tabular import learning_rules as rules
+from longrun.tabular.learning import METHODS, LearningCurves, learn, predict
+from longrun.tabular.learning_figure import learning_curves_figure
+from longrun.tabular.mdp import MDP, Array
+from longrun.tabular.models.classic import access_control, riverswim
+
+SHIFTS = {"riverswim": 0.4, "access_control": 2.5}
+SHORT = {"steps": 1000, "snapshots": 5}
+
+
+def learner(gain: float) -> rules.Learner:
+    q, visits = jnp.array([[1.0, 2.0], [0.0, 3.0]]), jnp.array([[1.0, 1.0], [0.0, 0.0]])
+    return rules.Learner(q, visits, jnp.array(gain), jnp.array(3.0), jnp.array(False))
+
+
+def step(action: int) -> rules.Step:
+    return rules.Step(jnp.array(0), jnp.array(action), jnp.array(4.0), jnp.array(1))
+
+
+def three_states() -> MDP:
+    """A walk upwards; 2 pays 3 and may stay there, 0 pays 1; some actions are not available."""
+    transitions, rewards = np.zeros((3, 2, 3)), np.zeros((3, 2))
+    transitions[0, 0], transitions[0, 1] = (1, 0, 0), (0.5, 0.5, 0)
+    transitions[1, 1] = (0.2, 0, 0.8)
+    transitions[2, 0], transitions[2, 1] = (1, 0, 0), (0.3, 0.2, 0.5)
+    rewards[0, 0], rewards[2] = 1, (2, 3)
+    return MDP(transitions, rewards, available=[[1, 1], [0, 1], [1, 1]])
+
+
+def evaluated(mdp: MDP, policy: Array) -> tuple[float, Array]:
+    """Gain and bias [S] with bias[0] = 0: (I - P) h + g = r."""
+    matrix, rewards = mdp.chain(policy)
+    system = np.eye(len(rewards)) - (matrix.toarray() if mdp.is_sparse else matrix)
+    system[:, 0] = 1  # the bias of state 0 is 0; its column is the gain's
+    solution = np.linalg.solve(system, rewards)
+    return float(solution[0]), np.concatenate([[0.0], solution[1:]])
+
+
+def optimal(mdp: MDP) -> tuple[float, Array]:
+    policy, gain, best = mdp.rewards.argmax(1), -np.inf, None
+    while best is None or (best != policy).any():
+        policy = policy if best is None else best
+        gain, bias = evaluated(mdp, policy)
+        better, states = mdp.lookahead(bias), np.arange(mdp.num_states)
+        worth = better.max(1) > better[states, policy] + 1e-10
+        best = np.where(worth, better.argmax(1), policy)
+    return gain, policy
+
+
+def test_differential_q_by_hand() -> None:
+    settings = rules.Settings(1.0, 0.4, 4)
+    # alpha 1/2, delta = 4 - 0.5 + 3 - 1 = 5.5, eta = 0.1
+    found = rules.differential_q(learner(0.5), step(0), settings)
+    np.testing.assert_allclose(found.q, [[3.75, 2], [0, 3]])
+    np.testing.assert_allclose(found.gain, 0.775)
+    # alpha 1/3, delta = 4 - 0.775 + 3 - 3.75 = 2.475
+    again = rules.differential_q(found, step(0), settings)
+    np.testing.assert_allclose(again.q[0, 0], 4.575, rtol=1e-6)
+    np.testing.assert_allclose(again.gain, 0.8575, rtol=1e-6)
+    assert again.visits[0, 0] == 3
+
+
+def test_differential_td_by_hand() -> None:
+    value = jnp.array([[1.0], [3.0]])
+    before = learner(0.5)._replace(q=value, visits=value, gain_updates=jnp.array(4.0))
+    # alpha = 2 / (2 + 4 / 2), delta = 4 - 0.5 + 3 - 1 = 5.5, eta = 0.2
+    found = rules.differential_td(before, step(1), rules.Settings(2.0, 0.4, 2))
+    np.testing.assert_allclose(found.q, [[3.75], [3]])
+    np.testing.assert_allclose(found.gain, 1.05)
+    assert found.gain_updates == 5
+
+
+def test_rvi_q_by_hand_keeps_the_mean() -> None:
+    # alpha 1/2, delta = 4 - 1.5 + 3 - 1 = 4.5; f(Q) = 1.5 becomes (3.25 + 2 + 0 + 3) / 4
+    found = rules.rvi_q(learner(1.5), step(0), rules.Settings(1.0, 0.0, 4))
+    np.testing.assert_allclose(found.q, [[3.25, 2], [0, 3]])
+    np.testing.assert_allclose(found.gain, 2.0625)
+    np.testing.assert_allclose(found.gain, found.q.mean())
+
+
+@pytest.mark.parametrize(
+    ("action", "q", "gain", "updates"),
+    # delta = 4 - 0.5 + 3 - Q; greedy: beta = 1 / (1 + 3), target = 4 + 3 - 2
+    [(0, [[3.75, 2], [0, 3]], 0.5, 3), (1, [[1, 4.25], [0, 3]], 1.625, 4)],
+)
+def test_r_learning_by_hand(action: int, q: list[list[float]], gain: float, updates: int) -> None:
+    found = rules.r_learning(learner(0.5), step(action), rules.Settings(1.0, 1.0, 4))
+    np.testing.assert_allclose(found.q, q)
+    np.testing.assert_allclose(found.gain, gain)
+    assert found.gain_updates == updates
+
+
+@pytest.mark.parametrize(
+    ("action", "q", "gain"),
+    # delta = 4 - 2 + 3 - Q; the gain as in R-learning
+    [(0, [[3, 2], [0, 3]], 0.5), (1, [[1, 3.5], [0, 3]], 1.625)],
+)
+def test_csv_learning_by_hand(action: int, q: list[list[float]], gain: float) -> None:
+    settings = rules.Settings(1.0, 1.0, 4, 2.0)
+    found = rules.csv_learning(learner(0.5), step(action), settings)
+    np.testing.assert_allclose(found.q, q)
+    np.testing.assert_allclose(found.gain, gain)
+    ended = rules.csv_learning(
+        learner(0.5)._replace(stopped=jnp.array(True)), step(action), settings
+    )
+    np.testing.assert_allclose(ended.q, learner(0.5).q)
+    np.testing.assert_allclose(ended.gain, 0.5)
+
+
+def test_csv_terminates_when_all_pairs_rise_alike() -> None:
+    before = jnp.array([[0.0, 1.0], [2.0, -jnp.inf]])
+    after = jnp.array([[5.0, 6.1], [7.2, -jnp.inf]])  # rises: 5, 5.1, 5.2
+    assert rules.terminated(before, after, 0.3)
+    assert not rules.terminated(before, after, 0.1)
+    assert not rules.terminated(before, before, 0.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_finds_the_optimum_of_three_states(method: str) -> None:
+    mdp = three_states()
+    gain, policy = optimal(mdp)
+    shift = {"shift": 0.9 * gain} if method == "csv" else {}
+    found = learn(mdp, method, steps=200_000, seeds=4, snapshots=10, **shift)
+    np.testing.assert_allclose(found.gains[:, -1], gain, rtol=0.05)
+    assert (found.policies[:, -1] == policy).all()
+    assert (np.isfinite(found.q) == mdp.available).all()
+    assert found.steps.tolist() == list(range(20_000, 200_001, 20_000))
+    assert (found.stopped == 200_000).all()
+
+
+def test_predicts_gain_and_bias_of_a_random_policy() -> None:
+    mdp, policy = three_states(), np.array([[0.3, 0.7], [0, 1], [0.5, 0.5]])
+    gain, bias = evaluated(mdp, mdp.distribution(policy))
+    found = predict(mdp, policy, steps=200_000, seeds=4, snapshots=10)
+    np.testing.assert_allclose(found.gains[:, -1], gain, rtol=0.02)
+    np.testing.assert_allclose(
+        found.values - found.values[:, :1], bias[None].repeat(4, 0), atol=0.1
+    )
+
+
+def test_seeds_are_independent_and_repeatable() -> None:
+    several = learn(three_states(), seeds=3, seed=5, **SHORT)
+    again = learn(three_states(), seeds=3, seed=5, **SHORT)
+    single = learn(three_states(), seeds=1, seed=6, **SHORT)
+    for first, second in zip(several[1:], again[1:], strict=True):
+        np.testing.assert_array_equal(first, second)
+    assert len(set(several.gains[:, -1])) == 3
+    np.testing.assert_allclose(several.q[1], single.q[0], rtol=1e-12)
+    np.testing.assert_allclose(several.gains[1], single.gains[0], rtol=1e-12)
+    assert several.q.dtype == np.float64 and not jax.config.jax_enable_x64
+
+
+def test_dense_and_sparse_models_give_the_same() -> None:
+    dense = three_states()
+    matrices = [sparse.csr_array(block) for block in dense.kernel.reshape(2, 3, 3)]
+    rewards = np.where(dense.available, dense.rewards, 0)
+    other = MDP(matrices, rewards, available=dense.available)
+    first, second = (learn(mdp, seeds=3, seed=5, **SHORT) for mdp in (dense, other))
+    np.testing.assert_array_equal(first.q, second.q)
+
+
+def test_csv_learning_changes_nothing_after_its_end() -> None:
+    found = learn(three_states(), "csv", seeds=2, shift=1.0, tolerance=1e6, **SHORT)
+    assert found.stopped.tolist() == [200, 200]
+    assert (found.gains == found.gains[:, :1]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "sarsa"}, "method='sarsa' is unknown"),
+        ({"method": "csv"}, "shift=None"),
+        ({"shift": 1.0}, "only csv has them"),
+        ({"tolerance": 0.1}, "only csv has them"),
+        ({"method": "rvi_q", "gain_step_size": 0.1}, "gain_step_size=0.1: rvi_q has none"),
+        ({"steps": 101}, "steps=101 must be a positive multiple"),
+        ({"seeds": 0}, "seeds=0"),
+        ({"epsilon": (1.0, 1.5)}, "epsilon="),
+        ({"step_size": 0.0}, "step_size=0.0 must be positive"),
+    ],
+)
+def test_errors_name_the_option(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        learn(three_states(), **options)  # type: ignore[arg-type]
+
+
+def test_figure(tmp_path: Path) -> None:
+    gains = np.array([[0.5, 1.0, 1.1], [1.5, 1.2, 1.0]])
+    none = np.zeros((2, 3, 1), int)
+    curves = LearningCurves("csv", np.array([1, 2, 3]), gains, none, gains, none[:, 0, 0])
+    learning_curves_figure([curves, curves], 1.05, tmp_path / "new" / "figure.png", "title")
+    assert (tmp_path / "new" / "figure.png").stat().st_size > 1000
+    with pytest.raises(ValueError, match="curves="):
+        learning_curves_figure([], 1.0, tmp_path / "figure.png")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [riverswim, access_control])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_seed_comes_within_two_percent(method: str, model: object) -> None:
+    mdp = model()  # type: ignore[operator]
+    gain, _ = optimal(mdp)
+    shift = SHIFTS[model.__name__] if method == "csv" else None  # type: ignore[attr-defined]
+    found = learn(mdp, method, shift=shift)
+    np.testing.assert_allclose(found.gains[:, -1], gain, rtol=0.02)
+    for policy in found.policies[:, -1]:
+        np.testing.assert_allclose(evaluated(mdp, policy)[0], gain, rtol=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [riverswim, access_control])
+def test_prediction_comes_within_two_percent(model: object) -> None:
+    mdp = model()  # type: ignore[operator]
+    gain, policy = optimal(mdp)
+    found = predict(mdp, policy)
+    np.testing.assert_allclose(found.gains[:, -1], gain, rtol=0.02)
+    matrix, _ = mdp.chain(policy)
+    law = np.linalg.matrix_power(matrix.toarray() if mdp.is_sparse else matrix, 2**16)[0]
+    bias = evaluated(mdp, policy)[1]
+    errors = found.values - bias
+    errors -= (errors @ law)[:, None]  # values are known up to a constant
+    assert np.sqrt(errors**2 @ law).max() < 0.02 * np.ptp(bias)

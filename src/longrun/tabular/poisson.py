@@ -1,6 +1,6 @@
 """Linear systems of large sparse chains, without ever forming an inverse.
 
-The Poisson equation of a chain, (I - gamma P) h = r - g e, is solved by BiCGSTAB, preconditioned by
+The Poisson equation of a chain, (I - gamma P) h = r - g e, is solved by a Krylov method, guided by
 algebraic multigrid: states are merged in pairs of strongly connected neighbours, level by level, so
 that slow, far-reaching modes are seen on small chains (PyAMG's pairwise aggregation). For gamma = 1
 the matrix is singular, its null space being the constants, and for gamma close to 1 nearly so. The
@@ -9,22 +9,27 @@ equation is therefore solved with every vector's mean taken out; the gain is wha
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyamg
+from numpy.typing import NDArray
 from pyamg.relaxation.relaxation import gauss_seidel
 from scipy import sparse
-from scipy.sparse import linalg
 
 from longrun.tabular.mdp import Array, Matrix
 
-ROUND = 200
-"""Iterations of BiCGSTAB before it starts again from the true residual."""
-EFFORT = 2000
-"""Iterations before it gives up."""
+Single: TypeAlias = NDArray[np.float32]
+Mergers: TypeAlias = list[Matrix]
+"""[S of a level, S of the next]: 1 where a state belongs to a merged one."""
+
+MEMORY = 20
+"""Directions that a new one is made orthogonal to, before they are forgotten."""
+EFFORT = 3000
+"""Cycles before the solver gives up."""
+STALLED = 0.99
+"""It also gives up when MEMORY cycles leave more than this of the residual."""
 ACCEPTABLE = 1e-10
 """Largest residual of a stationary law that is returned."""
 COARSEST = 500
@@ -34,7 +39,10 @@ COARSEST = 500
 class SparseChain:
     """The equations of one sparse chain P [S, S]; preconditioners are made when first needed."""
 
-    def __init__(self, transition: Matrix, discount: float = 1.0) -> None:
+    def __init__(
+        self, transition: Matrix, discount: float = 1.0, mergers: Mergers | None = None
+    ) -> None:
+        self.given_mergers = mergers
         self.size = transition.shape[0]
         self.discount = discount
         self.matrix = sparse.csr_array(sparse.identity(self.size) - discount * transition)
@@ -44,8 +52,8 @@ class SparseChain:
     ) -> tuple[Array, bool]:
         """h with (I - gamma P) h = rewards, up to a constant on both sides.
 
-        `tolerance` is on the largest residual, `effort` the number of iterations to spend. Returns
-        h and whether the tolerance was reached.
+        `tolerance` is on the largest residual, `effort` the number of multigrid cycles to spend.
+        Returns h and whether the tolerance was reached.
         """
         return _krylov(self.matrix, rewards, guess, tolerance, effort, self._multigrid)
 
@@ -66,9 +74,14 @@ class SparseChain:
             )
         return np.asarray(law)
 
+    @property
+    def mergers(self) -> Mergers:
+        """Which states are merged; a chain that differs little can be given the same ones."""
+        return self._multigrid.mergers
+
     @cached_property
     def _multigrid(self) -> Multigrid:
-        return Multigrid(self.matrix)
+        return Multigrid(self.matrix, self.given_mergers)
 
     @cached_property
     def _transposed_multigrid(self) -> Multigrid:
@@ -79,29 +92,33 @@ class Multigrid:
     """An approximate inverse of a matrix [S, S]: one cycle over chains of merged states.
 
     A cycle solves the merged chain first, then smooths by Gauss-Seidel, forth and back: customers
-    leave in one direction and come in the other. Single precision suffices for a preconditioner
-    and halves the memory that it moves. (Measured against pre-smoothing, W- and K-cycles, one or
+    leave in one direction and come in the other. Single precision suffices for a direction and
+    halves the memory that it moves. (Measured against pre-smoothing, W- and K-cycles, one or
     three mergers a level, Ruge-Stueben coarsening and incomplete LU on criss-cross networks.)
     """
 
-    def __init__(self, matrix: Matrix) -> None:
-        levels = pyamg.pairwise_solver(sparse.csr_matrix(matrix), max_coarse=COARSEST).levels
-        self.matrices = [sparse.csr_array(level.A.astype(np.float32)) for level in levels]
-        self.mergers = [sparse.csr_array(level.P.astype(np.float32)) for level in levels[:-1]]
-        self.splitters = [sparse.csr_array(level.R.astype(np.float32)) for level in levels[:-1]]
-        coarsest = levels[-1].A.toarray()
+    def __init__(self, matrix: Matrix, mergers: Mergers | None = None) -> None:
+        if mergers is None:
+            levels = pyamg.pairwise_solver(sparse.csr_matrix(matrix), max_coarse=COARSEST).levels
+            mergers = [sparse.csr_array(level.P.astype(np.float32)) for level in levels[:-1]]
+        self.mergers = mergers
+        self.splitters = [sparse.csr_array(merger.T) for merger in mergers]
+        self.matrices = [sparse.csr_array(matrix.astype(np.float32))]
+        for merger, splitter in zip(self.mergers, self.splitters, strict=True):
+            self.matrices.append(sparse.csr_array(splitter @ self.matrices[-1] @ merger))
+        coarsest = self.matrices[-1].toarray().astype(float)
         # A matrix of equal entries takes care of the constants, the (near) null space.
         self.coarsest = np.linalg.inv(coarsest + 1 / len(coarsest)).astype(np.float32)
 
-    def __matmul__(self, vector: Array) -> Array:
-        norm = float(np.linalg.norm(vector)) or 1.0
-        return np.asarray(norm * self._cycle(0, (vector / norm).astype(np.float32)).astype(float))
+    def __matmul__(self, vector: Array) -> Single:
+        """A cycle for a vector [S]; the result is in single precision."""
+        return self._cycle(0, vector.astype(np.float32))
 
-    def _cycle(self, level: int, right: Any) -> Any:
+    def _cycle(self, level: int, right: Single) -> Single:
         if level == len(self.mergers):
-            return self.coarsest @ right
+            return np.asarray(self.coarsest @ right)
         merged = self._cycle(level + 1, self.splitters[level] @ right)
-        solution = self.mergers[level] @ merged
+        solution = np.asarray(self.mergers[level] @ merged)
         gauss_seidel(self.matrices[level], solution, right, sweep="symmetric")
         return solution
 
@@ -114,58 +131,38 @@ def _krylov(
     effort: int,
     multigrid: Multigrid,
 ) -> tuple[Array, bool]:
-    """Solve matrix x = right by BiCGSTAB until the largest true residual is below tolerance.
+    """Solve matrix x = right until the largest residual is below tolerance, or effort is spent.
 
-    BiCGSTAB wanders, so the best of its iterates is kept. After `effort` iterations, or when a
-    round of them has not halved the residual, that best one is returned as it is.
+    Generalised conjugate residuals (Eisenstat, Elman and Schultz 1983): each direction is a
+    multigrid cycle of the residual, taken as far as makes the residual shortest. The residual
+    never grows, so that a solution which is stopped early is of use, where BiCGSTAB wanders.
     """
-    size = len(right)
-    operator = linalg.LinearOperator((size, size), lambda x: _centred(matrix @ x), dtype=float)
-    smoother = linalg.LinearOperator((size, size), lambda x: _centred(multigrid @ x), dtype=float)
-    solution = np.zeros(size) if guess is None else guess
-    residual = _centred(right - matrix @ solution)
-    worst = float(np.abs(residual).max())
-    while worst > tolerance and effort > 0:
-        # Scaled, since SciPy takes inner products below 1e-32 for a breakdown.
-        best = _Best(operator, residual / worst, tolerance / worst)
-        with suppress(_Reached), np.errstate(all="ignore"):  # breakdowns end a round
-            linalg.bicgstab(
-                operator,
-                best.residual,
-                rtol=1e-14,
-                maxiter=min(ROUND, effort),
-                M=smoother,
-                callback=best,
-            )
-        effort -= ROUND
-        if best.step is not None:
-            solution = solution + worst * best.step
-            residual = _centred(right - matrix @ solution)
-            worst = float(np.abs(residual).max())
-        if not best.worst < 0.5:
+    solution = np.zeros(len(right)) if guess is None else guess.copy()
+    directions, images = np.empty((2, MEMORY, len(right)), np.float32)
+    while effort > 0:
+        residual = _centred(right - matrix @ solution)
+        before = float(np.linalg.norm(residual))
+        for known in range(min(MEMORY, effort)):
+            if np.abs(residual).max() <= tolerance:
+                return solution, True
+            direction = _centred(multigrid @ (residual / np.abs(residual).max()))
+            image = _centred(matrix @ direction).astype(np.float32)
+            overlaps = images[:known] @ image
+            direction -= overlaps @ directions[:known]
+            image -= overlaps @ images[:known]
+            length = float(np.linalg.norm(image))
+            if not length > 0:
+                break
+            directions[known], images[known] = direction / length, image / length
+            step = float(images[known] @ residual)
+            solution += step * directions[known]
+            residual -= step * images[known]
+        effort -= MEMORY
+        if not np.linalg.norm(residual) < STALLED * before:
             break
-    return solution, worst <= tolerance
+    residual = _centred(right - matrix @ solution)
+    return solution, bool(np.abs(residual).max() <= tolerance)
 
 
-def _centred(vector: Array) -> Array:
-    return np.asarray(vector - vector.mean())
-
-
-class _Reached(Exception):
-    """Ends BiCGSTAB from within its callback."""
-
-
-class _Best:
-    """Watches BiCGSTAB's iterates: it itself knows only the 2-norm of a residual that drifts."""
-
-    def __init__(self, operator: Any, residual: Array, tolerance: float) -> None:
-        self.operator, self.residual, self.tolerance = operator, residual, tolerance
-        self.step: Array | None = None
-        self.worst = 1.0
-
-    def __call__(self, step: Array) -> None:
-        worst = float(np.abs(self.residual - self.operator @ step).max())
-        if worst < self.worst:
-            self.step, self.worst = step.copy(), worst
-        if worst <= self.tolerance:
-            raise _Reached
+def _centred(vector: Any) -> Any:
+    return vector - vector.mean()

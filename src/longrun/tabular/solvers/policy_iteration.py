@@ -9,7 +9,7 @@ from scipy import linalg, sparse
 from scipy.sparse import linalg as sparse_linalg
 
 from longrun.tabular.mdp import MDP, Array, Matrix
-from longrun.tabular.poisson import SparseChain
+from longrun.tabular.poisson import Mergers, SparseChain
 from longrun.tabular.solvers.solution import (
     Actions,
     Bracket,
@@ -36,7 +36,7 @@ SHRINK = 0.6
 FORCING = 1e-2
 """An iterative evaluation goes down to this fraction of the residual that it starts from."""
 EFFORT = 100
-"""Iterations that it may take for that; a half-evaluated policy can be improved as well."""
+"""Multigrid cycles that it may take for that; a half-evaluated policy can be improved as well."""
 
 
 def policy_iteration(
@@ -54,7 +54,7 @@ def policy_iteration(
     """
     if linear_solver == "auto":
         linear_solver = "dense" if mdp.num_states <= DENSE else "krylov"
-    evaluate, scale = EVALUATIONS[linear_solver], reward_scale(mdp)
+    evaluate, scale = EVALUATIONS[linear_solver](), reward_scale(mdp)
     values = np.zeros(mdp.num_states)
     found = bracket(mdp, values, policy)
     policy = found.policy if policy is None else policy
@@ -112,12 +112,25 @@ def _lu(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
     return np.asarray(bias)
 
 
-def _krylov(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
-    transition, rewards = mdp.chain(policy)
-    return SparseChain(transition).solve(rewards, guess, tolerance, EFFORT)[0]
+class _Krylov:
+    """Policies differ little, so that states are merged as they were for the first one."""
+
+    def __init__(self) -> None:
+        self.mergers: Mergers | None = None
+
+    def __call__(self, mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
+        transition, rewards = mdp.chain(policy)
+        equations = SparseChain(transition, mergers=self.mergers)
+        values, _ = equations.solve(rewards, guess, tolerance, EFFORT)
+        self.mergers = equations.mergers
+        return values
 
 
-EVALUATIONS: dict[str, Evaluate] = {"dense": _dense, "lu": _lu, "krylov": _krylov}
+EVALUATIONS: dict[str, Callable[[], Evaluate]] = {
+    "dense": lambda: _dense,
+    "lu": lambda: _lu,
+    "krylov": _Krylov,
+}
 
 
 def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:

@@ -28,8 +28,8 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_the_readme_has_snippets_and_commands():
-    assert len(PYTHON) == 3
-    assert {command.split()[1] for command in COMMANDS} == {"train", "evaluate", "plot"}
+    assert len(PYTHON) == 4
+    assert {command.split()[1] for command in COMMANDS} == {"train", "evaluate", "plot", "solve"}
 
 
 @pytest.mark.parametrize("snippet", PYTHON)

@@ -7,6 +7,8 @@ from longrun.tabular.mdp import MDP
 from longrun.tabular.models import MODELS
 from longrun.tabular.solvers import NoConvergence, Solution, solve
 from longrun.tabular.structure import chain_structure, reachable, structure
+from longrun.tabular.truncation import grow_box
+from longrun.tabular.trust_region import trust_region_policy_iteration
 
 __all__ = [
     "MDP",
@@ -18,9 +20,11 @@ __all__ = [
     "chain_structure",
     "evaluate",
     "from_gymnasium",
+    "grow_box",
     "improvement_bounds",
     "reachable",
     "solve",
     "structure",
     "to_gymnasium",
+    "trust_region_policy_iteration",
 ]

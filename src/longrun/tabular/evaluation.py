@@ -60,7 +60,7 @@ class Evaluation:
     def stationary(self) -> Array:
         """d [S]: the share of time in each state, in the long run."""
         if not self.is_dense:
-            return self._average_chain.stationary()
+            return self._average_chain.stationary(self.initial)
         result = np.zeros(self.mdp.num_states)
         recurrent = self.structure.recurrent[0]
         result[recurrent] = chain.stationary(self.transition[np.ix_(recurrent, recurrent)])
@@ -87,13 +87,14 @@ class Evaluation:
         """V [S] = E sum gamma^t (r_t - eta), the values as the paper redefines them; d V = 0."""
         if self.is_dense:
             values = self._deviate(self.deviation, self.discount)
-        elif self.discount == 1:
-            values = self._relative_values
-        else:
+            return np.asarray(values - self.stationary @ values)
+        values = self._relative_values
+        if self.discount < 1:
             # From the average criterion, so that a discount close to 1 leaves little to be solved.
-            guess = self._relative_values - self.stationary @ self._relative_values
-            values = self._solve(self._chain, self.rewards - self.gain, guess)
-        return np.asarray(values - self.stationary @ values)
+            values = self._solve(self._chain, self.rewards - self.gain, values)
+        # d V is the gain of a chain that pays V: certified, where d itself would be less exact.
+        means = values - self._average_chain.matrix @ self._solve(self._average_chain, values)
+        return np.asarray(values - (means.min() + means.max()) / 2)
 
     @cached_property
     def q(self) -> Array:
@@ -119,8 +120,8 @@ class Evaluation:
         if self.is_dense:
             return chain.discounted_stationary(self.transition, self.initial, self.discount)
         # d + (1 - gamma) y with y (I - gamma P) = d_0 - d: exact to rounding for gamma close to 1.
-        transposed = SparseChain(sparse.csr_array(self.transition.T), self.discount)
-        visits, _ = transposed.solve(self.initial - self.stationary, None, LAW_TOLERANCE)
+        start = np.zeros(self.mdp.num_states)
+        visits = self._chain.left_solve(self.initial - self.stationary, start, LAW_TOLERANCE)
         law = np.maximum(self.stationary + (1 - self.discount) * visits, 0)
         return np.asarray(law / law.sum())
 

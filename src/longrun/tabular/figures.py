@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from longrun.tabular import bounds
@@ -49,22 +50,31 @@ def xi_over_discount(mdp: MDP, policy: ArrayLike, out: Path) -> None:
             linewidth=2.5,
             label="Ma et al.: ξ",
         )
-        axis.plot(horizons[::4], dai, color="tab:purple", label="Dai and Gluzman: γτ(D)")
+        edge = horizons[-1]
+        axis.plot(
+            [*horizons[::4], edge],
+            [*dai, average],
+            color="tab:purple",
+            label="Dai and Gluzman: γτ(D)",
+        )
         for value, text in ((kemeny - 1, "κ−1"), (2 * (kemeny - 1), "2(κ−1)")):
             axis.axhline(value, color="0.6", linestyle=":", linewidth=1)
             axis.annotate(text, (1.05, value), va="bottom", color="0.35")
-        edge = horizons[-1]
         axis.plot(edge, kemeny - 1, "D", color="tab:green", label="Zhang and Ross: κ−1 (γ = 1)")
         axis.plot(edge, average, "D", color="tab:purple", label="Dai and Gluzman at γ = 1")
         axis.axvline(2 * kemeny - 1, color="tab:red", linestyle="--", linewidth=0.8)
-        axis.annotate("worst γ = 1−1/(2κ−1)", (2 * kemeny - 1, 0.6), rotation=90, ha="right")
+        axis.annotate(
+            "worst γ = 1−1/(2κ−1)", (2 * kemeny - 1, 0.6), rotation=90, ha="right", fontsize=8
+        )
         axis.set(xscale="log", yscale="log", xlabel="effective horizon 1/(1−γ)")
         axis.set(ylabel="constant of the bound", ylim=(0.5, 20 * kemeny))
         axis.set_title(f"{mdp.name}: κ = {kemeny:.4g}")
         axis.legend(frameon=False, fontsize=8, loc="upper left")
 
 
-def bound_tightness(comparisons: Sequence[ImprovementBounds], out: Path) -> None:
+def bound_tightness(
+    comparisons: Sequence[ImprovementBounds], out: Path, title: str | None = None
+) -> None:
     """Width of each bound over the smallest possible one, Proposition 1's with the true laws."""
     shown = [c for c in comparisons if c.by_law.upper > c.by_law.lower]
     with _figure(out, 1, (7.5, 4.5)) as (axis,):
@@ -76,8 +86,8 @@ def bound_tightness(comparisons: Sequence[ImprovementBounds], out: Path) -> None
                 axis.step(finite, share, **style, label=f"{label}, median {np.median(finite):.3g}x")
         axis.set(xscale="log", xlabel="width of the bound over the width of Proposition 1")
         axis.set(ylabel="share of pairs of policies", ylim=(0, 1))
-        axis.set_title(f"{len(shown):,} pairs of policies of random models")
-        axis.legend(frameon=True, edgecolor="none", fontsize=9)
+        axis.set_title(title or f"{len(shown):,} pairs of policies of random models")
+        axis.figure.legend(frameon=False, fontsize=9, loc="outside lower center", ncols=2)
 
 
 def certified_steps(path: TrustRegionPath, out: Path) -> None:
@@ -96,8 +106,8 @@ def certified_steps(path: TrustRegionPath, out: Path) -> None:
         axis.legend(frameon=False, fontsize=8)
         gains.plot(numbers, [step.gain for step in path.steps], color="black")
         gains.axhline(path.gain + path.gap, color="0.6", linestyle=":", label="no policy above")
-        gains.set(xlabel="step", ylabel="gain")
-        gains.legend(frameon=False, fontsize=8)
+        gains.set(xlabel="step", ylabel="gain", title="gain after each step")
+        gains.legend(frameon=False, fontsize=8, loc="center left")
 
 
 def policy_map(mdp: MDP, policy: ArrayLike, out: Path, names: Sequence[str] | None = None) -> None:
@@ -119,6 +129,8 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path, names: Sequence[str] | No
         for axis, (title, panel) in zip(axes, panels, strict=False):
             picture = axis.imshow(panel.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
             axis.set(xlabel=names[-2], ylabel=names[-1])
+            for side in (axis.xaxis, axis.yaxis):
+                side.set_major_locator(MaxNLocator(integer=True))
             axis.set_title(title, fontsize=9)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
@@ -138,7 +150,7 @@ def _figure(
     try:
         yield axes
         out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out, dpi=130)
+        figure.savefig(out, dpi=110)
     except ValueError as error:
         raise ValueError(f"{out}: {error}") from None
     finally:

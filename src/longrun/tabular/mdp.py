@@ -33,7 +33,8 @@ class MDP:
     transitions: [S, A, S] array, or one scipy.sparse [S, S] matrix for each action.
     rewards: [S, A], or [S, A, S] where the reward depends on the successor (then its mean is kept).
     available: [S, A], False where an action cannot be chosen; such a row of probabilities is 0.
-    initial: [S], the law of the first state (default: uniform); only discounted criteria use it.
+    initial: [S], the law of the first state (default: uniform): discounted criteria and learners
+        start there; the long run does not depend on it.
     name, shape, actions, cost: for people. `shape` lays the states out as a box, `actions` names
         the actions, and with `cost` the rewards are negated costs and are shown as costs.
     """

@@ -9,6 +9,7 @@ equation is therefore solved with every vector's mean taken out; the gain is wha
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ import pyamg
 from numpy.typing import NDArray
 from pyamg.relaxation.relaxation import gauss_seidel
 from scipy import sparse
+from scipy.sparse import linalg
 
 from longrun.tabular.mdp import Array, Matrix
 
@@ -30,6 +32,8 @@ EFFORT = 3000
 """Cycles before the solver gives up."""
 STALLED = 0.99
 """It also gives up when MEMORY cycles leave more than this of the residual."""
+LAW_STEPS = 200
+"""Steps of the chain itself that a stationary law starts with."""
 ACCEPTABLE = 1e-10
 """Largest residual of a stationary law that is returned."""
 COARSEST = 500
@@ -57,22 +61,50 @@ class SparseChain:
         """
         return _krylov(self.matrix, rewards, guess, tolerance, effort, self._multigrid)
 
-    def stationary(self, tolerance: float = 1e-13) -> Array:
-        """d [S] with d (I - P) = 0 and d e = 1 (gamma = 1).
-
-        Residuals of this system sum to 0, so the correction to a first guess is well defined.
-        """
-        guess = np.full(self.size, 1 / self.size)
-        transposed = sparse.csr_array(self.matrix.T)
-        zero, multigrid = np.zeros(self.size), self._transposed_multigrid
-        law, _ = _krylov(transposed, zero, guess, tolerance, EFFORT, multigrid)
-        law = np.maximum(law, 0) / np.maximum(law, 0).sum()
-        missed = float(np.abs(transposed @ law).max())
+    def stationary(self, guess: Array, tolerance: float = 1e-13) -> Array:
+        """d [S] with d (I - P) = 0 and d e = 1 (gamma = 1), from a law [S] to start with."""
+        law, forward = guess, sparse.csr_array(sparse.identity(self.size) - self._transposed)
+        for _ in range(LAW_STEPS):
+            law = 0.1 * law + 0.9 * (forward @ law)
+        law = np.maximum(self.left_solve(np.zeros(self.size), law, tolerance), 0)
+        law /= law.sum()
+        missed = float(np.abs(self._transposed @ law).max())
         if not missed <= ACCEPTABLE:
             raise RuntimeError(
                 f"the stationary law was found to {missed:.2g} only; is the chain nearly reducible?"
             )
-        return np.asarray(law)
+        return law
+
+    def left_solve(self, right: Array, guess: Array, tolerance: float) -> Array:
+        """x [S] with x (I - gamma P) = right, which sums to 0, as near to `tolerance` as it gets.
+
+        BiCGSTAB: on the way from `guess` residuals have to travel before they can shrink, and a
+        method that insists on shrinking them gets stuck.
+        """
+        matrix, multigrid, size = self._transposed, self._left_multigrid, self.size
+        residual = _centred(right - matrix @ guess)
+        scale = float(np.abs(residual).max())
+        if scale <= tolerance:
+            return guess
+        best = _Best(matrix, residual / scale, tolerance / scale)
+        with suppress(_Reached), np.errstate(all="ignore"):
+            linalg.bicgstab(
+                linalg.LinearOperator((size, size), lambda x: _centred(matrix @ x), dtype=float),
+                best.residual,
+                rtol=1e-16,
+                maxiter=EFFORT // 10,
+                M=linalg.LinearOperator((size, size), lambda x: _cycled(multigrid, x), dtype=float),
+                callback=best,
+            )
+        return np.asarray(guess + scale * best.step)
+
+    @cached_property
+    def _transposed(self) -> Matrix:
+        return sparse.csr_array(self.matrix.T)
+
+    @cached_property
+    def _left_multigrid(self) -> Multigrid:
+        return Multigrid(self._transposed)
 
     @property
     def mergers(self) -> Mergers:
@@ -82,10 +114,6 @@ class SparseChain:
     @cached_property
     def _multigrid(self) -> Multigrid:
         return Multigrid(self.matrix, self.given_mergers)
-
-    @cached_property
-    def _transposed_multigrid(self) -> Multigrid:
-        return Multigrid(sparse.csr_array(self.matrix.T))
 
 
 class Multigrid:
@@ -135,16 +163,24 @@ def _krylov(
 
     Generalised conjugate residuals (Eisenstat, Elman and Schultz 1983): each direction is a
     multigrid cycle of the residual, taken as far as makes the residual shortest. The residual
-    never grows, so that a solution which is stopped early is of use, where BiCGSTAB wanders.
+    never grows, so that a solution which is stopped early is of use, where BiCGSTAB wanders. In
+    single precision it drifts from the truth, which is looked up whenever directions are forgotten.
     """
     solution = np.zeros(len(right)) if guess is None else guess.copy()
     directions, images = np.empty((2, MEMORY, len(right)), np.float32)
-    while effort > 0:
+    best, least = solution.copy(), np.inf
+    while True:
         residual = _centred(right - matrix @ solution)
-        before = float(np.linalg.norm(residual))
+        norm = float(np.linalg.norm(residual))
+        if np.abs(residual).max() <= tolerance:
+            return solution, True
+        if effort <= 0 or not norm < STALLED * least:
+            return solution if norm < least else best, False
+        best[:], least = solution, norm
         for known in range(min(MEMORY, effort)):
             if np.abs(residual).max() <= tolerance:
-                return solution, True
+                break
+            effort -= 1
             direction = _centred(multigrid @ (residual / np.abs(residual).max()))
             image = _centred(matrix @ direction).astype(np.float32)
             overlaps = images[:known] @ image
@@ -157,12 +193,32 @@ def _krylov(
             step = float(images[known] @ residual)
             solution += step * directions[known]
             residual -= step * images[known]
-        effort -= MEMORY
-        if not np.linalg.norm(residual) < STALLED * before:
-            break
-    residual = _centred(right - matrix @ solution)
-    return solution, bool(np.abs(residual).max() <= tolerance)
 
 
 def _centred(vector: Any) -> Any:
     return vector - vector.mean()
+
+
+def _cycled(multigrid: Multigrid, vector: Array) -> Array:
+    scale = float(np.abs(vector).max()) or 1.0
+    return np.asarray(_centred(scale * (multigrid @ (vector / scale)).astype(float)))
+
+
+class _Reached(Exception):
+    """Ends BiCGSTAB from within its callback."""
+
+
+class _Best:
+    """The best of BiCGSTAB's iterates: it wanders, and knows only a residual that drifts."""
+
+    def __init__(self, matrix: Matrix, residual: Array, tolerance: float) -> None:
+        self.matrix, self.residual, self.tolerance = matrix, residual, tolerance
+        self.step: Array = np.zeros(len(residual))
+        self.worst = float(np.abs(residual).max())
+
+    def __call__(self, step: Array) -> None:
+        worst = float(np.abs(self.residual - _centred(self.matrix @ step)).max())
+        if worst < self.worst:
+            self.step, self.worst = step.copy(), worst
+        if worst <= self.tolerance:
+            raise _Reached

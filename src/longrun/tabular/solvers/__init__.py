@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers.linear_program import linear_program
-from longrun.tabular.solvers.policy_iteration import EVALUATIONS, policy_iteration
+from longrun.tabular.solvers.policy_iteration import (
+    EVALUATIONS,
+    one_recurrent_class,
+    policy_iteration,
+)
 from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution
 from longrun.tabular.solvers.value_iteration import (
     modified_policy_iteration,
@@ -53,5 +58,7 @@ def solve(
     require_constant_gain(mdp)
     limit = max_iterations or (200 if method == "policy_iteration" else 1_000_000)
     if method == "policy_iteration":
-        return policy_iteration(mdp, tolerance, limit, on_iteration, linear_solver)
-    return METHODS[method](mdp, tolerance, limit, on_iteration)
+        found = policy_iteration(mdp, tolerance, limit, on_iteration, linear_solver)
+    else:
+        found = METHODS[method](mdp, tolerance, limit, on_iteration)
+    return replace(found, policy=one_recurrent_class(mdp, found.policy))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 from scipy.sparse import linalg as sparse_linalg
 
 from longrun.tabular.mdp import MDP, Array, Matrix
@@ -57,11 +57,15 @@ def policy_iteration(
     evaluate, scale = EVALUATIONS[linear_solver](), reward_scale(mdp)
     values = np.zeros(mdp.num_states)
     found = bracket(mdp, values, policy)
+    given = policy is not None  # where to start; sweeps from 0 would forget it
     policy = found.policy if policy is None else policy
     low, high = -np.inf, np.inf
     for iteration in range(1, max_iterations + 1):
-        if linear_solver == "krylov":
+        if linear_solver == "krylov" and (iteration > 1 or not given):
             values, found = _swept(mdp, values, found, tolerance, scale)
+            if found.closed(tolerance, scale):
+                on_iteration(iteration, found.low, found.high)
+                return finished("policy_iteration", iteration, found, values)
             policy = found.policy
         policy = one_recurrent_class(mdp, policy)
         goal = max(FORCING * (found.high - found.low), 0.1 * tolerance * abs(found.low))
@@ -98,9 +102,9 @@ def _dense(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
     dense = transition.toarray() if sparse.issparse(transition) else transition
     system = np.eye(mdp.num_states) - dense
     system[:, 0] = 1
-    bias = np.asarray(linalg.solve(system, rewards))
+    bias = np.linalg.solve(system, rewards)  # slow chains are ill-conditioned: the bracket judges
     bias[0] = 0
-    return bias
+    return np.asarray(bias)
 
 
 def _lu(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
@@ -136,7 +140,8 @@ EVALUATIONS: dict[str, Callable[[], Evaluate]] = {
 def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
     """The policy itself if it is unichain; else all states are led to its best recurrent class.
 
-    In a weakly communicating model every state can get there (Haviv and Puterman 1991).
+    In a weakly communicating model every state can get there (Haviv and Puterman 1991). States that
+    the policy itself leads there keep their actions.
     """
     transition, rewards = mdp.chain(policy)
     found = chain_structure(transition)
@@ -147,6 +152,10 @@ def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
     reached[found.recurrent[int(np.argmax(gains))]] = True
     policy = policy.copy()
     while not reached.all():
+        led = ~reached & (transition @ reached.astype(float) > 0)
+        if led.any():
+            reached |= led
+            continue
         towards = (mdp.kernel @ reached.astype(float)).reshape(mdp.num_actions, -1)
         new = ~reached & (towards.max(0) > 0)
         policy[new] = towards.argmax(0)[new]
@@ -156,7 +165,12 @@ def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
 
 def _class_gain(transition: Matrix, rewards: Array, states: Actions) -> float:
     part = transition[states][:, states]
+    if len(states) > DENSE:
+        chain, own = SparseChain(sparse.csr_array(part)), rewards[states]
+        values, _ = chain.solve(own, None, 1e-6 * float(np.abs(own).max()), EFFORT)
+        residual = own - chain.matrix @ values
+        return float(residual.min() + residual.max()) / 2
     dense = part.toarray() if sparse.issparse(part) else part
     system = np.eye(len(states)) - dense
     system[:, 0] = 1
-    return float(linalg.solve(system, rewards[states])[0])
+    return float(np.linalg.solve(system, rewards[states])[0])

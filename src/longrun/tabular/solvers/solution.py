@@ -25,7 +25,7 @@ class Solution:
     gain_low: float
     gain_high: float
     policy: Actions
-    """[S] an action for each state; its gain is at least `gain_low`."""
+    """[S] an action for each state; one recurrent class, its gain at least `gain_low`."""
     bias: Array
     """[S] relative values of the optimality equation, 0 in state 0."""
     iterations: int
@@ -54,7 +54,8 @@ def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
 
     For the first bound follow the greedy policy: its rewards pay at least `low` a step more than h
     falls. For the second, no policy can pay more than `high`. Rounding widens both. Among actions
-    that rounding cannot tell apart the given policy's stays, so that policies do not flicker.
+    that rounding cannot tell apart the given policy's stays, so that policies do not flicker; the
+    lower bound allows for that too.
     """
     q = mdp.lookahead(values)
     best = q.max(1)
@@ -63,9 +64,9 @@ def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
     eps = np.finfo(float).eps
     rounding = 4 * eps * (2 * np.abs(values).max() + np.abs(best).max())
     if policy is not None:
-        kept = q[np.arange(len(best)), policy] >= best - 8 * rounding
+        kept = q[np.arange(len(best)), policy] >= best - rounding
         greedy = np.where(kept, policy, greedy)
-    return Bracket(best, greedy, float(change.min() - rounding), float(change.max() + rounding))
+    return Bracket(best, greedy, float(change.min() - 2 * rounding), float(change.max() + rounding))
 
 
 def reward_scale(mdp: MDP) -> float:

@@ -160,7 +160,7 @@ def test_gains_that_depend_on_the_start(kind: str) -> None:
     assert structure(model) == Structure(3, 2, False, False, False, 1)
     message = (
         "the model has 2 sets of states in which a policy can stay forever (states 1 and 2, for "
-        "example), so its optimal gain depends on the start; solve reachable(mdp)[0], what the "
+        "example), so its optimal gain may depend on the start; solve reachable(mdp)[0], what the "
         "initial law leads to, or connect them"
     )
     with pytest.raises(ValueError, match=re.escape(message)):

@@ -16,7 +16,16 @@ from rich.table import Table
 
 from longrun.cli.options import Parser, parse, whole
 from longrun.config import known
-from longrun.tabular import MDP, MODELS, Evaluation, Solution, evaluate, from_gymnasium, solve
+from longrun.tabular import (
+    MDP,
+    MODELS,
+    Evaluation,
+    Solution,
+    evaluate,
+    from_gymnasium,
+    reachable,
+    solve,
+)
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.truncation import Truncation, grow_box
 
@@ -61,7 +70,7 @@ def solve_command(arguments: list[str]) -> int:
 
 def _builder(name: str) -> Callable[..., MDP]:
     if name not in MODELS and re.search(r"-v\d+$", name):
-        return lambda: from_gymnasium(name)
+        return lambda: reachable(from_gymnasium(name))[0]
     return MODELS[known("model", name, MODELS)]
 
 
@@ -114,29 +123,44 @@ def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, A
     started = time.perf_counter()
     options: dict[str, Any] = {key: given[key] for key in ("method", "tolerance") if key in given}
     mdp = build()
+    built = time.perf_counter()
+    _require_sense(mdp, parameters, given)
     console = Console(stderr=True)
     with console.status(f"solving {mdp!r}") as status:
 
         def progress(iteration: int, low: float, high: float) -> None:
             status.update(f"iteration {iteration}: gain between {low:.8g} and {high:.8g}")
 
-        built = time.perf_counter()
+        begun = time.perf_counter()
         solution = solve(mdp, on_iteration=progress, **options)
         report = _report(mdp, solution)
         report["build_seconds"] = built - started
-        report["solve_seconds"] = time.perf_counter() - built
+        report["solve_seconds"] = time.perf_counter() - begun
         if given.get("kemeny", mdp.num_states <= EVALUATED):
             status.update("evaluating the policy")
             report.update(_policy_report(evaluate(mdp, solution.policy), mdp))
         if given.get("check_truncation"):
             status.update("solving smaller boxes")
-            report["truncation"] = _truncation(build, parameters, mdp, solution, options)
+            report["truncation"] = _truncation(build, mdp, solution, options)
     if "map" in given:
         from longrun.tabular.figures import policy_map
 
         policy_map(mdp, solution.policy, given["map"])
         report["map"] = str(given["map"])
     return report
+
+
+def _require_sense(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> None:
+    """Refuse, before solving, what could not be done after it."""
+    if given.get("check_truncation"):
+        if "size" not in parameters:
+            raise ValueError("--check-truncation is for models with a --size")
+        if mdp.shape[0] <= 3:
+            raise ValueError("--check-truncation solves smaller boxes too; give --size 3 or more")
+    if "map" in given:
+        from longrun.tabular.figures import require_map
+
+        require_map(mdp, given["map"])
 
 
 def _report(mdp: MDP, solution: Solution) -> dict[str, Any]:
@@ -168,14 +192,8 @@ def _policy_report(found: Evaluation, mdp: MDP) -> dict[str, Any]:
 
 
 def _truncation(
-    build: Callable[..., MDP],
-    parameters: list[str],
-    mdp: MDP,
-    solution: Solution,
-    options: dict[str, Any],
+    build: Callable[..., MDP], mdp: MDP, solution: Solution, options: dict[str, Any]
 ) -> dict[str, Any]:
-    if "size" not in parameters:
-        raise ValueError("--check-truncation is for models with a --size")
     size = mdp.shape[0] - 1
     smaller = grow_box(lambda n: build(size=n), [size // 2, 3 * size // 4], **options)
     grown = Truncation([*smaller.sizes, size], [*smaller.solutions, solution])
@@ -188,27 +206,27 @@ def _show(report: dict[str, Any]) -> None:
     sign = -1 if cost else 1
     ends = sorted((sign * report["gain_low"], sign * report["gain_high"]))
     name = "average cost" if cost else "average reward"
-    console = Console()
+    console = Console(soft_wrap=True, highlight=False)
     console.print(
         f"[bold]{report['model']}[/]: {report['states']:,} states, "
         f"{report['transitions']:,} transitions"
     )
-    console.print(f"optimal {name} [bold]{sign * report['gain']:.8g}[/]", highlight=False)
-    console.print(f"certified between {ends[0]:.12g} and {ends[1]:.12g}", highlight=False)
+    console.print(f"optimal {name} [bold]{sign * report['gain']:.8g}[/]")
+    console.print(f"certified between {ends[0]:.12g} and {ends[1]:.12g}")
     if "truncation" in report:
         _show_truncation(console, report["truncation"], sign)
     console.print(_policy_table(report))
     if "kemeny" in report:
         error = report["kemeny_error"]
         spread = f" ± {error:.2g} (95 %, estimated)" if error else ""
-        console.print(f"Kemeny's constant {report['kemeny']:.6g}{spread}", highlight=False)
+        console.print(f"Kemeny's constant {report['kemeny']:.6g}{spread}")
+    number, seconds = report["iterations"], report["solve_seconds"]
     console.print(
-        f"{report['method']}, {report['iterations']} iterations: {report['solve_seconds']:.2f} s, "
-        f"and {report['build_seconds']:.2f} s to build the model",
-        highlight=False,
+        f"{report['method']}, {number} iteration{'s' * (number != 1)}: {seconds:.2f} s, "
+        f"and {report['build_seconds']:.2f} s to build the model"
     )
     if "map" in report:
-        console.print(f"wrote {report['map']}")
+        console.print(f"wrote {report['map']}", markup=False)
 
 
 def _show_truncation(console: Console, found: dict[str, Any], sign: int) -> None:
@@ -216,7 +234,7 @@ def _show_truncation(console: Console, found: dict[str, Any], sign: int) -> None
         f"{sign * gain:.8g} (size {size})"
         for size, gain in zip(found["sizes"], found["gains"], strict=True)
     )
-    console.print(f"boxes: {gains}; cut off: about {found['error']:.2g}", highlight=False)
+    console.print(f"boxes: {gains}; cut off: about {found['error']:.2g}")
 
 
 def _policy_table(report: dict[str, Any]) -> Table:

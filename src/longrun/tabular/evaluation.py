@@ -15,7 +15,7 @@ from scipy import sparse
 from longrun.tabular import chain
 from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP, Array, Matrix
-from longrun.tabular.poisson import SparseChain
+from longrun.tabular.poisson import ACCEPTABLE, SparseChain
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
 
@@ -123,7 +123,11 @@ class Evaluation:
         start = np.zeros(self.mdp.num_states)
         visits = self._chain.left_solve(self.initial - self.stationary, start, LAW_TOLERANCE)
         law = np.maximum(self.stationary + (1 - self.discount) * visits, 0)
-        return np.asarray(law / law.sum())
+        law /= law.sum()
+        missed = law @ self._chain.matrix - (1 - self.discount) * self.initial
+        if not np.abs(missed).max() <= ACCEPTABLE:
+            raise RuntimeError(f"the discounted law was found to {np.abs(missed).max():.2g} only")
+        return np.asarray(law)
 
     @cached_property
     def discounted_gain(self) -> float:

@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
@@ -112,8 +113,7 @@ def certified_steps(path: TrustRegionPath, out: Path) -> None:
 
 def policy_map(mdp: MDP, policy: ArrayLike, out: Path, names: Sequence[str] | None = None) -> None:
     """The action of each state of a box with two queues, or of slices of one with three."""
-    if len(mdp.shape) not in (2, 3):
-        raise ValueError(f"a policy map needs 2 or 3 queues; this model's shape is {mdp.shape}")
+    require_map(mdp, out)
     actions = np.asarray(policy).reshape(mdp.shape)
     names = names or [f"customers in queue {i + 1}" for i in range(len(mdp.shape))]
     if len(mdp.shape) == 2:
@@ -139,10 +139,23 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path, names: Sequence[str] | No
         axes[0].figure.suptitle(mdp.name)
 
 
+def require_map(mdp: MDP, out: Path) -> None:
+    """Refuse what `policy_map` cannot draw or write; it can be asked before the model is solved."""
+    if len(mdp.shape) not in (2, 3):
+        raise ValueError(f"a policy map needs 2 or 3 queues; this model's shape is {mdp.shape}")
+    _require_picture(out)
+
+
+def _require_picture(out: Path) -> None:
+    if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
+        raise ValueError(f"{out}: '{out.suffix}' is no ending of a picture; take png, pdf or svg")
+
+
 @contextmanager
 def _figure(
     out: Path, columns: int, size: tuple[float, float], rows: int = 1
 ) -> Iterator[list[Axes]]:
+    _require_picture(out)
     figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
     axes = list(grid.ravel())
     for axis in axes:
@@ -151,8 +164,6 @@ def _figure(
         yield axes
         out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(out, dpi=110)
-    except ValueError as error:
-        raise ValueError(f"{out}: {error}") from None
     finally:
         plt.close(figure)
 

@@ -30,7 +30,10 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
     if isinstance(env_or_table, str):
         import gymnasium
 
-        env = gymnasium.make(env_or_table, **make_kwargs)
+        try:
+            env = gymnasium.make(env_or_table, **make_kwargs)
+        except gymnasium.error.Error as error:
+            raise ValueError(f"environment '{env_or_table}': {error}") from None
         try:
             return _of_environment(env, initial)
         finally:

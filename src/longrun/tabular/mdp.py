@@ -116,6 +116,11 @@ class MDP:
         """Possible (state, action, successor) triples."""
         return int(self.kernel.nnz if self.is_sparse else np.count_nonzero(self.kernel))
 
+    @cached_property
+    def longest_row(self) -> int:
+        """Successors of the pair of state and action that has most."""
+        return int(np.diff(self.kernel.indptr).max()) if self.is_sparse else self.num_states
+
     @property
     def is_sparse(self) -> bool:
         return bool(sparse.issparse(self.kernel))

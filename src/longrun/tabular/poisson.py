@@ -136,7 +136,12 @@ class Multigrid:
             self.matrices.append(sparse.csr_array(splitter @ self.matrices[-1] @ merger))
         coarsest = self.matrices[-1].toarray().astype(float)
         # A matrix of equal entries takes care of the constants, the (near) null space.
-        self.coarsest = np.linalg.inv(coarsest + 1 / len(coarsest)).astype(np.float32)
+        coarsest += 1 / len(coarsest)
+        try:
+            inverse = np.linalg.inv(coarsest)
+        except np.linalg.LinAlgError:  # in single precision a slow chain may fall apart
+            inverse = np.linalg.pinv(coarsest)
+        self.coarsest = inverse.astype(np.float32)
 
     def __matmul__(self, vector: Array) -> Single:
         """A cycle for a vector [S]; the result is in single precision."""

@@ -53,5 +53,8 @@ def _threads() -> ThreadPoolExecutor:
 def _rows(matrix: Matrix, first: int, last: int) -> Matrix:
     starts = matrix.indptr[first : last + 1]
     entries = slice(starts[0], starts[-1])
-    parts = (matrix.data[entries], matrix.indices[entries], starts - starts[0])
-    return sparse.csr_array(parts, (last - first, matrix.shape[1]), copy=False)
+    block = sparse.csr_array((last - first, matrix.shape[1]))
+    # Given to the constructor, parts of much larger arrays would be copied.
+    block.data, block.indices = matrix.data[entries], matrix.indices[entries]
+    block.indptr = starts - starts[0]
+    return block

@@ -117,7 +117,7 @@ def require_constant_gain(mdp: MDP) -> None:
         first, second = (_some(np.flatnonzero(components == c)) for c in (0, 1))
         raise ValueError(
             f"the model has {count} sets of states in which a policy can stay forever (states "
-            f"{first} and {second}, for example), so its optimal gain depends on the start; "
+            f"{first} and {second}, for example), so its optimal gain may depend on the start; "
             "solve reachable(mdp)[0], what the initial law leads to, or connect them"
         )
 
@@ -132,6 +132,8 @@ def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
             break
         inside = grown
     states = np.flatnonzero(inside)
+    if inside.all():
+        return mdp, states
     blocks = (mdp.kernel[a * mdp.num_states + states][:, states] for a in range(mdp.num_actions))
     matrices = [sparse.csr_array(block) for block in blocks]
     part = MDP(

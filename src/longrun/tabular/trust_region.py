@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from longrun.tabular.bounds import ImprovementBounds, compare
 from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.mdp import MDP, Array
+from longrun.tabular.structure import chain_structure
 
 CERTIFICATES = ("theorem", "achiam", "zhang_ross", "dai_gluzman")
 
@@ -94,6 +95,9 @@ def _best_step(
     best = None
     while size > 1e-12:
         policy = (1 - size) * now.policy + size * greedy
+        if size == 1 and not chain_structure(now.mdp.chain(policy)[0]).unichain:
+            size /= 2  # short of the greedy policy itself there is one recurrent class, as before
+            continue
         after = evaluate(now.mdp, policy, now.discount, now.initial)
         bounds = compare(now, after)
         lower = bounds.bounds[certificate].lower

@@ -11,6 +11,7 @@ from scipy.sparse import linalg as sparse_linalg
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import Mergers, SparseChain
 from longrun.tabular.solvers.solution import (
+    BELOW_ROUNDING,
     Actions,
     Bracket,
     OnIteration,
@@ -29,8 +30,9 @@ Evaluate = Callable[[MDP, Actions, Array, float], Array]
 DENSE = 2000
 """States up to which a policy is evaluated by dense linear algebra."""
 SWEEPS = 50
-"""Steps of value iteration in a batch, before an evaluation by a Krylov method: they carry the news
-of a better action as many states far, and cost little beside it."""
+"""Steps of value iteration in a batch, before an evaluation: they carry the news of a better action
+as many states far, and cost little beside it. (Without them it comes one state far, by way of
+policies whose chains are too slow to be evaluated: RiverSwim with 300 states.)"""
 SHRINK = 0.6
 """Batches go on as long as each shrinks the bracket to this fraction."""
 FORCING = 1e-2
@@ -61,9 +63,9 @@ def policy_iteration(
     policy = found.policy if policy is None else policy
     low, high = -np.inf, np.inf
     for iteration in range(1, max_iterations + 1):
-        if linear_solver == "krylov" and (iteration > 1 or not given):
+        if iteration > 1 or not given:
             values, found = _swept(mdp, values, found, tolerance, scale)
-            if found.closed(tolerance, scale):
+            if linear_solver == "krylov" and found.closed(tolerance, scale):
                 on_iteration(iteration, found.low, found.high)
                 return finished("policy_iteration", iteration, found, values)
             policy = found.policy
@@ -75,10 +77,12 @@ def policy_iteration(
         on_iteration(iteration, found.low, found.high)
         if found.closed(tolerance, scale):
             return finished("policy_iteration", iteration, found, values)
-        if linear_solver != "krylov" and (found.policy == policy).all():
+        settled = linear_solver != "krylov" and (found.policy == policy).all()
+        if settled or found.at_rounding:
             break
         policy = found.policy
-    raise gave_up("policy_iteration", iteration, low, high, "raise max_iterations or tolerance")
+    advice = BELOW_ROUNDING if found.at_rounding else "raise max_iterations or tolerance"
+    raise gave_up("policy_iteration", iteration, low, high, advice)
 
 
 def _swept(

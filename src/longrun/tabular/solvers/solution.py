@@ -43,10 +43,17 @@ class Bracket(NamedTuple):
     policy: Actions
     low: float
     high: float
+    rounding: float
+    """By how much rounding may have moved either bound; they allow for it."""
 
     def closed(self, tolerance: float, scale: float) -> bool:
         """`scale` is the largest reward: it counts, faintly, where the gain itself is near 0."""
         return self.high - self.low <= tolerance * max(abs(self.low), abs(self.high), 1e-3 * scale)
+
+    @property
+    def at_rounding(self) -> bool:
+        """No further value could narrow it much."""
+        return self.high - self.low <= 6 * self.rounding
 
 
 def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
@@ -61,12 +68,13 @@ def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
     best = q.max(1)
     greedy = q.argmax(1)
     change = best - values
-    eps = np.finfo(float).eps
-    rounding = 4 * eps * (2 * np.abs(values).max() + np.abs(best).max())
+    terms = mdp.longest_row + 4
+    rounding = float(np.finfo(float).eps * terms * (np.abs(values).max() + np.abs(best).max()))
     if policy is not None:
         kept = q[np.arange(len(best)), policy] >= best - rounding
         greedy = np.where(kept, policy, greedy)
-    return Bracket(best, greedy, float(change.min() - 2 * rounding), float(change.max() + rounding))
+    low, high = float(change.min()) - 2 * rounding, float(change.max()) + rounding
+    return Bracket(best, greedy, low, high, rounding)
 
 
 def reward_scale(mdp: MDP) -> float:
@@ -87,6 +95,9 @@ def finished(method: str, iterations: int, found: Bracket, values: Array) -> Sol
 
 def gave_up(method: str, iterations: int, low: float, high: float, advice: str) -> NoConvergence:
     return NoConvergence(
-        f"{method} stopped after {iterations} iterations with the gain between {low:.10g} and "
-        f"{high:.10g}; {advice}"
+        f"{method} stopped after {iterations} iterations with the gain between {low:.14g} and "
+        f"{high:.14g}; {advice}"
     )
+
+
+BELOW_ROUNDING = "rounding does not allow more here; raise tolerance"

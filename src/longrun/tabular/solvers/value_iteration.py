@@ -6,6 +6,7 @@ import numpy as np
 
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers.solution import (
+    BELOW_ROUNDING,
     OnIteration,
     Solution,
     bracket,
@@ -36,6 +37,8 @@ def relative_value_iteration(
         on_iteration(iteration, found.low, found.high)
         if found.closed(tolerance, scale):
             return finished(method, iteration, found, values)
+        if found.at_rounding:
+            raise gave_up(method, iteration, low, high, BELOW_ROUNDING)
         values = values + (1 - STAY) * (found.best - values)
         if sweeps:
             policy = found.policy

@@ -1,0 +1,47 @@
+"""The tabular part stands alone: no other part of the library, and no heavy import unasked."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import longrun.tabular
+
+PACKAGE = Path(longrun.tabular.__file__).parent
+FILES = sorted(PACKAGE.rglob("*.py"))
+HEAVY = ("matplotlib", "gymnasium", "jax", "rich", "mujoco", "longrun.cli", "longrun.envs")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of all that a file imports, wherever the import stands."""
+    package = ["longrun", "tabular", *path.relative_to(PACKAGE).parent.parts]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            parents = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*parents, node.module] if node.module else parents)
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def test_the_files_are_found() -> None:
+    names = {str(path.relative_to(PACKAGE)) for path in FILES}
+    assert {"mdp.py", "models/classic.py", "solvers/policy_iteration.py"} <= names
+    assert "longrun.tabular.mdp.MDP" in set(imported(PACKAGE / "solvers" / "policy_iteration.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_else_of_the_library_is_used(path: Path) -> None:
+    of_longrun = [name for name in imported(path) if name.split(".")[0] == "longrun"]
+    assert [name for name in of_longrun if not name.startswith("longrun.tabular")] == []
+
+
+def test_the_import_is_light() -> None:
+    code = f"import sys, longrun.tabular; print([m for m in {HEAVY} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

@@ -1,0 +1,306 @@
+"""Equations of sparse chains against dense algebra, and products by blocks of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_mdps import examples, seeds
+from scipy import sparse
+
+from longrun.tabular import MDP, chain, evaluate, evaluation, poisson, products
+from longrun.tabular.poisson import Multigrid, SparseChain
+from longrun.tabular.products import RowBlocks
+from longrun.tabular.structure import chain_structure
+
+# --- chains ----------------------------------------------------------------------------------
+
+
+def birth_death(states: int, up: float = 0.3, down: float = 0.4) -> Any:
+    matrix = np.diag(np.full(states - 1, up), 1) + np.diag(np.full(states - 1, down), -1)
+    return matrix + np.diag(1 - matrix.sum(1))
+
+
+def few_successors(states: int, seed: int = 0) -> Any:
+    """Four random successors each, and the next state, so that there is one class."""
+    random = np.random.default_rng(seed)
+    matrix = np.roll(np.eye(states), 1, axis=1)
+    rows = np.repeat(np.arange(states), 4)
+    np.add.at(matrix, (rows, random.integers(states, size=len(rows))), random.random(len(rows)))
+    return matrix / matrix.sum(1, keepdims=True)
+
+
+def nearly_decomposable(states: int, coupling: float) -> Any:
+    half = states // 2
+    apart = np.zeros((states, states))
+    apart[:half, :half] = few_successors(half, 1)
+    apart[half:, half:] = few_successors(states - half, 2)
+    return (1 - coupling) * apart + coupling / states
+
+
+def transient(states: int) -> Any:
+    """A walk that ends at state 0, and a class of three states there."""
+    matrix = birth_death(states)
+    matrix[:3] = 0
+    matrix[:3, :3] = [[0.5, 0.5, 0], [0, 0.5, 0.5], [1, 0, 0]]
+    return matrix
+
+
+def absorbing(states: int) -> Any:
+    matrix = birth_death(states)
+    matrix[0] = np.eye(1, states)
+    return matrix
+
+
+CHAINS = {
+    "one state": np.ones((1, 1)),
+    "two states": np.array([[0.0, 1.0], [1.0, 0.0]]),
+    "birth and death": birth_death(60),
+    "birth and death, merged": birth_death(800),
+    "few successors": few_successors(50),
+    "few successors, merged": few_successors(700),
+    "nearly decomposable": nearly_decomposable(60, 1e-4),
+    "nearly decomposable, merged": nearly_decomposable(700, 1e-4),
+    "very nearly decomposable": nearly_decomposable(600, 1e-7),
+    "cycle": np.roll(np.eye(30), 1, axis=1),
+    "cycle, merged": np.roll(np.eye(700), 1, axis=1),
+    "transient states": transient(40),
+    "transient states, merged": transient(700),
+    "absorbing state": absorbing(40),
+    "absorbing state, merged": absorbing(700),
+}
+"""Those with more states than poisson.COARSEST have more than one level."""
+every_chain = pytest.mark.parametrize("matrix", CHAINS.values(), ids=CHAINS)
+discounts = pytest.mark.parametrize("discount", [1.0, 0.9999, 0.9, 0.0])
+
+
+def rewards_of(matrix: Any, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=len(matrix))
+
+
+def residual(matrix: Any, discount: float, rewards: Any, values: Any) -> float:
+    """The largest, when the mean, which is the gain or a constant of the values, is taken out."""
+    left = rewards - values + discount * matrix @ values
+    return float(np.abs(left - left.mean()).max())
+
+
+def dense_law(matrix: Any) -> Any:
+    law = np.zeros(len(matrix))
+    states = chain_structure(matrix).recurrent[0]
+    law[states] = chain.stationary(matrix[np.ix_(states, states)])
+    return law
+
+
+@every_chain
+@discounts
+@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
+def test_solutions(matrix: Any, discount: float, tolerance: float) -> None:
+    """The tolerance is met by the residual itself; with it the solution comes close."""
+    rewards = rewards_of(matrix)
+    values, reached = SparseChain(sparse.csr_array(matrix), discount).solve(
+        rewards, None, tolerance
+    )
+    assert reached
+    assert residual(matrix, discount, rewards, values) <= tolerance * (1 + 1e-6)
+    law = dense_law(matrix)
+    deviation = chain.deviation(matrix, law, discount)
+    exact = deviation @ rewards
+    reach = float(np.abs(deviation).sum(1).max())  # how far a residual can move the solution
+    distance = np.abs((values - law @ values) - exact).max()
+    assert distance <= 2 * reach * tolerance + 1e-12 * reach
+
+
+@every_chain
+def test_stationary_laws(matrix: Any) -> None:
+    exact = dense_law(matrix)
+    for guess in (
+        np.full(len(matrix), 1 / len(matrix)),
+        np.eye(1, len(matrix), len(matrix) - 1)[0],
+    ):
+        law = SparseChain(sparse.csr_array(matrix)).stationary(guess)
+        assert law.sum() == pytest.approx(1) and (law >= 0).all()
+        assert np.abs(law @ matrix - law).max() <= poisson.ACCEPTABLE
+        deviation = chain.deviation(matrix, exact)
+        reach = float(np.abs(deviation).sum(1).max())
+        assert np.abs(law - exact).sum() <= max(1e-9, 1e-9 * reach)
+
+
+def test_a_solution_is_no_further_off_than_its_guess() -> None:
+    matrix = nearly_decomposable(700, 1e-3)
+    equations, rewards = SparseChain(sparse.csr_array(matrix)), rewards_of(matrix)
+    start = rewards_of(matrix, seed=1)
+
+    def norm(values: Any) -> float:
+        left = rewards - values + matrix @ values
+        return float(np.linalg.norm(left - left.mean()))
+
+    norms = [norm(start)]
+    for effort in (1, 2, 5, 20, 25):
+        values, reached = equations.solve(rewards, start, 1e-15, effort)
+        assert not reached and np.isfinite(values).all()
+        norms.append(norm(values))
+    assert norms == sorted(norms, reverse=True) and norms[-1] < 1e-3 * norms[0]
+    untouched = start.copy()
+    values, reached = equations.solve(rewards, start, 1e-9, 0)
+    assert not reached and (values == start).all()
+    assert (start == untouched).all()
+
+
+def test_a_good_guess_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix, rewards = birth_death(60), rewards_of(birth_death(60))
+    equations = SparseChain(sparse.csr_array(matrix))
+    values, _ = equations.solve(rewards, None, 1e-10)
+    monkeypatch.setattr(Multigrid, "__matmul__", lambda *_: pytest.fail("no cycle is needed"))
+    again, reached = equations.solve(rewards, values + 3, 1e-9)
+    assert reached and (again == values + 3).all()
+
+
+def test_what_is_out_of_reach_is_told() -> None:
+    """Values of 1e6 know their residual to 1e-10 or so."""
+    matrix = nearly_decomposable(60, 1e-7)
+    equations, rewards = SparseChain(sparse.csr_array(matrix)), rewards_of(matrix)
+    values, reached = equations.solve(rewards, None, 1e-14)
+    assert not reached
+    assert residual(matrix, 1.0, rewards, values) < 1e-6
+
+
+def test_mergers_can_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a chain that differs a little, and for the discounted one."""
+    monkeypatch.setattr(poisson, "COARSEST", 20)
+    first = SparseChain(sparse.csr_array(birth_death(800)))
+    assert [merger.shape[0] for merger in first.mergers][:2] == [800, 200]
+    for merger in first.mergers:
+        assert (merger.sum(1) == 1).all() and (merger.data == 1).all()
+    for matrix, discount in ((birth_death(800, 0.35, 0.3), 1.0), (birth_death(800), 0.99)):
+        other = SparseChain(sparse.csr_array(matrix), discount, first.mergers)
+        rewards = rewards_of(matrix)
+        values, reached = other.solve(rewards, None, 1e-8)
+        assert reached and residual(matrix, discount, rewards, values) <= 1e-8 * (1 + 1e-6)
+        assert other.mergers is first.mergers
+
+
+@examples
+@given(seeds, st.integers(1, 60), st.sampled_from([1.0, 0.99, 0.5]))
+def test_random_chains(seed: int, states: int, discount: float) -> None:
+    matrix, rewards = few_successors(states, seed), rewards_of(np.eye(states), seed)
+    equations = SparseChain(sparse.csr_array(matrix), discount)
+    values, reached = equations.solve(rewards, None, 1e-10)
+    assert reached and residual(matrix, discount, rewards, values) <= 1.001e-10
+    if discount == 1:
+        law = equations.stationary(np.full(states, 1 / states))
+        np.testing.assert_allclose(law, chain.stationary(matrix), rtol=0, atol=1e-9)
+        gains = rewards - values + matrix @ values
+        assert gains.min() - 1e-12 <= law @ rewards <= gains.max() + 1e-12
+
+
+# --- what cannot be solved -------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Evaluations of a chain as large models get them."""
+    monkeypatch.setattr(evaluation, "DENSE", 1)
+
+    def evaluated(matrix: Any, discount: float = 1.0) -> Any:
+        mdp = MDP([sparse.csr_array(matrix)], rewards_of(matrix)[:, None])
+        return evaluate(mdp, np.zeros(len(matrix)), discount)
+
+    return evaluated
+
+
+def test_values_that_were_not_found_raise(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = SparseChain.solve
+    monkeypatch.setattr(SparseChain, "solve", lambda *given: usual(*given, effort=1))
+    for name in ("gain", "bias", "q", "advantage", "gain_error"):
+        message = r"the chain's equations were solved to a spread of \S+ only, not \S+"
+        with pytest.raises(RuntimeError, match=message):
+            getattr(large(nearly_decomposable(700, 1e-3)), name)
+
+
+def test_laws_that_were_not_found_raise(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = birth_death(700)
+    monkeypatch.setattr(SparseChain, "left_solve", lambda _, right, guess, tolerance: guess)
+    for discount in (1.0, 0.9):
+        with pytest.raises(RuntimeError, match=r"the stationary law was found to \S+ only"):
+            _ = large(matrix, discount).discounted_stationary
+    exact = chain.stationary(matrix)
+    monkeypatch.setattr(SparseChain, "stationary", lambda _, guess: exact)
+    with pytest.raises(RuntimeError, match=r"the discounted law was found to \S+ only"):
+        _ = large(matrix, 0.9).discounted_stationary
+
+
+def test_a_trace_that_was_not_found_raises(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = large(few_successors(50))
+    assert found.stationary.sum() == pytest.approx(1)
+    monkeypatch.setattr(SparseChain, "solve", lambda _, rewards, *rest: (rewards, False))
+    with pytest.raises(RuntimeError, match="a Poisson equation of the trace estimate did not"):
+        _ = found.kemeny
+
+
+def test_slow_chains(large: Any) -> None:
+    """Down to 1e-7 between halves the residual stays above the tolerance, but not above what the
+    values' size explains. Single precision does not see 1e-9."""
+    matrix = nearly_decomposable(60, 1e-7)
+    found = large(matrix)
+    exact = float(chain.stationary(matrix) @ rewards_of(matrix))
+    assert abs(found.gain - exact) <= found.gain_error < 1e-7
+    with pytest.raises(RuntimeError, match="the chain's equations were solved to a spread of"):
+        _ = large(nearly_decomposable(60, 1e-9)).gain
+
+
+# --- products --------------------------------------------------------------------------------
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> Any:
+    """Many rows are empty, some have all the entries."""
+    random = np.random.default_rng(draw(seeds))
+    shape = draw(st.integers(1, 12)), draw(st.integers(1, 8))
+    dense = random.normal(size=shape) * (random.random(shape) < draw(st.floats(0, 1)))
+    dense[random.random(shape[0]) < draw(st.sampled_from([0.0, 0.5, 1.0]))] = 0
+    return sparse.csr_array(dense), random.normal(size=shape[1])
+
+
+@examples
+@given(matrices(), st.sampled_from([1, 2, 5]), st.sampled_from([1, 2, 3, None]))
+def test_blocks_of_rows(parts: tuple[Any, Any], entries: int, cores: int | None) -> None:
+    matrix, vector = parts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "ENTRIES", entries)
+        patch.setattr(products.os, "cpu_count", lambda: cores)
+        blocks = RowBlocks(matrix)
+        most = 2 * cores if cores and cores > 1 else 1
+        assert len(blocks.blocks) == max(1, min(most, matrix.nnz // entries))
+        np.testing.assert_array_equal(blocks @ vector, matrix @ vector)
+
+
+def test_blocks_share_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "ENTRIES", 10)
+    monkeypatch.setattr(products.os, "cpu_count", lambda: 2)
+    matrix = sparse.csr_array(birth_death(50))
+    blocks = RowBlocks(matrix)
+    assert len(blocks.blocks) == 4
+    for block in blocks.blocks:
+        assert np.shares_memory(block.data, matrix.data)
+        assert np.shares_memory(block.indices, matrix.indices)
+    sizes = [block.nnz for block in blocks.blocks]
+    assert sum(sizes) == matrix.nnz and max(sizes) < 1.2 * min(sizes)
+
+
+def test_lookahead_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An action that is not available has an empty row."""
+    monkeypatch.setattr(products.os, "cpu_count", lambda: 2)
+    stay, walk = np.eye(30), birth_death(30)
+    stay[3] = 0
+    available = np.ones((30, 2), bool)
+    available[3, 0] = False
+    made: Any = [sparse.csr_array(stay), sparse.csr_array(walk)]
+    mdp, plain = (MDP(made, np.ones((30, 2)), available=available) for _ in range(2))
+    values = rewards_of(walk)
+    expected = plain.lookahead(values, 0.9)
+    monkeypatch.setattr(products, "ENTRIES", 1)
+    np.testing.assert_array_equal(mdp.lookahead(values, 0.9), expected)
+    assert mdp.lookahead(values)[3, 0] == -np.inf

@@ -1,0 +1,403 @@
+"""Solvers: all methods agree, brackets hold the exact gain, and what cannot be solved says so."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from random_mdps import examples, seeds
+from scipy import sparse
+
+from longrun.tabular import MDP, NoConvergence, Solution, evaluate, solve
+from longrun.tabular.models.classic import (
+    access_control,
+    inventory,
+    machine_replacement,
+    riverswim,
+)
+from longrun.tabular.models.queueing import criss_cross, tandem
+from longrun.tabular.solvers import METHODS
+from longrun.tabular.solvers.policy_iteration import one_recurrent_class
+from longrun.tabular.solvers.solution import bracket
+from longrun.tabular.structure import chain_structure, end_components
+
+# The package's attribute of this name is the function.
+policy_iteration = importlib.import_module("longrun.tabular.solvers.policy_iteration")
+
+EVERY = [
+    ("policy_iteration", "dense"),
+    ("policy_iteration", "lu"),
+    ("policy_iteration", "krylov"),
+    ("value_iteration", "auto"),
+    ("modified_policy_iteration", "auto"),
+    ("linear_program", "auto"),
+]
+every_way = pytest.mark.parametrize(("method", "linear_solver"), EVERY)
+
+
+def random_model(random: np.random.Generator, states: int, actions: int, whole: bool) -> MDP:
+    """One to three successors: policies often have several recurrent classes, and periods."""
+    available = random.random((states, actions)) < 0.8
+    available[np.arange(states), random.integers(actions, size=states)] = True
+    transitions = np.zeros((states, actions, states))
+    for s, a in np.argwhere(available):
+        count = min(states, int(random.integers(1, 4)))
+        weights = np.ones(count) if whole else random.random(count) + 0.01
+        transitions[s, a, random.choice(states, count, replace=False)] = weights / weights.sum()
+    size = (states, actions)
+    rewards = random.integers(-2, 3, size) if whole else random.normal(size=size)
+    made: Any = transitions
+    if random.random() < 0.5:
+        made = [sparse.csr_array(transitions[:, a]) for a in range(actions)]
+    return MDP(made, rewards, available=available)
+
+
+@st.composite
+def weakly_communicating(draw: st.DrawFn, most: int = 6) -> MDP:
+    random = np.random.default_rng(draw(seeds))
+    size = draw(st.integers(1, most)), draw(st.integers(1, 3))
+    mdp = random_model(random, *size, whole=draw(st.booleans()))
+    assume(end_components(mdp).max() == 0)
+    return mdp
+
+
+def dense_chain(mdp: MDP, policy: Any) -> tuple[Any, Any]:
+    transition, rewards = mdp.chain(np.asarray(policy))
+    return (transition.toarray() if mdp.is_sparse else transition), rewards
+
+
+def best_gain(mdp: MDP) -> float:
+    """Of all recurrent classes of all deterministic policies."""
+    best = -np.inf
+    for policy in itertools.product(*(np.flatnonzero(row) for row in mdp.available)):
+        transition, rewards = dense_chain(mdp, policy)
+        for states in chain_structure(transition).recurrent:
+            system = np.eye(len(states)) - transition[np.ix_(states, states)]
+            system[:, 0] = 1
+            best = max(best, np.linalg.solve(system, rewards[states])[0])
+    return best
+
+
+def check(mdp: MDP, found: Solution, tolerance: float = 1e-8) -> None:
+    """What every solution promises, whatever made it."""
+    assert found.gain_low <= found.gain <= found.gain_high
+    scale = max(abs(found.gain), 1e-3 * np.abs(mdp.rewards[mdp.available]).max())
+    assert found.gain_high - found.gain_low <= tolerance * (1 + 1e-6) * scale
+    gain = evaluate(mdp, found.policy).gain
+    assert found.gain_low - 1e-9 <= gain <= found.gain_high + 1e-9
+    assert found.bias[0] == 0
+    change = mdp.lookahead(found.bias).max(1) - found.bias
+    rounding = 1e-13 * max(1.0, float(np.abs(found.bias).max()))
+    assert change.min() >= found.gain_low - rounding
+    assert change.max() <= found.gain_high + rounding
+
+
+# --- known models ----------------------------------------------------------------------------
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("mdp", "gain"),
+    [
+        (riverswim(), 0.4286224338),
+        (access_control(), 2.7476419506),
+        (tandem(size=6), -4.2869919205),
+        (criss_cross("IL", size=4), -0.6678172038),
+        (criss_cross("BL", size=4), -0.8393215183),
+        (inventory(), -20.8337391820),
+        (machine_replacement(), -2.2724124205),
+    ],
+    ids=lambda value: value.name if isinstance(value, MDP) else "",
+)
+def test_known_gains(mdp: MDP, gain: float, method: str, linear_solver: str) -> None:
+    found = solve(mdp, method, linear_solver=linear_solver)
+    check(mdp, found)
+    assert found.method == method
+    assert found.gain == pytest.approx(gain, rel=1e-7)
+
+
+@every_way
+def test_by_hand(method: str, linear_solver: str) -> None:
+    """Wait for 1, or move for 0 to where 4 is paid on the way back: (0 + 4) / 2 is best."""
+    mdp = MDP([[[1, 0], [0, 1]], [[1, 0], [0, 1]]], [[1, 0], [4, 0]])
+    found = solve(mdp, method, linear_solver=linear_solver)
+    check(mdp, found)
+    assert found.gain == pytest.approx(2)
+    assert found.policy.tolist() == [1, 0]
+    assert found.bias == pytest.approx([0, 2], abs=1e-6)
+
+
+@every_way
+@pytest.mark.parametrize("length", [2, 3, 7])
+def test_periodic_models(length: int, method: str, linear_solver: str) -> None:
+    """A cycle that pays 1 once a round: without the aperiodicity transform T h - h would rotate."""
+    cycle = np.roll(np.eye(length), 1, axis=1)[:, None]
+    found = solve(MDP(cycle, np.eye(1, length).T), method, linear_solver=linear_solver)
+    assert found.gain == pytest.approx(1 / length, rel=1e-8)
+
+
+@every_way
+def test_one_state(method: str, linear_solver: str) -> None:
+    found = solve(MDP([[[1], [1]]], [[3, 5]]), method, linear_solver=linear_solver)
+    assert found.gain == pytest.approx(5) and found.policy.tolist() == [1]
+    nothing = solve(MDP([[[1]]], [[0]]), method, linear_solver=linear_solver)
+    assert nothing.gain == 0
+
+
+@every_way
+def test_policies_with_two_classes_are_joined(method: str, linear_solver: str) -> None:
+    """Staying pays 1 in both states, so that greedy policies stay; one of them has to move."""
+    mdp = MDP(np.stack([np.eye(2), [[0, 1], [1, 0]]], axis=1), [[1, 0], [1, 0]])
+    found = solve(mdp, method, linear_solver=linear_solver)
+    check(mdp, found)
+    assert found.gain == pytest.approx(1) and sorted(found.policy) == [0, 1]
+
+
+@every_way
+def test_actions_that_are_not_available(method: str, linear_solver: str) -> None:
+    """What is not available would pay most."""
+    transitions = [[[0, 1], [0, 0]], [[1, 0], [0, 1]]]
+    mdp = MDP(transitions, [[1, 99], [2, 0]], available=[[True, False], [True, True]])
+    found = solve(mdp, method, linear_solver=linear_solver)
+    check(mdp, found)
+    assert found.gain == pytest.approx(1.5) and found.policy.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("length", [20, 100, 300])
+@pytest.mark.parametrize("linear_solver", ["dense", "lu"])
+def test_slow_policies_on_the_way(length: int, linear_solver: str) -> None:
+    """RiverSwim: who swims from the middle on changes halves once in 7^(length / 2) steps."""
+    found = solve(riverswim(length), linear_solver=linear_solver)
+    assert found.gain == pytest.approx(3 / 7, rel=1e-6)
+    assert (found.policy == 1).all()
+
+
+def test_large_models_are_solved_iteratively(monkeypatch: pytest.MonkeyPatch) -> None:
+    mdp = tandem(size=12)
+    exact = solve(mdp)
+    used: list[str] = []
+    for name, make in policy_iteration.EVALUATIONS.items():
+        monkeypatch.setitem(
+            policy_iteration.EVALUATIONS,
+            name,
+            lambda name=name, make=make: (used.append(name), make())[1],
+        )
+    solve(mdp)
+    monkeypatch.setattr(policy_iteration, "DENSE", 100)
+    found = solve(mdp)
+    assert used == ["dense", "krylov"]
+    assert found.gain == pytest.approx(exact.gain, rel=1e-8)
+    check(mdp, found)
+
+
+# --- relations -------------------------------------------------------------------------------
+
+
+@examples
+@given(weakly_communicating(most=4))
+def test_brackets_hold_the_best_gain(mdp: MDP) -> None:
+    exact = best_gain(mdp)
+    for method, linear_solver in EVERY:
+        found = solve(mdp, method, linear_solver=linear_solver)
+        check(mdp, found)
+        assert found.gain_low - 1e-13 <= exact <= found.gain_high + 1e-13, (method, linear_solver)
+
+
+@examples
+@given(weakly_communicating(most=25))
+def test_all_methods_agree(mdp: MDP) -> None:
+    first, *others = (solve(mdp, method, linear_solver=solver) for method, solver in EVERY)
+    check(mdp, first)
+    for other in others:
+        check(mdp, other)
+        assert max(first.gain_low, other.gain_low) <= min(first.gain_high, other.gain_high)
+
+
+@examples
+@given(weakly_communicating(most=4), seeds, st.sampled_from([1e-3, 1.0, 1e6]))
+def test_any_values_give_a_bracket(mdp: MDP, seed: int, scale: float) -> None:
+    random = np.random.default_rng(seed)
+    values = scale * (random.normal(size=mdp.num_states) + 10 * random.normal())
+    found = bracket(mdp, values)
+    assert found.low <= best_gain(mdp) + 1e-13 and best_gain(mdp) <= found.high + 1e-13
+    led = one_recurrent_class(mdp, found.policy)
+    assert evaluate(mdp, led).gain >= found.low - 1e-12 * scale
+    np.testing.assert_array_equal(found.best, mdp.lookahead(values).max(1))
+
+
+@examples
+@given(weakly_communicating(), seeds)
+def test_one_recurrent_class(mdp: MDP, seed: int) -> None:
+    """The best class is kept as it is, and so is a policy that has one class only."""
+    random = np.random.default_rng(seed)
+    policy = np.array([random.choice(np.flatnonzero(row)) for row in mdp.available])
+    before = policy.copy()
+    led = one_recurrent_class(mdp, policy)
+    assert (policy == before).all()
+    transition, rewards = dense_chain(mdp, policy)
+    found = chain_structure(transition)
+    if found.unichain:
+        assert (led == policy).all()
+    classes = []
+    for states in found.recurrent:
+        part = MDP(transition[np.ix_(states, states)][:, None], rewards[states, None])
+        classes.append(evaluate(part, np.zeros(len(states))).gain)
+    assert evaluate(mdp, led).gain == pytest.approx(max(classes), rel=1e-9, abs=1e-9)
+
+
+def test_states_that_are_led_to_the_best_class_keep_their_actions() -> None:
+    """0 and 1 stay, for 1 and 2; state 2 goes to either, and could go straight to 0."""
+    stay, go = [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]], [[0, 1, 0], [1, 0, 0], [1, 0, 0]]
+    mdp = MDP(np.stack([stay, go], axis=1), [[1, 0], [2, 0], [0, 9]])
+    assert one_recurrent_class(mdp, np.array([0, 0, 0])).tolist() == [1, 0, 0]
+
+
+def test_large_recurrent_classes_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rings; the second pays more. Only the first state of each has a way to the other."""
+    ring = np.roll(np.eye(4), 1, axis=1)
+    lazy = 0.5 * np.kron(np.eye(2), ring + np.eye(4))
+    change = lazy.copy()
+    change[[0, 4]] = np.eye(8)[[4, 0]]
+    rewards = np.repeat([1.0, 1.0, 2.0, 0.5], [2, 2, 3, 1])
+    made: Any = [sparse.csr_array(lazy), sparse.csr_array(change)]
+    mdp = MDP(made, np.stack([rewards, np.zeros(8)], axis=1))
+    for limit in (2000, 2):
+        monkeypatch.setattr(policy_iteration, "DENSE", limit)
+        led = one_recurrent_class(mdp, np.zeros(8, int))
+        assert led.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+        assert solve(mdp).gain == pytest.approx(1.625)
+
+
+def test_policies_that_rounding_cannot_tell_apart_stay() -> None:
+    mdp = MDP([[[1], [1], [1]]], [[0.3, 0.1 + 0.2, 0.2]])
+    for given_action, kept in ((0, 0), (1, 1), (2, 1)):
+        assert bracket(mdp, np.zeros(1), np.array([given_action])).policy.tolist() == [kept]
+
+
+# --- methods ---------------------------------------------------------------------------------
+
+
+def test_linear_program_needs_one_evaluation() -> None:
+    """Where all states are visited, its policy is optimal already."""
+    calls: list[tuple[int, float, float]] = []
+    found = solve(access_control(), "linear_program", on_iteration=lambda *call: calls.append(call))
+    assert len(calls) == 1 and found.iterations > 1
+    assert found.gain == pytest.approx(2.7476419506)
+
+
+@pytest.mark.parametrize("limit", [2000, 2])
+def test_linear_program_repairs_states_it_never_visits(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays at 3 for ever; frequencies of 0 say nothing of 0 to 2, where left is first."""
+    monkeypatch.setattr(policy_iteration, "DENSE", limit)
+    left, right = np.eye(4)[[0, 0, 1, 2]], np.eye(4)[[1, 2, 3, 3]]
+    mdp = MDP(np.stack([left, right], axis=1), [[0, 0], [0, 0], [0, 0], [0, 1]])
+    found = solve(mdp, "linear_program")
+    check(mdp, found)
+    assert found.policy.tolist() == [1, 1, 1, 1] and found.gain == pytest.approx(1)
+
+
+@every_way
+def test_progress_is_told(method: str, linear_solver: str) -> None:
+    calls: list[tuple[int, float, float]] = []
+    found = solve(
+        riverswim(),
+        method,
+        linear_solver=linear_solver,
+        on_iteration=lambda *call: calls.append(call),
+    )
+    numbers, lows, highs = zip(*calls, strict=True)
+    assert list(numbers) == list(range(1, len(calls) + 1))
+    assert (lows[-1], highs[-1]) == (found.gain_low, found.gain_high)
+    assert all(low <= 0.42862244 and high >= 0.42862243 for _, low, high in calls)
+    if method != "linear_program":
+        assert len(calls) == found.iterations
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+STOPPED = r"(\w+) stopped after (\d+) iterations with the gain between (\S+) and (\S+); (.*)"
+
+
+@pytest.mark.parametrize(
+    ("method", "limit", "advice"),
+    [
+        ("value_iteration", 1, "raise max_iterations or take policy_iteration"),
+        ("value_iteration", 7, "raise max_iterations or take policy_iteration"),
+        ("modified_policy_iteration", 2, "raise max_iterations or take policy_iteration"),
+        ("policy_iteration", 1, "raise max_iterations or tolerance"),
+    ],
+)
+def test_no_convergence_tells_how_far_it_came(method: str, limit: int, advice: str) -> None:
+    calls: list[tuple[int, float, float]] = []
+    with pytest.raises(NoConvergence) as caught:
+        solve(
+            riverswim(200),
+            method,
+            max_iterations=limit,
+            on_iteration=lambda *call: calls.append(call),
+        )
+    told = re.fullmatch(STOPPED, str(caught.value))
+    assert told and told[1] == method and int(told[2]) == limit == len(calls)
+    low, high = float(told[3]), float(told[4])
+    assert low <= 3 / 7 <= high
+    assert low == pytest.approx(max(low for _, low, _ in calls))
+    assert high == pytest.approx(min(high for _, _, high in calls))
+    assert told[5] == advice
+
+
+@every_way
+def test_rounding_can_be_too_coarse(method: str, linear_solver: str) -> None:
+    with pytest.raises(NoConvergence, match=r"stopped after .* iterations with the gain between"):
+        solve(riverswim(), method, tolerance=1e-16, linear_solver=linear_solver, max_iterations=300)
+
+
+@every_way
+def test_chains_too_slow_for_any_method(method: str, linear_solver: str) -> None:
+    """Two states that are left once in 1e17 steps: 1 - 1e-17 is 1, but the model is connected."""
+    stay = np.eye(2) + 1e-17 * (1 - np.eye(2))
+    mdp = MDP(stay[:, None], [[0], [1]])
+    with pytest.raises(NoConvergence, match=r"stopped after .* iterations with the gain between"):
+        solve(mdp, method, linear_solver=linear_solver, max_iterations=100)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
+    mdp = MDP([[[1, 0]], [[0, 1]]], [[1], [2]])
+    message = (
+        "the model has 2 sets of states in which a policy can stay forever (states 0 and 1, for "
+        "example), so its optimal gain may depend on the start"
+    )
+    with pytest.raises(ValueError, match=re.escape(message)):
+        solve(mdp, method)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"method": "howard"},
+            "method='howard' is unknown; valid: policy_iteration, value_iteration, "
+            "modified_policy_iteration, linear_program",
+        ),
+        (
+            {"linear_solver": "gauss"},
+            "linear_solver='gauss' is unknown; valid: auto, dense, lu, krylov",
+        ),
+        ({"tolerance": 0.0}, "tolerance=0.0 is not between 0 and 1; take 1e-8, for example"),
+        ({"tolerance": 1.0}, "tolerance=1.0 is not between 0 and 1"),
+        ({"tolerance": np.nan}, "tolerance=nan is not between 0 and 1"),
+        ({"max_iterations": 0}, "max_iterations=0 is less than 1"),
+        ({"max_iterations": -3}, "max_iterations=-3 is less than 1"),
+    ],
+)
+def test_settings_that_are_refused(settings: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        solve(riverswim(), **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
 import json
 import re
@@ -25,6 +26,7 @@ from longrun.tabular import (
     from_gymnasium,
     reachable,
     solve,
+    structure,
 )
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.truncation import Truncation, grow_box
@@ -172,6 +174,7 @@ def _report(mdp: MDP, solution: Solution) -> dict[str, Any]:
         "model": mdp.name,
         "states": mdp.num_states,
         "transitions": mdp.num_transitions,
+        "structure": dataclasses.asdict(structure(mdp)),
         "rewards_are_costs": mdp.cost,
         "gain": solution.gain,
         "gain_low": solution.gain_low,
@@ -209,7 +212,7 @@ def _show(report: dict[str, Any]) -> None:
     console = Console(soft_wrap=True, highlight=False)
     console.print(
         f"[bold]{report['model']}[/]: {report['states']:,} states, "
-        f"{report['transitions']:,} transitions"
+        f"{report['transitions']:,} transitions, {_kind(report['structure'])}"
     )
     console.print(f"optimal {name} [bold]{sign * report['gain']:.8g}[/]")
     console.print(f"certified between {ends[0]:.12g} and {ends[1]:.12g}")
@@ -227,6 +230,13 @@ def _show(report: dict[str, Any]) -> None:
     )
     if "map" in report:
         console.print(f"wrote {report['map']}", markup=False)
+
+
+def _kind(found: dict[str, Any]) -> str:
+    words = ["communicating" if found["communicating"] else "weakly communicating"]
+    words += ["unichain"] if found["unichain"] else []
+    words += [f"period {found['period']}" if found["period"] > 1 else "aperiodic"]
+    return ", ".join(words)
 
 
 def _show_truncation(console: Console, found: dict[str, Any], sign: int) -> None:

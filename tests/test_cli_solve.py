@@ -83,7 +83,10 @@ def test_riverswim(longrun_solve):
     status, out, err = longrun_solve("riverswim")
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert lines[0] == "RiverSwim, 6 states: 6 states, 22 transitions"
+    assert (
+        lines[0]
+        == "RiverSwim, 6 states: 6 states, 22 transitions, communicating, unichain, aperiodic"
+    )
     assert lines[1] == "optimal average reward 0.42862243"
     assert lines[2].startswith("certified between 0.4286224337") and " and 0.428622433" in lines[2]
     assert any("right" in line and line.count("100.00%") == 2 for line in lines)
@@ -107,6 +110,7 @@ def test_json(report):
         "model",
         "states",
         "transitions",
+        "structure",
         "rewards_are_costs",
         "gain",
         "gain_low",
@@ -208,7 +212,10 @@ def test_narrow_pipes_do_not_break_lines():
         env={"COLUMNS": "20", "PATH": ""},
     )
     assert (run.returncode, run.stderr) == (0, "")
-    assert "RiverSwim, 6 states: 6 states, 22 transitions\n" in run.stdout
+    assert (
+        "RiverSwim, 6 states: 6 states, 22 transitions, communicating, unichain, aperiodic\n"
+        in run.stdout
+    )
     assert "certified between 0.42862243" in run.stdout
 
 
@@ -236,7 +243,7 @@ MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "
         (["riverswim", "--tolerance", "2"], ["tolerance=2.0 is not between 0 and 1"]),
         (["riverswim", "--check-truncation"], ["--check-truncation is for models with a --size"]),
         (["tandem", "--size", "2", "--check-truncation"], ["give --size 3 or more"]),
-        (["riverswim", "--map", "map.png"], ["needs 2 or 3 queues; this model's shape is (6,)"]),
+        (["riverswim", "--map", "map.png"], ["needs a box of 2 or 3 sides; this model's is (6,)"]),
         (["tandem", "--size", "2", "--map", "map.doc"], ["map.doc: '.doc' is no ending"]),
         (MULTICHAIN, ["the model has 2 sets of states in which a policy can stay forever"]),
     ],

@@ -23,6 +23,12 @@ def equal(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
+def test_rates_that_underflow_are_no_numbers() -> None:
+    tiny = np.array([[1, 1e-300, 0], [1e-300, 0, 1], [0, 1e-300, 1]])
+    with pytest.raises(RuntimeError, match="transitions underflow"):
+        chain.stationary(tiny)
+
+
 # --- two states ------------------------------------------------------------------------------
 
 

@@ -186,7 +186,9 @@ def test_csv_learning_changes_nothing_after_its_end() -> None:
         ({"steps": 101}, "steps=101 must be a positive multiple"),
         ({"seeds": 0}, "seeds=0"),
         ({"epsilon": (1.0, 1.5)}, "epsilon="),
-        ({"step_size": 0.0}, "step_size=0.0 must be positive"),
+        ({"step_size": 0.0}, "step_size=0.0 is not positive"),
+        ({"step_size": np.nan}, "step_size=nan is not positive"),
+        ({"method": "r_learning", "gain_step_size": 0.0}, "gain_step_size=0.0 is not positive"),
     ],
 )
 def test_errors_name_the_option(options: dict[str, object], message: str) -> None:

@@ -236,7 +236,7 @@ def test_a_trace_that_was_not_found_raises(large: Any, monkeypatch: pytest.Monke
     found = large(few_successors(50))
     assert found.stationary.sum() == pytest.approx(1)
     monkeypatch.setattr(SparseChain, "solve", lambda _, rewards, *rest: (rewards, False))
-    with pytest.raises(RuntimeError, match="a Poisson equation of the trace estimate did not"):
+    with pytest.raises(RuntimeError, match="a Poisson equation of Kemeny's constant was not"):
         _ = found.kemeny
 
 

@@ -368,6 +368,35 @@ def test_chains_too_slow_for_any_method(method: str, linear_solver: str) -> None
         solve(mdp, method, linear_solver=linear_solver, max_iterations=100)
 
 
+@every_way
+def test_singular_chains(method: str, linear_solver: str) -> None:
+    """A star that is left once in 1e17 steps: two rows of I - P are 0, and LU refuses it."""
+    star = np.eye(3) + 1e-17 * np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
+    mdp = MDP(star[:, None], [[0], [1], [2]])
+    with pytest.raises(NoConvergence, match=r"with the gain between"):
+        solve(mdp, method, linear_solver=linear_solver, max_iterations=50)
+
+
+@every_way
+def test_penalties_that_nobody_pays(method: str, linear_solver: str) -> None:
+    """The tolerance is relative to the gain, not to the largest entry of the rewards."""
+    river = riverswim(20)
+    blocks: Any = [river.kernel[:20], river.kernel[20:], river.kernel[:20]]
+    mdp = MDP(blocks, np.column_stack([1e-6 * river.rewards, np.full(20, -1e6)]))
+    found = solve(mdp, method, linear_solver=linear_solver)
+    assert found.gain == pytest.approx(3e-6 / 7, rel=1e-6)
+    assert found.gain_high - found.gain_low <= 1e-8 * found.gain_high
+
+
+def test_as_many_classes_as_states() -> None:
+    """Nothing pays, so that all stay where they are; all are led to one of them."""
+    size = 3000
+    ring = sparse.csr_array(np.roll(np.eye(size), 1, axis=1))
+    mdp = MDP([sparse.identity(size, format="csr"), ring], np.zeros((size, 2)))
+    found = solve(mdp)
+    assert found.gain == 0 and (found.policy == 0).sum() == 1
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
     mdp = MDP([[[1, 0]], [[0, 1]]], [[1], [2]])

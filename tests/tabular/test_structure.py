@@ -49,6 +49,13 @@ def test_classes() -> None:
     assert found.period == 2  # of 3, 4; 6, 5 has period 1
 
 
+def test_as_many_classes_as_states() -> None:
+    """Where each class took a look at all states, this took minutes."""
+    found = chain_structure(sparse.identity(100_000, format="csr"))
+    assert len(found.recurrent) == 100_000
+    np.testing.assert_array_equal(np.sort(np.concatenate(found.recurrent)), np.arange(100_000))
+
+
 def test_transient_states() -> None:
     found = chain_structure(chain((0, 1), (2,), (1,)))
     assert [states.tolist() for states in found.recurrent] == [[1, 2]]

@@ -148,6 +148,14 @@ def test_steps_that_are_refused(options: Any, message: str) -> None:
         trust_region_policy_iteration(riverswim(), **options)
 
 
+def test_a_start_that_earns_nothing_is_left() -> None:
+    """Advantages of 1e-7 count where no reward is larger."""
+    swap = np.array([[0.0, 1.0], [1.0, 0.0]])
+    mdp = MDP(np.stack([swap, swap], axis=1), [[0, 1e-7], [0, 1e-7]])
+    path = trust_region_policy_iteration(mdp, [0, 0])
+    assert path.gain == pytest.approx(1e-7, rel=1e-5) and path.gap < 1e-12
+
+
 # --- growing boxes ---------------------------------------------------------------------------
 
 
@@ -195,6 +203,13 @@ def test_error_estimates_by_hand(gains: list[float], error: float) -> None:
     assert Truncation(sizes, [solution(g) for g in gains]).error == pytest.approx(error)
     wide = Truncation(sizes, [solution(g, 0.5) for g in gains])
     assert wide.error == pytest.approx(error + 0.5)
+
+
+@pytest.mark.parametrize("sizes", [[10, 20, 30], [10, 28, 30], [5, 15, 30], [2, 3, 5]])
+@pytest.mark.parametrize("ratio", [0.8, 0.9])
+def test_boxes_need_not_grow_evenly(sizes: list[int], ratio: float) -> None:
+    grown = Truncation(sizes, [solution(ratio**size) for size in sizes])
+    assert grown.error == pytest.approx(ratio ** sizes[-1])
 
 
 @pytest.mark.parametrize("sizes", [[], [3], [4, 3], [3, 3], [2, 4, 4]])
@@ -263,16 +278,18 @@ def test_policy_maps(mdp: MDP, tmp_path: Path) -> None:
 
 def test_policy_maps_show_what_is_where(tmp_path: Path) -> None:
     mdp = criss_cross(size=3)
-    figures.policy_map(mdp, solve(mdp).policy, tmp_path / "map.svg", ["first", "second", "third"])
+    figures.policy_map(mdp, solve(mdp).policy, tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
-    for words in (*mdp.actions, mdp.name, "first: 0", "first: 2", "second", "third"):
+    first, *others = mdp.sides
+    assert first == "customers in queue 1"
+    for words in (*mdp.actions, mdp.name, f"{first}: 0", f"{first}: 2", *others):
         assert words in text
-    assert "first: 4" not in text
+    assert f"{first}: 4" not in text
 
 
 def test_pictures_that_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "map.png"
-    message = "a policy map needs 2 or 3 queues; this model's shape is (6,)"
+    message = "a policy map needs a box of 2 or 3 sides; this model's is (6,)"
     with pytest.raises(ValueError, match=re.escape(message)):
         figures.policy_map(riverswim(), np.ones(6), out)
     for name in ("map.doc", "map"):
@@ -284,5 +301,15 @@ def test_pictures_that_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [] and plt.get_fignums() == []
 
 
+def test_a_map_needs_one_action_a_state(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"policy has shape \(9, 2\); a map needs one action"):
+        figures.policy_map(tandem(size=2), np.zeros((9, 2)), tmp_path / "map.png")
+
+
 def test_every_certificate_has_a_style() -> None:
     assert set(figures.STYLES) == set(CERTIFICATES)
+
+
+def test_a_path_says_whether_it_converged() -> None:
+    assert not trust_region_policy_iteration(riverswim(), max_steps=3).converged
+    assert trust_region_policy_iteration(riverswim(3)).converged

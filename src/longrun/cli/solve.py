@@ -116,7 +116,9 @@ def _add_solver_options(parser: Parser) -> None:
         help="the policy's law and Kemeny's constant, an estimate above 2000 states "
         f"(default: up to {EVALUATED} states)",
     )
-    group.add_argument("--map", type=Path, metavar="FILE", help="draw the policy of 2 or 3 queues")
+    group.add_argument(
+        "--map", type=Path, metavar="FILE", help="draw the policy over 2 or 3 queues"
+    )
     group.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -135,9 +137,10 @@ def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, A
 
         begun = time.perf_counter()
         solution = solve(mdp, on_iteration=progress, **options)
+        solved = time.perf_counter()
         report = _report(mdp, solution)
         report["build_seconds"] = built - started
-        report["solve_seconds"] = time.perf_counter() - begun
+        report["solve_seconds"] = solved - begun
         if given.get("kemeny", mdp.num_states <= EVALUATED):
             status.update("evaluating the policy")
             report.update(_policy_report(evaluate(mdp, solution.policy), mdp))

@@ -14,6 +14,8 @@ import numpy as np
 
 from longrun.tabular.mdp import Array
 
+DENSE = 2000
+"""States up to which matrices are dense."""
 BLOCK = 64
 """States that are eliminated one by one; larger matrices are split in two."""
 
@@ -65,6 +67,8 @@ def _eliminated(rates: Array, ends: Array) -> Array:
         row, column = table[state], table[:, state].copy()
         column[state] = 0
         leaving = row[state + 1 :].sum()
+        if not leaving > 0:
+            raise RuntimeError("transitions underflow on the way through the chain; drop tiny ones")
         table[:, state] = 0
         row[state] = 1
         row /= leaving

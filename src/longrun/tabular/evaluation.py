@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from longrun.tabular import chain
+from longrun.tabular.chain import DENSE
 from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import ACCEPTABLE, SparseChain
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
 
-DENSE = 2000
-"""States up to which matrices are dense."""
 TOLERANCE, LAW_TOLERANCE = 1e-11, 1e-13
 """Of iterative solutions: the largest residual of the Poisson equation, relative to the rewards,
 and that of the equation of a discounted law."""
@@ -76,11 +75,14 @@ class Evaluation:
 
     @cached_property
     def gain_error(self) -> float:
-        """How far `gain` can be off: half the spread of r - (I - P) h, and rounding."""
+        """How far `gain` can be off: the true one is between the ends of r - (I - P) h."""
         values = self._relative_values
         residual = self.rewards - values + self.transition @ values
-        rounding = 8 * np.finfo(float).eps * (np.abs(values).max() + np.abs(self.rewards).max())
-        return float(residual.max() - residual.min()) / 2 + float(rounding)
+        of_sparse = sparse.issparse(self.transition)
+        successors = np.diff(self.transition.indptr).max() if of_sparse else len(values)
+        size = np.abs(values).max() + np.abs(self.rewards).max()
+        rounding = np.finfo(float).eps * (successors + 8) * size
+        return float(max(residual.max() - self.gain, self.gain - residual.min()) + rounding)
 
     @cached_property
     def bias(self) -> Array:

@@ -7,14 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
@@ -32,7 +30,7 @@ STYLES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Dashed where a line may hide another: for gamma = 1 the theorem is Zhang and Ross's."""
 SLICES = (0, 1, 2, 4, 8, 16)
-"""A three-queue policy is shown for these lengths of the first queue."""
+"""A policy over three sides is shown for these places of the first."""
 
 
 def xi_over_discount(mdp: MDP, policy: ArrayLike, out: Path) -> None:
@@ -111,17 +109,20 @@ def certified_steps(path: TrustRegionPath, out: Path) -> None:
         gains.legend(frameon=False, fontsize=8, loc="center left")
 
 
-def policy_map(mdp: MDP, policy: ArrayLike, out: Path, names: Sequence[str] | None = None) -> None:
-    """The action of each state of a box with two queues, or of slices of one with three."""
+def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
+    """The action [S] of each state of a box with two sides, or of slices of one with three."""
     require_map(mdp, out)
-    actions = np.asarray(policy).reshape(mdp.shape)
-    names = names or [f"customers in queue {i + 1}" for i in range(len(mdp.shape))]
+    actions, names = np.asarray(policy), mdp.sides
+    if actions.shape != (mdp.num_states,):
+        raise ValueError(f"policy has shape {actions.shape}; a map needs one action for each state")
+    actions = actions.reshape(mdp.shape)
     if len(mdp.shape) == 2:
         panels: list[tuple[str, Any]] = [("", actions)]
     else:
         lengths = [length for length in SLICES if length < mdp.shape[0]]
         panels = [(f"{names[0]}: {length}", actions[length]) for length in lengths]
-    colours = ListedColormap([plt.get_cmap("Set2")(a) for a in range(mdp.num_actions)])
+    palette = colormaps["Set2" if mdp.num_actions <= 8 else "tab20"]
+    colours = ListedColormap([palette(a % 20) for a in range(mdp.num_actions)])
     norm = BoundaryNorm(np.arange(mdp.num_actions + 1) - 0.5, mdp.num_actions)
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
@@ -142,7 +143,7 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path, names: Sequence[str] | No
 def require_map(mdp: MDP, out: Path) -> None:
     """Refuse what `policy_map` cannot draw or write; it can be asked before the model is solved."""
     if len(mdp.shape) not in (2, 3):
-        raise ValueError(f"a policy map needs 2 or 3 queues; this model's shape is {mdp.shape}")
+        raise ValueError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
     _require_picture(out)
 
 
@@ -156,16 +157,13 @@ def _figure(
     out: Path, columns: int, size: tuple[float, float], rows: int = 1
 ) -> Iterator[list[Axes]]:
     _require_picture(out)
-    figure, grid = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    axes = list(grid.ravel())
+    figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is the user's
+    axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
     for axis in axes:
         axis.spines[["top", "right"]].set_visible(False)
-    try:
-        yield axes
-        out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out, dpi=110)
-    finally:
-        plt.close(figure)
+    yield axes
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=110)
 
 
 def _width(bound: bounds.Bound) -> float:

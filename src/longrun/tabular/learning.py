@@ -13,6 +13,7 @@ from longrun.tabular import learning_rules as rules
 from longrun.tabular.learning_loop import History, learn_all, simulator
 from longrun.tabular.learning_rules import Learner, Rule, Settings
 from longrun.tabular.mdp import MDP, Array
+from longrun.tabular.validation import require_positive
 
 
 class Method(NamedTuple):
@@ -124,6 +125,7 @@ def predict(
     gain_step_size: how far the gain moves when the mean of the values moves by 1.
     Other options are those of `learn`.
     """
+    require_positive(gain_step_size=gain_step_size)
     at, learner, history = _simulate(
         mdp,
         rules.differential_td,
@@ -154,6 +156,7 @@ def _chosen(
         return chosen
     if chosen.gain_step_size is None:
         raise ValueError(f"gain_step_size={gain_step_size}: {method} has none; leave it out")
+    require_positive(gain_step_size=gain_step_size)
     return chosen._replace(gain_step_size=gain_step_size)
 
 
@@ -177,8 +180,7 @@ def _simulate(
         raise ValueError(f"seeds={len(seeds)}: nothing to do; give at least 1")
     if not all(0 <= e <= 1 for e in epsilon):
         raise ValueError(f"epsilon={epsilon} must be two probabilities, at first and at last")
-    if settings.step_size <= 0:
-        raise ValueError(f"step_size={settings.step_size} must be positive")
+    require_positive(step_size=float(settings.step_size))
     interval = steps // snapshots
     # Double precision: late steps are tiny, and CSV-learning drives its values far from zero.
     with jax.enable_x64(True):

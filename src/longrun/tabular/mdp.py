@@ -35,8 +35,8 @@ class MDP:
     available: [S, A], False where an action cannot be chosen; such a row of probabilities is 0.
     initial: [S], the law of the first state (default: uniform): discounted criteria and learners
         start there; the long run does not depend on it.
-    name, shape, actions, cost: for people. `shape` lays the states out as a box, `actions` names
-        the actions, and with `cost` the rewards are negated costs and are shown as costs.
+    name, shape, sides, actions, cost: for people. `shape` lays the states out as a box, `sides` and
+        `actions` are names, and with `cost` the rewards are negated costs and are shown as costs.
     """
 
     kernel: Matrix
@@ -55,17 +55,21 @@ class MDP:
         initial: ArrayLike | None = None,
         name: str = "",
         shape: tuple[int, ...] | None = None,
+        sides: Sequence[str] | None = None,
         actions: Sequence[str] | None = None,
         cost: bool = False,
     ) -> None:
         self.kernel, (states, count) = stacked_kernel(transitions)
         self.name, self.cost = name, cost
         self.shape = (states,) if shape is None else tuple(shape)
+        self.sides = tuple(sides or (f"side {i + 1}" for i in range(len(self.shape))))
         self.actions = tuple(actions or (f"action {a}" for a in range(count)))
         if np.prod(self.shape) != states:
             raise ValueError(
                 f"shape={self.shape} does not hold {states} states; make its product that"
             )
+        if len(self.sides) != len(self.shape):
+            raise ValueError(f"sides={self.sides} do not fit; give {len(self.shape)} names")
         if len(self.actions) != count:
             raise ValueError(f"actions={self.actions} do not fit; give {count} names")
         self.available = action_mask(available, (states, count))

@@ -34,8 +34,8 @@ STALLED = 0.99
 """It also gives up when MEMORY cycles leave more than this of the residual."""
 LAW_STEPS = 200
 """Steps of the chain itself that a stationary law starts with."""
-ACCEPTABLE = 1e-10
-"""Largest residual of a stationary law that is returned."""
+ACCEPTABLE = 1e-8
+"""Largest sum of the residuals of a stationary law that is returned."""
 COARSEST = 500
 """States of the level at which multigrid solves directly."""
 
@@ -68,7 +68,7 @@ class SparseChain:
             law = 0.1 * law + 0.9 * (forward @ law)
         law = np.maximum(self.left_solve(np.zeros(self.size), law, tolerance), 0)
         law /= law.sum()
-        missed = float(np.abs(self._transposed @ law).max())
+        missed = float(np.abs(self._transposed @ law).sum())
         if not missed <= ACCEPTABLE:
             raise RuntimeError(
                 f"the stationary law was found to {missed:.2g} only; is the chain nearly reducible?"

@@ -50,6 +50,10 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="longrun-products")
 
 
+if hasattr(os, "register_at_fork"):  # a fork has none of its parent's threads
+    os.register_at_fork(after_in_child=_threads.cache_clear)
+
+
 def _rows(matrix: Matrix, first: int, last: int) -> Matrix:
     starts = matrix.indptr[first : last + 1]
     entries = slice(starts[0], starts[-1])

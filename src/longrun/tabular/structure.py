@@ -63,8 +63,9 @@ def chain_structure(transition: Matrix) -> ChainStructure:
     """Of one chain [S, S]."""
     graph = sparse.csr_array(transition)
     labels, closed = _classes(graph)
-    recurrent = [np.flatnonzero(labels == c) for c in closed]
-    return ChainStructure(labels, recurrent, graph)
+    order = np.argsort(labels, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    return ChainStructure(labels, [members[c] for c in closed], graph)
 
 
 @dataclass(frozen=True)
@@ -124,24 +125,21 @@ def require_constant_gain(mdp: MDP) -> None:
 
 def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
     """What a model's initial law leads to, as a model, and the numbers of its states."""
-    inside = mdp.initial > 0
-    graph = _union(mdp).T
-    while True:
-        grown = inside | (graph @ inside.astype(float) > 0)
-        if (grown == inside).all():
-            break
-        inside = grown
-    states = np.flatnonzero(inside)
-    if inside.all():
+    start = sparse.csr_array(mdp.initial[None, :])  # one more state, which leads to all of these
+    blocks = [[_union(mdp), None], [start, sparse.csr_array((1, 1))]]
+    graph = sparse.block_array(blocks, format="csr")
+    found = csgraph.breadth_first_order(graph, mdp.num_states, return_predecessors=False)
+    states = np.sort(found[1:]).astype(np.intp)
+    if len(states) == mdp.num_states:
         return mdp, states
-    blocks = (mdp.kernel[a * mdp.num_states + states][:, states] for a in range(mdp.num_actions))
-    matrices = [sparse.csr_array(block) for block in blocks]
+    parts = (mdp.kernel[a * mdp.num_states + states][:, states] for a in range(mdp.num_actions))
+    matrices = [sparse.csr_array(part) for part in parts]
     part = MDP(
         matrices,
         mdp.rewards[states],
         available=mdp.available[states],
         initial=mdp.initial[states],
-        name=f"{mdp.name}, reachable part",
+        name=f"{mdp.name}, reachable part" if mdp.name else "",
         actions=mdp.actions,
         cost=mdp.cost,
     )

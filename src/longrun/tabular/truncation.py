@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers import Solution, solve
 
@@ -26,18 +28,35 @@ class Truncation:
     def error(self) -> float:
         """Estimate of what is still missing (not a bound), brackets included.
 
-        Gains approach their limit geometrically when tails are geometric. With the last two
-        changes c1 and c2, the rest of the series is c2 q / (1 - q) with q = c2 / c1; where they do
-        not shrink (q >= 1/2) the last change itself, or more, is missing.
+        Gains approach their limit geometrically when tails are geometric: what a box of n misses
+        is like q^n. The last two changes tell q, and the last one then how much is left; ten times
+        the last change at most, which is said too where they do not shrink.
         """
         gains = [solution.gain for solution in self.solutions]
         slack = self.solutions[-1].gain_high - self.solutions[-1].gain_low
         last = abs(gains[-1] - gains[-2])
         if len(gains) < 3 or last == 0:
             return last + slack
-        ratio = last / abs(gains[-2] - gains[-3]) if gains[-2] != gains[-3] else 1.0
-        remainder = last * ratio / (1 - ratio) if ratio < 0.9 else 10 * last
+        before = abs(gains[-2] - gains[-3])
+        steps = self.sizes[-2] - self.sizes[-3], self.sizes[-1] - self.sizes[-2]
+        shrink = _shrinkage(last / before if before else np.inf, *steps)
+        remainder = last * shrink / (1 - shrink) if shrink < 10 / 11 else 10 * last
         return max(remainder, 0.01 * last) + slack
+
+
+def _shrinkage(ratio: float, first: int, second: int) -> float:
+    """q^second, where changes over so many sizes have the ratio (1 - q^second) / (q^-first - 1).
+
+    With equal steps that is the ratio itself.
+    """
+    if ratio >= second / first:  # q = 1: they do not shrink
+        return 1.0
+    power = second / first
+    low, high = 0.0, 1.0  # of x = q^first
+    for _ in range(60):
+        x = (low + high) / 2
+        low, high = (x, high) if x * (1 - x**power) < ratio * (1 - x) else (low, x)
+    return float(low**power)
 
 
 def grow_box(

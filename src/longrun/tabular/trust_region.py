@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from longrun.tabular.bounds import ImprovementBounds, compare
 from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.mdp import MDP, Array
+from longrun.tabular.solvers.solution import reward_scale
 from longrun.tabular.structure import chain_structure
 
 CERTIFICATES = ("theorem", "achiam", "zhang_ross", "dai_gluzman")
@@ -37,6 +38,8 @@ class TrustRegionPath:
     """No policy's eta_gamma is above `gain + gap`: the largest advantage."""
     steps: list[Step]
     certificate: str
+    converged: bool
+    """Whether `gap` is within the tolerance; else max_steps or rounding ended it."""
 
 
 def trust_region_policy_iteration(
@@ -65,7 +68,7 @@ def trust_region_policy_iteration(
     if policy is None:
         policy = mdp.available / mdp.available.sum(1, keepdims=True)
     now = evaluate(mdp, policy, discount, initial)
-    enough = tolerance * float(np.abs(now.rewards).max() or 1.0)
+    enough = tolerance * (float(np.abs(now.rewards).max()) or reward_scale(mdp) or 1.0)
     steps: list[Step] = []
     while now.advantage.max() > enough and len(steps) < max_steps:
         first = min(1.0, 4 * steps[-1].size) if steps else 1.0
@@ -75,7 +78,9 @@ def trust_region_policy_iteration(
         size, bounds, now = found
         steps.append(Step(size, bounds, now.discounted_gain))
     gap = max(float(now.advantage.max()), 0.0)
-    return TrustRegionPath(now.policy, now.discounted_gain, gap, steps, certificate)
+    return TrustRegionPath(
+        now.policy, now.discounted_gain, gap, steps, certificate, converged=gap <= enough
+    )
 
 
 def _require_meaning(certificate: str, discount: float) -> None:

@@ -122,6 +122,7 @@ def access_control(
         initial=np.repeat(np.eye(1, servers + 1, servers)[0], kinds) / kinds,  # all are free
         name=f"access control, {servers} servers",
         shape=(servers + 1, kinds),
+        sides=("free servers", "priority"),
     )
 
 

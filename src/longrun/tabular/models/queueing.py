@@ -73,7 +73,16 @@ def queueing_network(
     rewards = np.broadcast_to(-cost[:, None], (states, len(actions)))
     empty = np.zeros(states)
     empty[0] = 1
-    return MDP(matrices, rewards, initial=empty, name=name, shape=shape, actions=actions, cost=True)
+    return MDP(
+        matrices,
+        rewards,
+        initial=empty,
+        name=name,
+        shape=shape,
+        sides=[f"customers in queue {i + 1}" for i in range(len(shape))],
+        actions=actions,
+        cost=True,
+    )
 
 
 def _uniformised(

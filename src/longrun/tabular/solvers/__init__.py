@@ -41,6 +41,7 @@ def solve(
 ) -> Solution:
     """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
 
+    Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
     linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
     A model whose optimal gain depends on the start is refused with the reason; a bracket that does
     not close raises `NoConvergence` and tells how far it came.

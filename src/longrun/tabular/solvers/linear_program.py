@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from scipy import optimize, sparse
 
@@ -38,4 +40,4 @@ def linear_program(
     polished = policy_iteration(
         mdp, tolerance, max_iterations, on_iteration, policy=by_action.argmax(1)
     )
-    return Solution(**{**vars(polished), "method": "linear_program", "iterations": int(found.nit)})
+    return dataclasses.replace(polished, method="linear_program", iterations=int(found.nit))

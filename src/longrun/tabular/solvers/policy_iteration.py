@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg as sparse_linalg
 
+from longrun.tabular.chain import DENSE, stationary
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import Mergers, SparseChain
 from longrun.tabular.solvers.solution import (
@@ -27,8 +28,6 @@ from longrun.tabular.structure import chain_structure
 Evaluate = Callable[[MDP, Actions, Array, float], Array]
 """(model, policy [S], first guess [S], tolerance) -> bias [S], up to a constant."""
 
-DENSE = 2000
-"""States up to which a policy is evaluated by dense linear algebra."""
 SWEEPS = 50
 """Steps of value iteration in a batch, before an evaluation: they carry the news of a better action
 as many states far, and cost little beside it. (Without them it comes one state far, by way of
@@ -65,37 +64,48 @@ def policy_iteration(
     for iteration in range(1, max_iterations + 1):
         if iteration > 1 or not given:
             values, found = _swept(mdp, values, found, tolerance, scale)
-            if linear_solver == "krylov" and found.closed(tolerance, scale):
+            if linear_solver == "krylov" and found.closed(mdp, tolerance, scale):
                 on_iteration(iteration, found.low, found.high)
                 return finished("policy_iteration", iteration, found, values)
             policy = found.policy
         policy = one_recurrent_class(mdp, policy)
         goal = max(FORCING * (found.high - found.low), 0.1 * tolerance * abs(found.low))
-        values = evaluate(mdp, policy, values, goal)
+        values = _evaluated(evaluate, mdp, policy, values, goal)
         found = bracket(mdp, values, policy)
         low, high = max(low, found.low), min(high, found.high)
         on_iteration(iteration, found.low, found.high)
-        if found.closed(tolerance, scale):
+        if found.closed(mdp, tolerance, scale):
             return finished("policy_iteration", iteration, found, values)
         settled = linear_solver != "krylov" and (found.policy == policy).all()
         if settled or found.at_rounding:
-            break
+            raise gave_up("policy_iteration", iteration, low, high, BELOW_ROUNDING)
         policy = found.policy
-    advice = BELOW_ROUNDING if found.at_rounding else "raise max_iterations or tolerance"
+    advice = "raise max_iterations or tolerance"
     raise gave_up("policy_iteration", iteration, low, high, advice)
+
+
+def _evaluated(
+    evaluate: Evaluate, mdp: MDP, policy: Actions, values: Array, tolerance: float
+) -> Array:
+    """The policy's bias, or the values as they are where its chain is too slow for the solver."""
+    try:
+        bias = evaluate(mdp, policy, values, tolerance)
+    except (np.linalg.LinAlgError, RuntimeError):  # exactly singular: NumPy and SuperLU
+        return values
+    return bias if np.isfinite(bias).all() else values
 
 
 def _swept(
     mdp: MDP, values: Array, found: Bracket, tolerance: float, scale: float
 ) -> tuple[Array, Bracket]:
     """Batches of value iteration, as long as they pay."""
-    while not found.closed(tolerance, scale):
+    while not found.closed(mdp, tolerance, scale):
         width = found.high - found.low
         for _ in range(SWEEPS):
             values = values + (1 - STAY) * (mdp.lookahead(values).max(1) - values)
             values -= values[0]
         found = bracket(mdp, values, found.policy)
-        if found.high - found.low > SHRINK * width:
+        if not found.high - found.low <= SHRINK * width:
             break
     return values, found
 
@@ -151,7 +161,7 @@ def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
     found = chain_structure(transition)
     if found.unichain:
         return policy
-    gains = [_class_gain(transition, rewards, states) for states in found.recurrent]
+    gains = _class_gains(transition, rewards, found.recurrent)
     reached = np.zeros(mdp.num_states, bool)
     reached[found.recurrent[int(np.argmax(gains))]] = True
     policy = policy.copy()
@@ -167,14 +177,24 @@ def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
     return policy
 
 
-def _class_gain(transition: Matrix, rewards: Array, states: Actions) -> float:
-    part = transition[states][:, states]
-    if len(states) > DENSE:
-        chain, own = SparseChain(sparse.csr_array(part)), rewards[states]
-        values, _ = chain.solve(own, None, 1e-6 * float(np.abs(own).max()), EFFORT)
-        residual = own - chain.matrix @ values
+def _class_gains(transition: Matrix, rewards: Array, classes: list[Actions]) -> Array:
+    """Of each recurrent class; there may be as many as states, so that a class must cost little."""
+    states = np.concatenate(classes)
+    edges = np.cumsum([0, *map(len, classes)])
+    blocks, own = transition[states][:, states], rewards[states]
+    gains = own[edges[:-1]]  # of a single state
+    for c in np.flatnonzero(np.diff(edges) > 1):
+        part = slice(edges[c], edges[c + 1])
+        gains[c] = _class_gain(blocks[part][:, part], own[part])
+    return np.asarray(gains)
+
+
+def _class_gain(transition: Matrix, rewards: Array) -> float:
+    """Of an irreducible chain, or a rough idea of it where rounding allows no more."""
+    if len(rewards) > DENSE:
+        chain = SparseChain(sparse.csr_array(transition))
+        values, _ = chain.solve(rewards, None, 1e-6 * float(np.abs(rewards).max()), EFFORT)
+        residual = rewards - chain.matrix @ values
         return float(residual.min() + residual.max()) / 2
-    dense = part.toarray() if sparse.issparse(part) else part
-    system = np.eye(len(states)) - dense
-    system[:, 0] = 1
-    return float(np.linalg.solve(system, rewards[states])[0])
+    dense = transition.toarray() if sparse.issparse(transition) else transition
+    return float(stationary(dense) @ rewards)

@@ -46,9 +46,19 @@ class Bracket(NamedTuple):
     rounding: float
     """By how much rounding may have moved either bound; they allow for it."""
 
-    def closed(self, tolerance: float, scale: float) -> bool:
-        """`scale` is the largest reward: it counts, faintly, where the gain itself is near 0."""
-        return self.high - self.low <= tolerance * max(abs(self.low), abs(self.high), 1e-3 * scale)
+    def closed(self, mdp: MDP, tolerance: float, scale: float) -> bool:
+        """Relative to the gain, or to a thousandth of the largest reward where that is near 0.
+
+        `scale` is the largest reward of all. What counts is the largest that the policy takes: a
+        forbidding penalty that nobody pays must not make a wide bracket look narrow.
+        """
+        width = self.high - self.low
+        if width <= tolerance * max(abs(self.low), abs(self.high)):
+            return True
+        if not width <= 1e-3 * tolerance * scale:
+            return False
+        paid = mdp.rewards[np.arange(len(self.policy)), self.policy]
+        return width <= 1e-3 * tolerance * float(np.abs(paid).max())
 
     @property
     def at_rounding(self) -> bool:

@@ -35,7 +35,7 @@ def relative_value_iteration(
         found = bracket(mdp, values, policy)
         low, high = max(low, found.low), min(high, found.high)
         on_iteration(iteration, found.low, found.high)
-        if found.closed(tolerance, scale):
+        if found.closed(mdp, tolerance, scale):
             return finished(method, iteration, found, values)
         if found.at_rounding:
             raise gave_up(method, iteration, low, high, BELOW_ROUNDING)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from longrun.tabular import MODELS, evaluate, solve
 from longrun.tabular import evaluation as accuracy
@@ -43,8 +44,11 @@ KNOWN = [
     ("criss-cross", {"regime": "IH"}, -9.970, 3, [75, 112, 150]),
     ("criss-cross", {"regime": "BH"}, -15.228, 3, [75, 112, 150]),
 ]
-SCALE = [20, 30, 45, 65, 100, 150]
-ROUNDS = 3
+SCALE = {
+    "BH": [20, 30, 45, 65, 100, 150],
+    "garnet": [10_000, 30_000, 100_000, 300_000, 1_000_000],
+}
+"""Heavy traffic, where larger boxes take longer to mix; random models, which mix at once."""
 
 
 def main() -> None:
@@ -115,31 +119,30 @@ def rival(options: argparse.Namespace, solver: str, regime: str) -> dict[str, An
 
 
 def scale(options: argparse.Namespace) -> None:
-    """Time of a solution and of one evaluation over the number of transitions, criss-cross BH."""
+    """Time of a solution over the number of transitions."""
     rows = []
-    for size in SCALE:
-        rows.append({"size": size, **measured("solve", "BH", str(size))})
-        print(rows[-1], flush=True)
-        write("scale", rows)
-    transitions = np.array([row["transitions"] for row in rows], float)
-    seconds = np.array([row["solve_s"] for row in rows])
-    slope = np.polyfit(np.log(transitions), np.log(seconds), 1)[0]
-    print(f"time grows with the {slope:.2f}th power of the number of transitions")
-    draw_scale(transitions, seconds, slope)
+    for family, sizes in SCALE.items():
+        for size in sizes:
+            rows.append({"family": family, "size": size, **measured("solve", family, str(size))})
+            print(rows[-1], flush=True)
+            write("scale", rows)
+    draw_scale(rows)
 
 
-def draw_scale(transitions: Any, seconds: Any, slope: float) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6.5, 4.5), layout="constrained")
-    axis.loglog(transitions, seconds, "o-", label=f"policy iteration (slope {slope:.2f})")
-    linear = seconds[-1] * transitions / transitions[-1]
-    axis.loglog(transitions, linear, ":", color="0.5", label="linear")
+def draw_scale(rows: list[dict[str, Any]]) -> None:
+    figure = Figure(figsize=(6.5, 4.5), layout="constrained")
+    axis = figure.subplots()
+    names = {"BH": "criss-cross in heavy traffic (BH)", "garnet": "random models, 4 successors"}
+    for family, name in names.items():
+        chosen = [row for row in rows if row["family"] == family]
+        transitions = np.array([row["transitions"] for row in chosen], float)
+        seconds = np.array([row["solve_s"] for row in chosen])
+        slope = np.polyfit(np.log(transitions), np.log(seconds), 1)[0]
+        print(f"{family}: time grows with the {slope:.2f}th power of the number of transitions")
+        (line,) = axis.loglog(transitions, seconds, "o-", label=f"{name}, slope {slope:.2f}")
+        linear = seconds[0] * transitions / transitions[0]
+        axis.loglog(transitions, linear, ":", color=line.get_color(), label="linear")
     axis.set(xlabel="transitions", ylabel="seconds to a bracket of 1e-6")
-    axis.set_title("criss-cross network in heavy traffic (BH)")
     axis.legend(frameon=False)
     figure.savefig(RESULTS / "tabular-scale.png", dpi=120)
 
@@ -154,7 +157,10 @@ def evaluation(options: argparse.Namespace) -> None:
 
 def solve_worker(regime: str, size: str) -> dict[str, Any]:
     started = time.perf_counter()
-    mdp = MODELS["criss-cross"](regime=regime, size=int(size))
+    if regime == "garnet":
+        mdp = MODELS["garnet"](states=int(size), actions=3, branching=4)
+    else:
+        mdp = MODELS["criss-cross"](regime=regime, size=int(size))
     built = time.perf_counter()
     found = solve(mdp, tolerance=1e-6)
     return {

@@ -193,7 +193,7 @@ def test_csv_learning_changes_nothing_after_its_end() -> None:
 )
 def test_errors_name_the_option(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        learn(three_states(), **options)  # type: ignore[arg-type]
+        learn(three_states(), **options)
 
 
 def test_figure(tmp_path: Path) -> None:
@@ -210,9 +210,9 @@ def test_figure(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", [riverswim, access_control])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_seed_comes_within_two_percent(method: str, model: object) -> None:
-    mdp = model()  # type: ignore[operator]
+    mdp = model()
     gain, _ = optimal(mdp)
-    shift = SHIFTS[model.__name__] if method == "csv" else None  # type: ignore[attr-defined]
+    shift = SHIFTS[model.__name__] if method == "csv" else None
     found = learn(mdp, method, shift=shift)
     np.testing.assert_allclose(found.gains[:, -1], gain, rtol=0.02)
     for policy in found.policies[:, -1]:
@@ -222,7 +222,7 @@ def test_every_seed_comes_within_two_percent(method: str, model: object) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [riverswim, access_control])
 def test_prediction_comes_within_two_percent(model: object) -> None:
-    mdp = model()  # type: ignore[operator]
+    mdp = model()
     gain, policy = optimal(mdp)
     found = predict(mdp, policy)
     np.testing.assert_allclose(found.gains[:, -1], gain, rtol=0.02)

@@ -84,13 +84,17 @@ def add_run_options(parser: Parser) -> None:
     group.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
+def shown(default: Any) -> str:
+    """A default as it would be typed."""
+    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+
 def add_algorithm_options(parser: Parser, kind: type[Config]) -> None:
     group = parser.add_argument_group(f"{kind.__name__.removesuffix('Config')} (defaults: paper)")
     for option in dataclasses.fields(kind):
         flag = "--" + option.name.replace("_", "-")
         default = option.default
-        shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
-        text = f"{option.metadata['help']} (default: {shown})"
+        text = f"{option.metadata['help']} (default: {shown(default)})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         elif isinstance(default, tuple):

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 from rich.console import Console
 from rich.table import Table
 
-from longrun.cli.options import Parser, parse, whole
+from longrun.cli.options import Parser, parse, shown, whole
 from longrun.config import known
 from longrun.tabular import (
     MDP,
@@ -88,8 +88,7 @@ def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
     for name, parameter in parameters.items():
         kind, flag = hints[name], "--" + name.replace("_", "-")
         default = parameter.default
-        shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
-        text = f"(default: {shown})"
+        text = f"(default: {shown(default)})"
         if isinstance(default, tuple):
             group.add_argument(flag, type=float, nargs="+", metavar="X", help=text)
         else:
@@ -143,7 +142,7 @@ def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, A
         report["solve_seconds"] = solved - begun
         if given.get("kemeny", mdp.num_states <= EVALUATED):
             status.update("evaluating the policy")
-            report.update(_policy_report(evaluate(mdp, solution.policy), mdp))
+            _add_evaluation(report, evaluate(mdp, solution.policy))
         if given.get("check_truncation"):
             status.update("solving smaller boxes")
             report["truncation"] = _truncation(build, mdp, solution, options)
@@ -188,13 +187,12 @@ def _report(mdp: MDP, solution: Solution) -> dict[str, Any]:
     }
 
 
-def _policy_report(found: Evaluation, mdp: MDP) -> dict[str, Any]:
-    times = found.stationary @ found.policy
-    chosen = {
-        action: {"states": float(found.policy[:, a].mean()), "time": float(times[a])}
-        for a, action in enumerate(mdp.actions)
-    }
-    return {"kemeny": found.kemeny, "kemeny_error": found.kemeny_error, "policy": chosen}
+def _add_evaluation(report: dict[str, Any], found: Evaluation) -> None:
+    for shares, time_share in zip(
+        report["policy"].values(), found.stationary @ found.policy, strict=True
+    ):
+        shares["time"] = float(time_share)
+    report["kemeny"], report["kemeny_error"] = found.kemeny, found.kemeny_error
 
 
 def _truncation(

@@ -21,6 +21,9 @@ from longrun.tabular.chain import ergodicity_coefficient
 from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.mdp import MDP, Array
 
+CERTIFICATES = ("theorem", "achiam", "zhang_ross", "dai_gluzman")
+"""Names of the bounds that hold for any new policy before it is tried."""
+
 
 def achiam_xi(discount: float) -> float:
     """gamma / (1 - gamma) (Achiam et al. 2017): says nothing for gamma = 1."""
@@ -105,8 +108,7 @@ class ImprovementBounds:
     @property
     def bounds(self) -> dict[str, Bound]:
         """The bounds that need no sample of the new policy's law, by author."""
-        names = ("theorem", "achiam", "zhang_ross", "dai_gluzman")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in CERTIFICATES}
 
     @property
     def tightest(self) -> str:

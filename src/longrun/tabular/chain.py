@@ -11,13 +11,19 @@ Xue and Ye 2002). The smallest probabilities of a nearly decomposable chain, and
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
-from longrun.tabular.mdp import Array
+from longrun.tabular.mdp import Array, Matrix
 
 DENSE = 2000
 """States up to which matrices are dense."""
 BLOCK = 64
 """States that are eliminated one by one; larger matrices are split in two."""
+
+
+def dense(matrix: Matrix) -> Array:
+    """The same matrix as an array."""
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
 
 
 def stationary(transition: Array) -> Array:

@@ -17,6 +17,7 @@ from longrun.tabular.chain import DENSE
 from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import ACCEPTABLE, SparseChain
+from longrun.tabular.products import longest_row
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
 
@@ -50,8 +51,8 @@ class Evaluation:
         self.transition: Matrix
         self.transition, self.rewards = mdp.chain(policy)
         self.is_dense = mdp.num_states <= DENSE
-        if self.is_dense and sparse.issparse(self.transition):
-            self.transition = self.transition.toarray()
+        if self.is_dense:
+            self.transition = chain.dense(self.transition)
         self.structure: ChainStructure = chain_structure(self.transition)
         self.structure.require_unichain("the policy's chain")
 
@@ -70,18 +71,15 @@ class Evaluation:
         """eta = d r: the long-run average reward."""
         if self.is_dense:
             return float(self.stationary @ self.rewards)
-        residual = self.rewards - self._average_chain.matrix @ self._relative_values
-        return float(residual.min() + residual.max()) / 2
+        return self._average_chain.gain(self.rewards, self._relative_values)
 
     @cached_property
     def gain_error(self) -> float:
         """How far `gain` can be off: the true one is between the ends of r - (I - P) h."""
         values = self._relative_values
         residual = self.rewards - values + self.transition @ values
-        of_sparse = sparse.issparse(self.transition)
-        successors = np.diff(self.transition.indptr).max() if of_sparse else len(values)
         size = np.abs(values).max() + np.abs(self.rewards).max()
-        rounding = np.finfo(float).eps * (successors + 8) * size
+        rounding = np.finfo(float).eps * (longest_row(self.transition) + 8) * size
         return float(max(residual.max() - self.gain, self.gain - residual.min()) + rounding)
 
     @cached_property
@@ -95,8 +93,8 @@ class Evaluation:
             # From the average criterion, so that a discount close to 1 leaves little to be solved.
             values = self._solve(self._chain, self.rewards - self.gain, values)
         # d V is the gain of a chain that pays V: certified, where d itself would be less exact.
-        means = values - self._average_chain.matrix @ self._solve(self._average_chain, values)
-        return np.asarray(values - (means.min() + means.max()) / 2)
+        mean = self._average_chain.gain(values, self._solve(self._average_chain, values))
+        return np.asarray(values - mean)
 
     @cached_property
     def q(self) -> Array:
@@ -127,8 +125,8 @@ class Evaluation:
         law = np.maximum(self.stationary + (1 - self.discount) * visits, 0)
         law /= law.sum()
         missed = law @ self._chain.matrix - (1 - self.discount) * self.initial
-        if not np.abs(missed).max() <= ACCEPTABLE:
-            raise RuntimeError(f"the discounted law was found to {np.abs(missed).max():.2g} only")
+        if not np.abs(missed).sum() <= ACCEPTABLE:
+            raise RuntimeError(f"the discounted law was found to {np.abs(missed).sum():.2g} only")
         return np.asarray(law)
 
     @cached_property

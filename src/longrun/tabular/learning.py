@@ -88,7 +88,6 @@ def learn(
     chosen = _chosen(method, gain_step_size, shift, tolerance)
     pairs = int(mdp.available.sum())
     settings = Settings(step_size, chosen.gain_step_size or 0.0, pairs, shift or 0.0)
-    random = mdp.available / mdp.available.sum(1, keepdims=True)
     at, learner, history = _simulate(
         mdp,
         chosen.rule,
@@ -96,7 +95,7 @@ def learn(
         range(seed, seed + seeds),
         steps,
         snapshots,
-        exploration=random,
+        exploration=mdp.uniform_policy,
         entries=mdp.available,
         epsilon=epsilon or chosen.epsilon,
         tolerance=tolerance,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longrun.tabular.products import RowBlocks
+from longrun.tabular.products import RowBlocks, longest_row
 from longrun.tabular.validation import (
     TOLERANCE,
     Array,
@@ -123,7 +123,7 @@ class MDP:
     @cached_property
     def longest_row(self) -> int:
         """Successors of the pair of state and action that has most."""
-        return int(np.diff(self.kernel.indptr).max()) if self.is_sparse else self.num_states
+        return longest_row(self.kernel)
 
     @property
     def is_sparse(self) -> bool:
@@ -188,6 +188,11 @@ class MDP:
         result = np.zeros((self.num_states, self.num_actions))
         result[states, chosen] = 1
         return result
+
+    @property
+    def uniform_policy(self) -> Array:
+        """[S, A]: every available action alike."""
+        return np.asarray(self.available / self.available.sum(1, keepdims=True))
 
     def chain(self, policy: ArrayLike) -> tuple[Matrix, Array]:
         """P_pi [S, S] and r_pi [S] of a policy: [S, A] probabilities or [S] action numbers.

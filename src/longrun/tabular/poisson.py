@@ -61,6 +61,11 @@ class SparseChain:
         """
         return _krylov(self.matrix, rewards, guess, tolerance, effort, self._multigrid)
 
+    def gain(self, rewards: Array, values: Array) -> float:
+        """Middle of r - (I - P) h [S]: whatever h is, the gain of r is between the ends of that."""
+        residual = rewards - self.matrix @ values
+        return float(residual.min() + residual.max()) / 2
+
     def stationary(self, guess: Array, tolerance: float = 1e-13) -> Array:
         """d [S] with d (I - P) = 0 and d e = 1 (gamma = 1), from a law [S] to start with."""
         law, forward = guess, sparse.csr_array(sparse.identity(self.size) - self._transposed)

@@ -18,6 +18,11 @@ ENTRIES = 1_000_000
 """A block has at least this many entries; below, threads cost more than they save."""
 
 
+def longest_row(matrix: Matrix) -> int:
+    """Terms of the longest sum in a product with a vector, on which its rounding depends."""
+    return int(np.diff(matrix.indptr).max()) if sparse.issparse(matrix) else int(matrix.shape[1])
+
+
 class RowBlocks:
     """A CSR matrix [R, C] as blocks of rows that share its memory."""
 

@@ -88,9 +88,8 @@ class Structure:
 
 def structure(mdp: MDP) -> Structure:
     """Communicating classes, end components, unichain and period of a decision process."""
-    graph = _union(mdp)
-    labels, _ = _classes(graph)
-    communicating = bool(labels.max() == 0)
+    everything = chain_structure(_union(mdp))
+    communicating = everything.irreducible
     components = 1 if communicating else int(end_components(mdp).max() + 1)
     unichain: bool | None = None
     if components > 1:
@@ -98,12 +97,12 @@ def structure(mdp: MDP) -> Structure:
     elif mdp.num_actions == 1 or _always_visited(mdp) is not None:
         unichain = True
     return Structure(
-        classes=int(labels.max()) + 1,
+        classes=int(everything.labels.max()) + 1,
         end_components=components,
         communicating=communicating,
         weakly_communicating=components == 1,
         unichain=unichain,
-        period=chain_structure(graph).period,
+        period=everything.period,
     )
 
 

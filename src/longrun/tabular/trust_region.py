@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from longrun.tabular.bounds import ImprovementBounds, compare
+from longrun.tabular.bounds import CERTIFICATES, ImprovementBounds, compare
 from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.mdp import MDP, Array
 from longrun.tabular.solvers.solution import reward_scale
 from longrun.tabular.structure import chain_structure
-
-CERTIFICATES = ("theorem", "achiam", "zhang_ross", "dai_gluzman")
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def trust_region_policy_iteration(
         )
     _require_meaning(certificate, discount)
     if policy is None:
-        policy = mdp.available / mdp.available.sum(1, keepdims=True)
+        policy = mdp.uniform_policy
     now = evaluate(mdp, policy, discount, initial)
     enough = tolerance * (float(np.abs(now.rewards).max()) or reward_scale(mdp) or 1.0)
     steps: list[Step] = []
@@ -95,8 +93,7 @@ def _best_step(
     now: Evaluation, certificate: str, size: float
 ) -> tuple[float, ImprovementBounds, Evaluation] | None:
     """Halve the step until the certificate stops growing; None if it is never positive."""
-    greedy = np.zeros_like(now.policy)
-    greedy[np.arange(len(greedy)), now.advantage.argmax(1)] = 1
+    greedy = now.mdp.distribution(now.advantage.argmax(1))
     best = None
     while size > 1e-12:
         policy = (1 - size) * now.policy + size * greedy

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg as sparse_linalg
 
-from longrun.tabular.chain import DENSE, stationary
+from longrun.tabular.chain import DENSE, dense, stationary
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import Mergers, SparseChain
 from longrun.tabular.solvers.solution import (
@@ -113,8 +113,7 @@ def _swept(
 def _dense(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
     """The bias with h[0] = 0, whose place the gain takes among the unknowns."""
     transition, rewards = mdp.chain(policy)
-    dense = transition.toarray() if sparse.issparse(transition) else transition
-    system = np.eye(mdp.num_states) - dense
+    system = np.eye(mdp.num_states) - dense(transition)
     system[:, 0] = 1
     bias = np.linalg.solve(system, rewards)  # slow chains are ill-conditioned: the bracket judges
     bias[0] = 0
@@ -194,7 +193,5 @@ def _class_gain(transition: Matrix, rewards: Array) -> float:
     if len(rewards) > DENSE:
         chain = SparseChain(sparse.csr_array(transition))
         values, _ = chain.solve(rewards, None, 1e-6 * float(np.abs(rewards).max()), EFFORT)
-        residual = rewards - chain.matrix @ values
-        return float(residual.min() + residual.max()) / 2
-    dense = transition.toarray() if sparse.issparse(transition) else transition
-    return float(stationary(dense) @ rewards)
+        return chain.gain(rewards, values)
+    return float(stationary(dense(transition)) @ rewards)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 from gymnasium import spaces as gym_spaces
 
 Array = np.ndarray[Any, np.dtype[Any]]
+MASKED_KEYS = {"action_mask", "observation"}
+"""Keys of a Dict observation that carries a mask, as PettingZoo and others have it."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,22 @@ class Spaces:
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     """bounds that continuous actions are clipped to on their way to the environment"""
+    masked: bool = False
+    """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
 
     @property
     def policy_outputs(self) -> int:
         return sum(self.categories) or self.action_size
+
+    @property
+    def mask_size(self) -> int:
+        """Columns of an observation row that are the mask."""
+        return self.policy_outputs if self.masked else 0
+
+    @property
+    def feature_size(self) -> int:
+        """Columns of an observation row that the networks see."""
+        return self.observation_size - self.mask_size
 
     @property
     def action_dtype(self) -> type:
@@ -36,7 +51,25 @@ class Spaces:
 
 
 def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
-    """The environment's spaces, or a ValueError that names what is not supported."""
+    """The environment's spaces, or a ValueError that names what is not supported.
+
+    Observations that are a Dict of `action_mask` and `observation` mask the policy's choices.
+    """
+    spaces = _sizes(env)
+    observation = env.observation_space
+    if isinstance(observation, gym_spaces.Dict) and set(observation) == MASKED_KEYS:
+        width = gym_spaces.flatdim(observation["action_mask"])
+        if not spaces.categories or width != spaces.policy_outputs:
+            raise ValueError(
+                f"action_mask has {width} entries and the action space is {env.action_space}; a"
+                " mask needs one entry for each choice of a Discrete or MultiDiscrete space"
+            )
+        # Gymnasium flattens a Dict in the order of its keys, so that the mask comes first.
+        spaces = dataclasses.replace(spaces, masked=True)
+    return spaces
+
+
+def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
     observation_size = _flat_size(env.observation_space)
     space = env.action_space
     if isinstance(space, gym_spaces.Box) and np.issubdtype(space.dtype, np.floating):

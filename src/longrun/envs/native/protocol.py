@@ -1,0 +1,62 @@
+"""What a JAX-native environment is: two pure functions of one environment, and its spaces.
+
+Batching, clipping of actions, time limits and resets are not its business: `chains.py` does them
+once for all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import jax
+
+from longrun.envs.spaces import Spaces
+
+
+class Step(NamedTuple):
+    """What one step of one environment leads to."""
+
+    state: Any
+    """a pytree of arrays; no PRNG keys, since each step is given its own"""
+    obs: jax.Array
+    """[D] float32, of the true successor: never of the state after a reset"""
+    reward: jax.Array
+    """[]"""
+    terminated: jax.Array | bool
+    """[] bool; a time limit is no termination"""
+
+
+class Environment(ABC):
+    """A JAX-native environment. It is hashable, since it shapes compiled programs: use a frozen
+    dataclass, or leave hashing by identity as it is.
+
+    Where `spaces.masked`, an observation row begins with the mask: one column for each of the
+    policy's outputs, 1 where the choice is allowed and 0 where it is not.
+    """
+
+    time_limit: int = 0
+    """steps after which an episode is cut off (truncated); 0 for never"""
+    terminates: bool = True
+    """False where `step` never reports a termination, which saves the reset"""
+    costly_reset: bool = False
+    """True where a reset costs about as much as a step or more. Each environment then gets one new
+    start state in each rollout, instead of one in each episode."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What run folders call it; an env string such as 'jax:criss-cross' where it has one."""
+
+    @property
+    @abstractmethod
+    def spaces(self) -> Spaces:
+        """Sizes of the flat observation and action rows."""
+
+    @abstractmethod
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        """A start state and its observation [D]."""
+
+    @abstractmethod
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
+        """One step from a row of actions [A]: within the bounds, or int32 choices counted from 0"""

@@ -12,7 +12,7 @@ from gymnasium import spaces
 import longrun
 from longrun import APO, ATRPO, PPO, TRPO
 from longrun.envs.acting import NumpyPolicy
-from longrun.learn.learner import standardise
+from longrun.learn.acting import read
 from longrun.learn.networks import apply_mlp
 from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
@@ -73,7 +73,7 @@ def test_the_deterministic_action_is_the_networks_mean_within_bounds(agent):
     state = agent._snapshot.state
     for obs in np.random.default_rng(0).normal(0, 3, (20, 2)).astype(np.float32):
         mean = apply_mlp(
-            state.params.policy.layers, standardise(agent.config, state.obs_moments, obs)
+            state.params.policy.layers, read(agent.config, agent.spaces, state.obs_moments, obs).features
         )
         action, _ = agent.predict(obs)
         np.testing.assert_allclose(action, np.clip(mean, -0.5, 0.5), rtol=1e-5, atol=1e-6)

@@ -17,7 +17,7 @@ from longrun import APO, ATRPO, PPO, TRPO, NonFiniteError
 from longrun.envs.spaces import describe
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.replica import fresh_snapshot
+from longrun.train.job import fresh_snapshot
 from tiny_envs import ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 
@@ -175,7 +175,7 @@ DAMAGES = {
     "empty header": (garbage(""), "damaged"),
     "list": (garbage("[1, 2]"), "damaged"),
     "number": (garbage("7"), "damaged"),
-    "missing key": (garbage('{"format": 1}'), "damaged.*algorithm"),
+    "missing key": (garbage('{"format": 2}'), "damaged.*algorithm"),
     "other format": (edit(format=99), "format 99"),
     "unknown algorithm": (edit(algorithm="dqn"), "unknown algorithm 'dqn'"),
     "strange spaces": (edit(spaces=[1]), "damaged"),
@@ -231,7 +231,7 @@ def test_an_environment_without_an_id_must_be_given_again(tmp_path):
 def test_a_replica_is_chosen_by_its_number(tmp_path):
     configs = [APO(MORTAL, value_constraint=nu, **TINY).config for nu in (0.0, 0.5)]
     sizes = describe(MORTAL())
-    snapshots = [fresh_snapshot(c, sizes, s) for c, s in zip(configs, (4, 7), strict=True)]
+    snapshots = [fresh_snapshot("Drift", c, sizes, s) for c, s in zip(configs, (4, 7), strict=True)]
     checkpoint.save(tmp_path, Checkpoint("Drift-v0", sizes, configs, [4, 7], snapshots))
     second = APO.load(tmp_path, replica=1)
     assert (second.seed, second.config.value_constraint) == (7, 0.5)

@@ -16,6 +16,7 @@ from longrun.config import ALGORITHMS, Config, make_config
 from longrun.envs.acting import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
+from longrun.learn.acting import read
 from longrun.learn.criteria import criterion_of
 from longrun.learn.moments import Moments, init_moments, merge
 from longrun.learn.networks import apply_mlp
@@ -148,9 +149,9 @@ def test_the_first_ratio_is_exactly_1(spaces: Spaces, normalize: bool) -> None:
     for seed in range(2):  # the second time there are moments, if they are wanted
         rollout = random_rollout(seed, config, spaces, scale=3.0)
         acting = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
-        batch, state, _ = learner.prepare(config, state, rollout)
+        batch, state, _ = learner.prepare(config, spaces, state, rollout)
         # The learner's old policy is the one that acted, with the moments that it acted with.
-        learnt_from = apply_mlp(state.params.policy.layers, batch.obs)
+        learnt_from = apply_mlp(state.params.policy.layers, batch.features)
         acted = acting.outputs(rollout.obs.reshape(-1, 17))
         np.testing.assert_allclose(learnt_from, acted, rtol=1e-4, atol=1e-4)
         order = shuffles(seed, config).policy
@@ -204,12 +205,12 @@ def two_steps(**options: Any) -> tuple[Config, TrainState, Rollout]:
 
 def test_a_batch_and_its_metrics_by_hand() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
-    batch, state, metrics = learner.prepare(config, state, rollout)
+    batch, state, metrics = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
     # Rewards 4 and 0 - 2: gain 1. Values 1, 2, and 3 where the chain goes on: offset 1.5.
     # TD errors 4 - 1 + 2 - 1 = 4 and -2 - 1 + 3 - 2 = -2; the first advantage is 4 - 2/2.
     assert batch.advantage.tolist() == [3, -2]
     assert batch.value_target.tolist() == [3.25, -0.75]  # 3 + 1 - .75 and -2 + 2 - .75
-    assert batch.obs.tolist() == [[1], [2]]
+    assert batch.features.tolist() == [[1], [2]]
     assert batch.action.tolist() == [[0], [1]]
     assert int(state.iteration) == 1
     expected = {
@@ -232,14 +233,14 @@ def test_a_batch_and_its_metrics_by_hand() -> None:
 def test_normalised_advantages_leave_the_value_targets_alone() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
     config = dataclasses.replace(config, normalize_advantages=True)
-    batch, _, _ = learner.prepare(config, state, rollout)
+    batch, _, _ = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
     np.testing.assert_allclose(batch.advantage, [1, -1], rtol=1e-6)  # 3 and -2: .5 +- 2.5
     assert batch.value_target.tolist() == [3.25, -0.75]
 
 
 def test_the_value_loss_is_half_the_mean_squared_error() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0, learning_rate=0.0)
-    batch, state, _ = learner.prepare(config, state, rollout)
+    batch, state, _ = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
     order = np.tile(np.arange(2, dtype=np.int32), (config.epochs, 1))
     _, _, metrics = learner.fit_value(config, state, batch, order, 0.0)
     assert float(metrics["value_loss"]) == 3.15625  # (2.25^2 + 2.75^2) / 2 / 2
@@ -256,6 +257,7 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "epochs": (3, {}),
     "minibatch_size": (8, {}),
     "hidden_sizes": ((3,), {}),
+    "value_hidden_sizes": ((3,), {}),
     "normalize_observations": (True, {}),
     "normalize_advantages": (True, {}),
     "scale_rewards": (True, {}),
@@ -435,10 +437,10 @@ def test_neither_another_iteration_nor_another_number_recompiles(algorithm: str)
 def test_another_reset_cost_does_not_recompile() -> None:
     config = make_config("apo", **SMALL, termination="reset")
     state = fresh(config, BOX)
-    learner.prepare(config, state, random_rollout(0, config, BOX))
+    learner.prepare(config, BOX, state, random_rollout(0, config, BOX))
     compiled = learner.prepare._cache_size()
     changed = dataclasses.replace(config, reset_cost=3.0, reset_cost_step_size=0.1)
-    learner.prepare(changed, fresh(changed, BOX), random_rollout(1, config, BOX))
+    learner.prepare(changed, BOX, fresh(changed, BOX), random_rollout(1, config, BOX))
     assert learner.prepare._cache_size() == compiled
 
 
@@ -471,7 +473,7 @@ def test_an_update_merges_the_observations_that_it_has_seen() -> None:
     state = fresh(config, BOX)
     rollouts = [random_rollout(seed, config, BOX, scale=5.0) for seed in range(2)]
     for rollout in rollouts:
-        _, state, _ = learner.prepare(config, state, rollout)
+        _, state, _ = learner.prepare(config, BOX, state, rollout)
     seen = np.concatenate([rollout.obs.reshape(-1, 3) for rollout in rollouts])
     np.testing.assert_allclose(state.obs_moments.mean, seen.mean(0), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(state.obs_moments.variance, seen.var(0), rtol=1e-5)
@@ -487,7 +489,7 @@ def test_without_normalisation_no_moments_are_kept() -> None:
 def test_standardised_observations() -> None:
     config = make_config("ppo", normalize_observations=True)
     moments = Moments(jnp.asarray([1.0, 0.0]), jnp.asarray([4.0, 0.01]), jnp.asarray(9.0))
-    found = learner.standardise(config, moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]]))
+    found = read(config, Spaces(2, 1), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])).features
     # (2 - 1) / 2, .05 / .1; (-7 - 1) / 2, and 2 / .1 is cut at 10
     np.testing.assert_allclose(found, [[0.5, 0.5], [-4, 10]], rtol=1e-5)
 
@@ -519,7 +521,7 @@ def test_numpy_policy_agrees_with_the_network_and_rows_do_not_depend_on_each_oth
     obs[0] = 200.0  # beyond the clip
     policy = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
 
-    standardised = learner.standardise(config, moments, jnp.asarray(obs))
+    standardised = read(config, spaces, moments, jnp.asarray(obs)).features
     network = apply_mlp(state.params.policy.layers, standardised)
     together = policy.outputs(obs)
     np.testing.assert_allclose(together, network, rtol=1e-5, atol=1e-5)

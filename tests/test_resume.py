@@ -58,11 +58,11 @@ def test_the_trust_region_step_resumes_to_the_bit_too(tmp_path):
 def test_episodes_too_long_to_be_repeated_are_started_anew_with_a_warning(monkeypatch):
     monkeypatch.setattr(history, "LONGEST_REPLAY", 20)
     agent = APO(ENDLESS, num_workers=0, **TINY).learn(2 * ITERATION)
-    assert agent._snapshot.episodes.length.tolist() == [-1] * 4
+    assert agent._snapshot.environments["length"].tolist() == [-1] * 4
     with pytest.warns(UserWarning, match="4 environments .* too far to repeat"):
         agent.learn(ITERATION)
-    assert agent._snapshot.episodes.number.tolist() == [1] * 4
-    assert agent._snapshot.episodes.length.tolist() == [16] * 4
+    assert agent._snapshot.environments["number"].tolist() == [1] * 4
+    assert agent._snapshot.environments["length"].tolist() == [16] * 4
 
 
 # On the command line.
@@ -169,7 +169,7 @@ def test_a_run_stopped_by_on_log_goes_on_on_the_command_line(tmp_path):
     assert bits(resumed._snapshot) == bits(whole._snapshot)
 
 
-@pytest.mark.parametrize("what", ["add_metrics", "add_evaluation"])
+@pytest.mark.parametrize("what", ["add_metrics", "add_evaluations"])
 def test_an_interrupt_while_a_row_is_being_written_loses_and_doubles_none(
     what, tmp_path, monkeypatch
 ):
@@ -178,10 +178,12 @@ def test_an_interrupt_while_a_row_is_being_written_loses_and_doubles_none(
     APO("Drift-v0", **options).learn(steps, log_dir=tmp_path / "whole", **EVALUATION)
     write = getattr(RunFolder, what)
 
-    def interrupt(self, row, *evaluation):
-        if row["step"] == 4 * ITERATION:
+    def interrupt(self, rows):
+        rows = list(rows)
+        places = [row if what == "add_metrics" else row[0] for row in rows]
+        if any(place["step"] == 4 * ITERATION for place in places):
             raise KeyboardInterrupt
-        write(self, row, *evaluation)
+        write(self, rows)
 
     monkeypatch.setattr(RunFolder, what, interrupt)
     with pytest.raises(KeyboardInterrupt):
@@ -236,9 +238,9 @@ def test_an_agent_loaded_from_a_killed_run_drops_what_came_after_the_checkpoint(
 def test_a_table_whose_rows_were_all_dropped_gets_its_header_again(tmp_path):
     folder = RunFolder(tmp_path)
     row = {"replica": 0, "seed": 0, "step": ITERATION, "reward": 1.5}
-    folder.add_metrics(row)
+    folder.add_metrics([row])
     folder.forget_after([0])
-    folder.add_metrics(row)
+    folder.add_metrics([row])
     assert (tmp_path / "metrics.csv").read_text() == "replica,seed,step,reward\n0,0,64,1.5\n"
 
 

@@ -22,8 +22,8 @@ from longrun.envs.make import env_factory
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import describe
 from longrun.envs.workers import open_pool
-from longrun.train.replica import fresh_snapshot
-from longrun.train.session import Session, make_job
+from longrun.train.job import fresh_snapshot, make_job
+from longrun.train.session import Session
 from tiny_envs import (
     ENDLESS,
     ITERATION,
@@ -88,7 +88,7 @@ def test_a_replica_among_others_learns_what_it_learns_alone_to_the_bit():
     configs = [make_config("apo", **TINY, value_constraint=nu) for nu, _ in settings]
     seeds = [seed for _, seed in settings]
     spaces = describe(MORTAL())
-    starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
+    starts = [fresh_snapshot(MORTAL, c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
     job = make_job(
         MORTAL, configs, seeds, 3 * ITERATION, num_workers=2, eval_every=ITERATION, eval_steps=100
     )

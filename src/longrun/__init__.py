@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from longrun.agent import APO, ATRPO, PPO, TRPO
     from longrun.envs.workers import WorkerError
     from longrun.train.evaluation import EvaluationReport
-    from longrun.train.replica import NonFiniteError
+    from longrun.train.health import NonFiniteError
     from longrun.train.watchers import Progress
 
 __version__ = "0.1.0"
@@ -24,7 +24,7 @@ __all__ = [
 
 _HOMES = {
     "EvaluationReport": "longrun.train.evaluation",
-    "NonFiniteError": "longrun.train.replica",
+    "NonFiniteError": "longrun.train.health",
     "Progress": "longrun.train.watchers",
     "WorkerError": "longrun.envs.workers",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -10,17 +11,17 @@ from gymnasium import spaces as gym_spaces
 
 from longrun.config import make_config, whole_number
 from longrun.envs.acting import NumpyPolicy, draw_noise
-from longrun.envs.make import EnvLike, env_factory, env_name, make_env, require_id
-from longrun.envs.shard import Plan
-from longrun.envs.spaces import action_reader, describe, observation_writer
-from longrun.envs.workers import open_pool
-from longrun.train import checkpoint
+from longrun.envs.make import require_id
+from longrun.envs.names import with_args
+from longrun.envs.native.protocol import Environment
+from longrun.envs.spaces import action_reader, observation_writer
+from longrun.train import checkpoint, device_loop, host
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
-from longrun.train.host import Job
-from longrun.train.replica import Snapshot, flat_weights, fresh_snapshot
-from longrun.train.run_folder import RunFolder, describe_run
-from longrun.train.session import Session, make_job
+from longrun.train.evaluation import EvaluationReport
+from longrun.train.job import AnyEnv, Job, Snapshot, fresh_snapshot, make_job, name_of, open_env
+from longrun.train.replica import flat_weights
+from longrun.train.run_folder import RunFolder
+from longrun.train.session import Session, create_folder
 from longrun.train.watchers import OnLog, require_tensorboard
 
 
@@ -28,43 +29,44 @@ class Agent:
     """A policy for one environment, and how it is learnt. Use `APO`, `PPO`, `ATRPO` or `TRPO`.
 
     `env` is a Gymnasium id, an environment (which is copied, never stepped) or a function that
-    makes one. `num_workers` processes simulate, by default one for each core; 0 simulates in this
-    process. All other options are those of the algorithm, the fields of its dataclass in
-    `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
+    makes one; or a JAX-native environment or its string ('jax:criss-cross', 'brax:ant', ...), which
+    trains inside one compiled program. `env_args` are arguments for an environment named by a
+    string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
+    simulates in this process. All other options are those of the algorithm, the fields of its
+    dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
     """
 
     algorithm: ClassVar[str]
 
     def __init__(
         self,
-        env: EnvLike,
+        env: AnyEnv,
         *,
         seed: int = 0,
         preset: str = "paper",
+        env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         **options: Any,
     ) -> None:
         seed = whole_number("seed", seed)
         if num_workers is not None:
             num_workers = whole_number("num_workers", num_workers)
-        self.env = env
+        self.env = env if env_args is None else with_args(env, env_args)
         self.seed = seed
         self.num_workers = num_workers
         self.config = make_config(self.algorithm, preset, **options)
-        made = make_env(env_factory(env))
-        self.spaces = describe(made)
-        self.observation_space = made.observation_space
-        self.action_space = made.action_space
-        made.close()
-        self._snapshot = fresh_snapshot(self.config, self.spaces, seed)
+        opened = open_env(self.env)
+        self._opened, self.spaces = opened.env, opened.spaces
+        self.observation_space = opened.observation_space
+        self.action_space = opened.action_space
+        self._snapshot = fresh_snapshot(self._opened, self.config, self.spaces, seed)
         self._policy: tuple[Snapshot, NumpyPolicy] | None = None
         self._log_dir: Path | None = None
         self._predictions = np.random.default_rng(seed)
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({env_name(self.env)!r}, seed={self.seed}, steps_={self.steps_})"
-        )
+        name = name_of(self._opened)
+        return f"{type(self).__name__}({name!r}, seed={self.seed}, steps_={self.steps_})"
 
     @property
     def steps_(self) -> int:
@@ -105,7 +107,7 @@ class Agent:
         if eval_every is None and log_dir is None:
             eval_every = 0
         job = make_job(
-            self.env,
+            self._opened,
             [self.config],
             [self.seed],
             steps,
@@ -162,39 +164,27 @@ class Agent:
         Up to 10 environments share the steps, 1000 or more each where there are enough. Each starts
         from a reset and its first steps count, so let the steps be many times the start-up's.
         """
-        envs, steps_each = evaluation_shape(whole_number("steps", steps, 1))
-        plan = Plan(
-            env_factory(self.env),
-            self.spaces,
-            self.config.hidden_sizes,
-            self.config.normalize_observations,
-            (self.seed,),
-            num_envs=0,
-            rollout_steps=0,
-            eval_envs=envs,
-            eval_steps=steps_each,
-        )
-        pool = open_pool(plan, num_workers=0)
-        try:
-            pool.arrays["weights"][0] = flat_weights(self._snapshot.state)
-            pool.start("evaluate", 0, int(self._snapshot.state.iteration))()
-            return report(pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0])
-        finally:
-            pool.close()
+        steps = whole_number("steps", steps, 1)
+        state = self._snapshot.state
+        if isinstance(self._opened, Environment):
+            return device_loop.measure(self._opened, self.config, state, self.seed, steps)
+        return host.measure(self._opened, self.config, self.spaces, state, self.seed, steps)
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint folder: JSON and safetensors, old one replaced in one go."""
         path = Path(path)
         folder = path / "checkpoint" if (path / "config.json").exists() else path
         snapshots = [self._snapshot]
-        state = Checkpoint(env_name(self.env), self.spaces, [self.config], [self.seed], snapshots)
+        state = Checkpoint(
+            name_of(self._opened), self.spaces, [self.config], [self.seed], snapshots
+        )
         checkpoint.save(folder, state)
 
     @classmethod
     def load(
         cls,
         path: str | Path,
-        env: EnvLike | None = None,
+        env: AnyEnv | None = None,
         *,
         replica: int = 0,
         num_workers: int | None = None,
@@ -210,7 +200,7 @@ class Agent:
         cls,
         saved: Checkpoint,
         path: Path,
-        env: EnvLike | None = None,
+        env: AnyEnv | None = None,
         replica: int = 0,
         num_workers: int | None = None,
     ) -> Self:
@@ -238,18 +228,7 @@ class Agent:
             folder.extend_to(steps)
             folder.forget_after([self.steps_])
             return folder
-        folder = RunFolder.create(
-            path,
-            describe_run(
-                env_name(self.env),
-                [self.config],
-                [self.seed],
-                steps,
-                num_workers=job.num_workers,
-                eval_every=job.eval_every * self.config.steps_per_iteration,
-                eval_steps=job.eval_steps,
-            ),
-        )
+        folder = create_folder(path, job, steps)
         self._log_dir = path
         return folder
 

@@ -50,7 +50,18 @@ def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
 def add_run_options(parser: Parser) -> None:
     """What, how long, where to: the same for every algorithm."""
     group = parser.add_argument_group("run")
-    group.add_argument("--env", metavar="ID", help="Gymnasium environment, e.g. Swimmer-v5")
+    group.add_argument(
+        "--env",
+        metavar="ID",
+        help="Gymnasium environment, e.g. Swimmer-v5, or one that runs inside the compiled program:"
+        " jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
+    )
+    group.add_argument(
+        "--env-args",
+        nargs="+",
+        metavar="NAME=VALUE",
+        help="arguments of the environment, e.g. regime=BM",
+    )
     group.add_argument(
         "--steps", type=whole, help="environment steps of each replica (default: 1000000)"
     )

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields, whole_number
-from longrun.envs.make import env_factory, make_env, require_id
-from longrun.envs.spaces import Spaces, describe
+from longrun.envs.make import require_id
+from longrun.envs.names import parse_args, with_args
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.replica import fresh_snapshot
-from longrun.train.run_folder import RunFolder, describe_run
-from longrun.train.session import Session, make_job
+from longrun.train.job import Opened, Snapshot, fresh_snapshot, make_job, open_env
+from longrun.train.run_folder import RunFolder
+from longrun.train.session import Session, create_folder
 from longrun.train.watchers import require_tensorboard
 
 SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
@@ -30,25 +31,16 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
         algorithm, given.get("preset", "paper"), **algorithm_options(algorithm, given)
     )
     configs, seeds = replicas_of(config, given)
-    spaces = _spaces(given["env"])
+    name = _env(given)
+    opened = open_env(name)
     steps = given.get("steps", 1_000_000)
-    job = make_job(given["env"], configs, seeds, steps, **_settings(given))
-    description = describe_run(
-        given["env"],
-        configs,
-        seeds,
-        steps,
-        preset=given.get("preset", "paper"),
-        num_workers=job.num_workers,
-        eval_every=job.eval_every * config.steps_per_iteration,
-        eval_steps=job.eval_steps,
-    )
-    path: Path = given.get("out") or _free_folder(Path("runs"), f"{algorithm}-{given['env']}")
+    job = make_job(opened.env, configs, seeds, steps, **_settings(given))
+    path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
     if given.get("tensorboard"):
         require_tensorboard(path)
-    folder = RunFolder.create(path, description)
-    starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
-    _run(Session(job, spaces, starts, folder), path, given)
+    folder = create_folder(path, job, steps, preset=given.get("preset", "paper"))
+    starts = _fresh(opened, configs, seeds)
+    _run(Session(job, opened.spaces, starts, folder), path, given)
     return path
 
 
@@ -68,15 +60,14 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     folder = RunFolder(path)
     config = folder.read_config()
     require_id(config["env"], path)
-    spaces = _spaces(config["env"])
-    saved = _load(path, config, spaces)
-    checkpoint.require_same(
-        saved, path, algorithm or saved.algorithm, given.get("env", config["env"]), spaces
-    )
+    opened = open_env(config["env"])
+    saved = _load(path, config, opened)
+    wanted = _env(given) if "env" in given else config["env"]
+    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, opened.spaces)
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
     settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
     steps = given.get("steps", config["steps"])
-    job = make_job(config["env"], saved.configs, saved.seeds, steps, **settings | _settings(given))
+    job = make_job(opened.env, saved.configs, saved.seeds, steps, **settings | _settings(given))
     per_iteration = saved.configs[0].steps_per_iteration
     done = [int(s.state.iteration) * per_iteration for s in saved.snapshots]
     if min(done) >= steps:
@@ -85,11 +76,11 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     with folder.locked():
         folder.forget_after(done)
         folder.extend_to(steps)
-    _run(Session(job, spaces, saved.snapshots, folder), path, given)
+    _run(Session(job, opened.spaces, saved.snapshots, folder), path, given)
     return path
 
 
-def _load(path: Path, config: dict[str, Any], spaces: Spaces) -> Checkpoint:
+def _load(path: Path, config: dict[str, Any], opened: Opened) -> Checkpoint:
     """The run's checkpoint, or its very beginning where it was interrupted before the first."""
     if (path / "checkpoint" / "checkpoint.json").exists():
         return checkpoint.load(path)
@@ -101,8 +92,15 @@ def _load(path: Path, config: dict[str, Any], spaces: Spaces) -> Checkpoint:
         for replica in config["replicas"]
     ]
     seeds = [replica["seed"] for replica in config["replicas"]]
-    starts = [fresh_snapshot(c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
-    return Checkpoint(config["env"], spaces, configs, seeds, starts)
+    starts = _fresh(opened, configs, seeds)
+    return Checkpoint(config["env"], opened.spaces, configs, seeds, starts)
+
+
+def _fresh(opened: Opened, configs: Sequence[Config], seeds: Sequence[int]) -> list[Snapshot]:
+    return [
+        fresh_snapshot(opened.env, config, opened.spaces, seed)
+        for config, seed in zip(configs, seeds, strict=True)
+    ]
 
 
 def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
@@ -149,12 +147,10 @@ def _require_unchanged(
         raise ValueError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
 
 
-def _spaces(env: str) -> Spaces:
-    made = make_env(env_factory(env))
-    try:
-        return describe(made)
-    finally:
-        made.close()
+def _env(given: dict[str, Any]) -> str:
+    """--env and --env-args as one string."""
+    name: str = with_args(given["env"], parse_args(given.get("env_args", [])))
+    return name
 
 
 def _settings(given: dict[str, Any]) -> dict[str, int]:
@@ -162,7 +158,8 @@ def _settings(given: dict[str, Any]) -> dict[str, int]:
     return settings | ({"eval_every": 0} if given.get("no_eval") else {})
 
 
-def _free_folder(parent: Path, name: str) -> Path:
-    """parent/name, or the first of parent/name-2, -3, ... that holds no run."""
+def _free_folder(parent: Path, algorithm: str, env: str) -> Path:
+    """parent/algorithm-env, or the first with -2, -3, ... behind it that holds no run."""
+    name = re.sub(r"[^\w.-]+", "-", f"{algorithm}-{env}")
     numbered = itertools.chain([name], (f"{name}-{i}" for i in itertools.count(2)))
     return next(parent / n for n in numbered if not (parent / n).exists())

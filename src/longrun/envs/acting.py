@@ -17,11 +17,13 @@ from longrun.envs.spaces import Array, Spaces
 
 OBSERVATION_LIMIT = 10.0
 """Standardised observations are clipped here, in acting and learning alike."""
+FORBIDDEN = -1e9
+"""The logit of a choice that the mask forbids: its probability is 0 to the bit."""
 
 
 def weight_shapes(spaces: Spaces, hidden_sizes: Sequence[int]) -> list[tuple[int, ...]]:
     """Shapes in the flat vector: observation mean and inverse std, log std, then the layers."""
-    sizes = (spaces.observation_size, *hidden_sizes, spaces.policy_outputs)
+    sizes = (spaces.feature_size, *hidden_sizes, spaces.policy_outputs)
     std_size = 0 if spaces.categories else spaces.action_size
     shapes: list[tuple[int, ...]] = [(sizes[0],), (sizes[0],), (std_size,)]
     for n_in, n_out in pairwise(sizes):
@@ -53,7 +55,7 @@ class NumpyPolicy:
 
     def outputs(self, obs: Array) -> Array:
         """[n, D] -> [n, K]: means of a Gaussian policy, logits of a categorical one."""
-        x = obs
+        mask, x = np.split(obs, [self._spaces.mask_size], axis=1)
         if self._normalize:
             x = (x - self._mean) * self._inverse_std
             x = np.clip(x, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
@@ -65,6 +67,8 @@ class NumpyPolicy:
             if i < last:
                 np.tanh(x, out=x)
         outputs: Array = x[:, 0]
+        if self._spaces.masked:
+            outputs = np.where(mask > 0, outputs, np.float32(FORBIDDEN))
         return outputs
 
     def act(self, obs: Array, noise: Array | None) -> Array:
@@ -90,8 +94,9 @@ def _draw(logits: Array, uniform: Array) -> Array:
     """Inverse transform sampling: [n, K] logits and [n] uniforms -> [n] choices."""
     weights = np.exp(logits - logits.max(1, keepdims=True))
     cumulative = np.cumsum(weights, axis=1)
-    choice = (cumulative < uniform[:, None] * cumulative[:, -1:]).sum(1)
-    bounded: Array = np.minimum(choice, logits.shape[1] - 1)
+    choice = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(1)
+    last = (cumulative < cumulative[:, -1:]).sum(1)  # where rounding would go beyond: never behind
+    bounded: Array = np.minimum(choice, last)  # the last choice that has any weight
     return bounded
 
 

@@ -13,6 +13,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from longrun.config import known
+from longrun.envs.names import join_env, split_env
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
@@ -28,6 +29,10 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
         return factory()
     except (gymnasium.error.Error, ImportError) as error:
         raise ValueError(f"environment '{env_name(factory)}' cannot be made: {error}") from None
+    except TypeError as error:
+        if getattr(factory, "keywords", None):  # the environment's own words on its arguments
+            raise ValueError(f"environment '{env_name(factory)}' cannot be made: {error}") from None
+        raise
 
 
 def _mujoco_warning(message: bytes | str) -> None:
@@ -39,7 +44,8 @@ def _mujoco_warning(message: bytes | str) -> None:
 def env_factory(env: EnvLike) -> Factory:
     """A factory from an id, an instance (which is copied, never stepped) or a factory."""
     if isinstance(env, str):
-        return partial(gymnasium.make, _spec(env))
+        env_id, args = split_env(env)
+        return partial(gymnasium.make, _spec(env_id), **args)
     if isinstance(env, gymnasium.Env):
         return partial(cloudpickle.loads, pickled(env))
     if callable(env):
@@ -59,13 +65,15 @@ def env_name(env: EnvLike) -> str:
         first = next(iter(env.args), None)
         if isinstance(first, str):
             return first
-        return first.id if isinstance(first, EnvSpec) else env_name(env.func)
+        if isinstance(first, EnvSpec):
+            return join_env(first.id, env.keywords)
+        return env_name(env.func)
     return getattr(env, "__name__", type(env).__name__)
 
 
 def require_id(name: str, path: object) -> None:
     """A ValueError where a saved environment's name is no id that it could be made from."""
-    if name not in gymnasium.registry and ":" not in name:
+    if split_env(name)[0] not in gymnasium.registry and ":" not in name:
         raise ValueError(
             f"'{path}' was trained on '{name}', which has no id; load it in Python and pass env="
         )

@@ -1,4 +1,4 @@
-"""The two families of action distributions: log-probability, entropy, KL divergence.
+"""The two families of action distributions: draws, log-probability, entropy, KL divergence.
 
 A family is chosen by the action space and its functions take the policy's raw outputs
 ("logits" for categorical, "mean" for Gaussian) together with the free log standard deviation.
@@ -13,6 +13,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from longrun.envs.spaces import Spaces
+
 HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
 
@@ -25,6 +27,14 @@ class Distribution(NamedTuple):
     """(outputs, log_std) -> [...]"""
     kl: Callable[[jax.Array, jax.Array, jax.Array, jax.Array], jax.Array]
     """KL(p || q) from (outputs_p, log_std_p, outputs_q, log_std_q) -> [...]"""
+    sample: Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+    """(outputs, log_std, key) -> actions [..., A]"""
+    mode: Callable[[jax.Array], jax.Array]
+    """outputs -> the most likely actions [..., A]"""
+
+
+def distribution_of(spaces: Spaces) -> Distribution:
+    return categorical(spaces.categories) if spaces.categories else GAUSSIAN
 
 
 def _gaussian_log_prob(mean: jax.Array, log_std: jax.Array, action: jax.Array) -> jax.Array:
@@ -45,15 +55,24 @@ def _gaussian_kl(
     return jnp.sum(0.5 * (variance_ratio + distance - 1) + log_std_q - log_std_p, axis=-1)
 
 
-GAUSSIAN = Distribution(_gaussian_log_prob, _gaussian_entropy, _gaussian_kl)
+def _gaussian_sample(mean: jax.Array, log_std: jax.Array, key: jax.Array) -> jax.Array:
+    return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+
+
+GAUSSIAN = Distribution(
+    _gaussian_log_prob, _gaussian_entropy, _gaussian_kl, _gaussian_sample, lambda mean: mean
+)
 
 
 def categorical(sizes: tuple[int, ...]) -> Distribution:
     """Independent categorical components; outputs [..., sum(sizes)], actions [..., len(sizes)]."""
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
 
+    def components(logits: jax.Array) -> list[jax.Array]:
+        return jnp.split(logits, ends[:-1], axis=-1)
+
     def log_probs(logits: jax.Array) -> list[jax.Array]:
-        return [jax.nn.log_softmax(part) for part in jnp.split(logits, ends[:-1], axis=-1)]
+        return [jax.nn.log_softmax(part) for part in components(logits)]
 
     def log_prob(logits: jax.Array, _: jax.Array, action: jax.Array) -> jax.Array:
         chosen = [
@@ -73,4 +92,11 @@ def categorical(sizes: tuple[int, ...]) -> Distribution:
         ]
         return jnp.sum(jnp.stack(parts), axis=0)
 
-    return Distribution(log_prob, entropy, kl)
+    def sample(logits: jax.Array, _: jax.Array, key: jax.Array) -> jax.Array:
+        # Gumbel noise: the largest of the disturbed logits is a draw.
+        return mode(logits + jax.random.gumbel(key, logits.shape))
+
+    def mode(logits: jax.Array) -> jax.Array:
+        return jnp.stack([part.argmax(-1) for part in components(logits)], -1).astype(jnp.int32)
+
+    return Distribution(log_prob, entropy, kl, sample, mode)

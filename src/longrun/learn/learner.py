@@ -8,16 +8,16 @@ Everything can be vmapped over replicas, numeric options included.
 from __future__ import annotations
 
 from functools import partial
+from itertools import accumulate
 
 import jax
 import jax.numpy as jnp
 
 from longrun.config import Config
-from longrun.envs.acting import OBSERVATION_LIMIT
 from longrun.envs.spaces import Spaces
+from longrun.learn.acting import read
 from longrun.learn.criteria import Values, criterion_of
-from longrun.learn.distributions import GAUSSIAN, Distribution, categorical
-from longrun.learn.moments import Moments, init_moments, inverse_std, merge
+from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import Layers, apply_mlp, init_mlp
 from longrun.learn.optimise import init_optimiser, train_epochs
 from longrun.learn.policy_steps import policy_step_of
@@ -27,47 +27,37 @@ from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, Train
 register_config()
 
 
-def distribution_of(spaces: Spaces) -> Distribution:
-    return categorical(spaces.categories) if spaces.categories else GAUSSIAN
-
-
 @partial(jax.jit, static_argnames="spaces")
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     """A fresh replica. Made inside one program, so that no two fields share a buffer."""
     policy_key, value_key = jax.random.split(key)
-    sizes = (spaces.observation_size, *config.hidden_sizes)
+    inputs, hidden = spaces.feature_size, config.hidden_sizes
     policy = Policy(
-        layers=init_mlp(policy_key, (*sizes, spaces.policy_outputs), output_gain=0.01),
+        layers=init_mlp(policy_key, (inputs, *hidden, spaces.policy_outputs), output_gain=0.01),
         log_std=jnp.zeros(0 if spaces.categories else spaces.action_size),
     )
-    value = init_mlp(value_key, (*sizes, 1), output_gain=1.0)
+    value_hidden = config.value_hidden_sizes or hidden
+    value = init_mlp(value_key, (inputs, *value_hidden, 1), output_gain=1.0)
     return TrainState(
         params=Networks(policy, value),
         opt_state=Networks(
             policy_step_of(config).init(config, policy), init_optimiser(config, value)
         ),
         criterion=criterion_of(config).init(config),
-        obs_moments=init_moments((spaces.observation_size,)),
+        obs_moments=init_moments((inputs,)),
         iteration=jnp.zeros((), jnp.int32),
     )
 
 
-def standardise(config: Config, moments: Moments, obs: jax.Array) -> jax.Array:
-    """Observations as the networks see them."""
-    if not config.normalize_observations:
-        return obs
-    scaled = (obs - moments.mean) * inverse_std(moments)
-    return jnp.clip(scaled, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
-
-
-@jax.jit
+@partial(jax.jit, static_argnames="spaces")
 def prepare(
-    config: Config, state: TrainState, rollout: Rollout
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
     """Derive values, gain, advantages and targets from the facts (lines 5 to 8 of Algorithm 1)."""
 
     def value(obs: jax.Array) -> jax.Array:
-        return apply_mlp(state.params.value, standardise(config, state.obs_moments, obs))[..., 0]
+        seen = read(config, spaces, state.obs_moments, obs)
+        return apply_mlp(state.params.value, seen.features)[..., 0]
 
     here = value(rollout.obs)
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
@@ -76,16 +66,18 @@ def prepare(
     advantage = targets.advantage
     if config.normalize_advantages:
         advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    samples = (standardise(config, state.obs_moments, rollout.obs), rollout.action, advantage)
-    batch = Batch(*(x.reshape(-1, *x.shape[2:]) for x in (*samples, targets.value_target)))
+    seen = read(config, spaces, state.obs_moments, rollout.obs)
+    samples = Batch(*seen, rollout.action, advantage, targets.value_target)
+    batch = Batch(*(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) for x in samples))
     # The moments change only after this batch has been standardised with those that the policy
     # acted with: otherwise the first ratio would not be 1.
     if config.normalize_observations:
-        seen = rollout.obs.reshape(-1, rollout.obs.shape[-1])
-        state = state._replace(obs_moments=merge(state.obs_moments, seen))
+        rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
+        state = state._replace(obs_moments=merge(state.obs_moments, rows))
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     metrics = {
         "criterion_finite": _all_finite((criterion, state.obs_moments)),
+        "mask_allows": _choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
         "reward_max": rollout.reward.max(),
@@ -113,7 +105,7 @@ def improve_policy(
     """Line 9 of Algorithm 1. `progress` in [0, 1) is the part of the run that is over."""
     policy, opt_state, metrics = policy_step_of(config).apply(
         config,
-        distribution_of(spaces),
+        spaces,
         state.params.policy,
         state.opt_state.policy,
         batch,
@@ -130,8 +122,8 @@ def fit_value(
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
 
     def loss(layers: Layers, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
-        obs, target = samples
-        error = 0.5 * jnp.mean((target - apply_mlp(layers, obs)[..., 0]) ** 2)
+        features, target = samples
+        error = 0.5 * jnp.mean((target - apply_mlp(layers, features)[..., 0]) ** 2)
         return error, {"value_loss": error}
 
     layers, opt_state, metrics = train_epochs(
@@ -139,7 +131,7 @@ def fit_value(
         loss,
         state.params.value,
         state.opt_state.value,
-        (batch.obs, batch.value_target),
+        (batch.features, batch.value_target),
         shuffles,
         _learning_rate(config, progress),
     )
@@ -155,7 +147,7 @@ def update(
     progress: jax.Array | float = 0.0,
 ) -> tuple[TrainState, Metrics]:
     """A whole iteration; `shuffles` holds [epochs, T * N] indices for each network."""
-    batch, state, metrics = prepare(config, state, rollout)
+    batch, state, metrics = prepare(config, spaces, state, rollout)
     policy, policy_opt, policy_metrics = improve_policy(
         config, spaces, state, batch, shuffles.policy, progress
     )
@@ -169,6 +161,15 @@ def update(
 def _learning_rate(config: Config, progress: jax.Array) -> jax.Array:
     remaining = 1 - progress if config.learning_rate_decay else 1.0
     return jnp.asarray(config.learning_rate * remaining)
+
+
+def _choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:
+    """Whether every row of the mask [n, K] allows a choice of every component."""
+    if not spaces.masked:
+        return jnp.ones((), bool)
+    ends = list(accumulate(spaces.categories))[:-1]
+    parts = jnp.split(mask > 0, ends, axis=-1)
+    return jnp.stack([part.any(-1).all() for part in parts]).all()
 
 
 def _all_finite(params: object) -> jax.Array:

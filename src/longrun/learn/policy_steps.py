@@ -9,33 +9,27 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Clipped, Config, TrustRegion
+from longrun.envs.spaces import Spaces
 from longrun.learn import trust_region
-from longrun.learn.distributions import Distribution
-from longrun.learn.networks import apply_mlp
+from longrun.learn.acting import policy_outputs
+from longrun.learn.distributions import distribution_of
 from longrun.learn.optimise import init_optimiser, train_epochs
 from longrun.learn.types import Batch, Metrics, Policy
 
 
 class PolicyStep(NamedTuple):
     """`init(config, policy) -> optimiser state`, and
-    `apply(config, distribution, policy, optimiser state, batch, shuffles, learning rate)`."""
+    `apply(config, spaces, policy, optimiser state, batch, shuffles, learning rate)`."""
 
     init: Callable[[Config, Policy], Any]
     apply: Callable[
-        [Config, Distribution, Policy, Any, Batch, jax.Array, jax.Array],
+        [Config, Spaces, Policy, Any, Batch, jax.Array, jax.Array],
         tuple[Policy, Any, Metrics],
     ]
 
 
 def policy_step_of(config: Config) -> PolicyStep:
     return CLIPPED if isinstance(config, Clipped) else TRUST_REGION
-
-
-def log_prob(
-    distribution: Distribution, policy: Policy, obs: jax.Array, action: jax.Array
-) -> jax.Array:
-    """[n, D], [n, A] -> [n]"""
-    return distribution.log_prob(apply_mlp(policy.layers, obs), policy.log_std, action)
 
 
 def clipped_surrogate(
@@ -48,7 +42,7 @@ def clipped_surrogate(
 
 def _clipped_apply(
     config: Config,
-    distribution: Distribution,
+    spaces: Spaces,
     policy: Policy,
     opt_state: Any,
     batch: Batch,
@@ -57,10 +51,11 @@ def _clipped_apply(
 ) -> tuple[Policy, Any, Metrics]:
     """M epochs of minibatch ascent on the clipped surrogate and the entropy bonus."""
     assert isinstance(config, Clipped)
+    distribution = distribution_of(spaces)
 
     def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
-        obs, action, advantage, old_log_prob = samples
-        outputs = apply_mlp(policy.layers, obs)
+        features, mask, action, advantage, old_log_prob = samples
+        outputs = policy_outputs(policy, features, mask)
         log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
         ratio = jnp.exp(log_ratio)
         surrogate = clipped_surrogate(ratio, advantage, config.clip_range).mean()
@@ -73,14 +68,15 @@ def _clipped_apply(
         }
         return -surrogate - config.entropy_coefficient * entropy, metrics
 
-    old_log_prob = log_prob(distribution, policy, batch.obs, batch.action)
-    samples = (batch.obs, batch.action, batch.advantage, old_log_prob)
+    outputs = policy_outputs(policy, batch.features, batch.mask)
+    old_log_prob = distribution.log_prob(outputs, policy.log_std, batch.action)
+    samples = (batch.features, batch.mask, batch.action, batch.advantage, old_log_prob)
     return train_epochs(config, loss, policy, opt_state, samples, shuffles, learning_rate)
 
 
 def _trust_region_apply(
     config: Config,
-    distribution: Distribution,
+    spaces: Spaces,
     policy: Policy,
     opt_state: Any,
     batch: Batch,
@@ -89,15 +85,17 @@ def _trust_region_apply(
 ) -> tuple[Policy, Any, Metrics]:
     """One natural-gradient step on the whole batch, as long as the KL limit allows."""
     assert isinstance(config, TrustRegion)
-    old_outputs = apply_mlp(policy.layers, batch.obs)
+    distribution = distribution_of(spaces)
+    old_outputs = policy_outputs(policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
 
     def surrogate(new: Policy) -> jax.Array:
-        ratio = jnp.exp(log_prob(distribution, new, batch.obs, batch.action) - old_log_prob)
+        outputs = policy_outputs(new, batch.features, batch.mask)
+        ratio = jnp.exp(distribution.log_prob(outputs, new.log_std, batch.action) - old_log_prob)
         return (ratio * batch.advantage).mean()
 
     def mean_kl(new: Policy) -> jax.Array:
-        outputs = apply_mlp(new.layers, batch.obs)
+        outputs = policy_outputs(new, batch.features, batch.mask)
         return distribution.kl(old_outputs, policy.log_std, outputs, new.log_std).mean()
 
     new, step = trust_region.natural_step(
@@ -109,7 +107,7 @@ def _trust_region_apply(
         cg_iterations=config.cg_iterations,
         line_search_steps=config.line_search_steps,
     )
-    outputs = apply_mlp(new.layers, batch.obs)
+    outputs = policy_outputs(new, batch.features, batch.mask)
     metrics = {
         "policy_loss": -step.surrogate,
         "entropy": distribution.entropy(outputs, new.log_std).mean(),

@@ -78,7 +78,8 @@ class TrainState(NamedTuple):
 class Batch(NamedTuple):
     """What both network updates train on, flattened over time and environments: [T * N, ...]."""
 
-    obs: jax.Array
+    features: jax.Array
+    mask: jax.Array
     action: jax.Array
     advantage: jax.Array
     value_target: jax.Array

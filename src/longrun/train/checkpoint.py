@@ -23,10 +23,9 @@ from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
 from longrun.train.files import read_json, write_bytes, write_json
-from longrun.train.history import Episodes
-from longrun.train.replica import Snapshot
+from longrun.train.job import Snapshot
 
-FORMAT = 1
+FORMAT = 2
 OWN_FILES = re.compile(r"state-[0-9a-f]{16}\.safetensors|\.state-[0-9a-f]{16}\.safetensors\.\d+")
 """States of earlier checkpoints, and what a crash left of one; other files are not ours."""
 
@@ -120,14 +119,20 @@ def _spaces(header: dict[str, Any]) -> Spaces:
 
 
 def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:
-    leaves = jax.tree_util.tree_leaves_with_path(snapshot)
-    return [(jax.tree_util.keystr(path), np.asarray(leaf)) for path, leaf in leaves]
+    leaves = jax.tree_util.tree_leaves_with_path(snapshot.state)
+    learnt = [(f".state{jax.tree_util.keystr(path)}", np.asarray(leaf)) for path, leaf in leaves]
+    # safetensors writes what lies in memory: a slice of something larger has to be made whole.
+    return learnt + [
+        (f".environments.{name}", np.ascontiguousarray(value))
+        for name, value in snapshot.environments.items()
+    ]
 
 
 def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Array]) -> Snapshot:
     """Fill the shape that the configuration gives with the tensors of that name."""
     state = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
-    episodes = Episodes(*(tensors[f"{prefix}.episodes.{name}"] for name in Episodes._fields))
+    place = f"{prefix}.environments."
+    environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
 
     def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> jax.Array:
         name = f"{prefix}.state{jax.tree_util.keystr(path)}"
@@ -137,7 +142,7 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
         return jax.numpy.asarray(found)
 
     filled: TrainState = jax.tree_util.tree_map_with_path(leaf, state)
-    return Snapshot(filled, episodes)
+    return Snapshot(filled, environments)
 
 
 def require_same(

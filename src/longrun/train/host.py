@@ -2,63 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import jax
 import numpy as np
 
-from longrun.config import Average, Config
+from longrun.config import Config
 from longrun.envs.make import EnvLike, env_factory
+from longrun.envs.native.protocol import Environment
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import Spaces
 from longrun.envs.workers import Pool, open_pool
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
-from longrun.train.evaluation import evaluation_shape
-from longrun.train.replica import Event, Replica, Schedule, Seconds, Snapshot
-
-
-@dataclass(frozen=True)
-class Job:
-    """A run: replicas that differ in seed and numeric options only."""
-
-    env: EnvLike
-    configs: Sequence[Config]
-    """one for each replica"""
-    seeds: Sequence[int]
-    """one for each replica"""
-    begins: int
-    """iterations that every replica had behind it when the run began"""
-    iterations: int
-    """where every replica ends, counted from its very beginning"""
-    num_workers: int
-    eval_every: int = 0
-    """iterations between evaluations; 0 for none"""
-    eval_steps: int = 10_000
-    """steps of an evaluation, shared by up to 10 environments"""
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.health import ConstantRewardWatch
+from longrun.train.job import Event, Job, Listen, Seconds, Snapshot, available_cores
+from longrun.train.replica import Replica, flat_weights
 
 
 def train(
     job: Job,
     spaces: Spaces,
     starts: Sequence[Snapshot],
-    listen: Callable[[Event], bool],
-) -> list[Seconds]:
+    listen: Listen,
+) -> Seconds:
     """Train all replicas; `listen` hears of every iteration and may return False to stop the run.
 
     Whatever happens (an error, Ctrl-C), the worker processes are gone when this returns.
     """
     config = job.configs[0]
+    assert not isinstance(job.env, Environment)
     eval_envs, eval_steps = evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
     plan = Plan(
         factory=env_factory(job.env),
@@ -85,18 +62,15 @@ def train(
         pool.close()
 
 
-def _run_all(
-    job: Job, replicas: list[Replica], pool: Pool, listen: Callable[[Event], bool]
-) -> list[Seconds]:
-    news: queue.Queue[Event | BaseException | None] = queue.Queue()
+def _run_all(job: Job, replicas: list[Replica], pool: Pool, listen: Listen) -> Seconds:
+    news: queue.Queue[tuple[Event, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
     constant = ConstantRewardWatch(job.configs)
     with ThreadPoolExecutor(available_cores()) as compute:
 
         def run(replica: Replica) -> None:
-            schedule = Schedule(job.begins, job.iterations, job.eval_every, stopping)
             try:
-                replica.run(pool, schedule, compute, news.put)
+                replica.run(pool, job, stopping, compute, lambda *what: news.put(what))
                 news.put(None)
             except BaseException as error:
                 news.put(error)
@@ -107,48 +81,52 @@ def _run_all(
         try:
             running = len(threads)
             while running:
-                event = news.get()
-                if event is None:
+                heard = news.get()
+                if heard is None:
                     running -= 1
-                elif isinstance(event, BaseException):
-                    raise event
+                elif isinstance(heard, BaseException):
+                    raise heard
                 else:
-                    constant.look(event)
-                    if not listen(event):
+                    event, snapshot = heard
+                    constant.look(event.metrics)
+                    if not listen([event], {event.replica: snapshot}):
                         break
         finally:
             stopping.set()
             pool.close()  # what still waits for a worker fails now, and its thread ends
             for thread in threads:
                 thread.join()
-    return [replica.seconds for replica in replicas]
+    count = len(replicas)
+    return Seconds(
+        collect=sum(r.seconds.collect for r in replicas) / count,
+        update=sum(r.seconds.update for r in replicas) / count,
+        evaluate=sum(r.seconds.evaluate for r in replicas) / count,
+    )
 
 
-class ConstantRewardWatch:
-    """Warns once where the average criterion cannot tell policies apart."""
-
-    def __init__(self, configs: Sequence[Config]) -> None:
-        self._rewards: set[float] = set()
-        self._watching = any(
-            isinstance(config, Average) and not (config.reset_cost or config.reset_cost_step_size)
-            for config in configs
-        )
-
-    def look(self, event: Event) -> None:
-        if not self._watching:
-            return
-        low, high = event.metrics["reward_min"], event.metrics["reward_max"]
-        self._rewards |= {low, high}
-        self._watching = len(self._rewards) == 1
-        if self._watching and event.metrics["terminations"]:
-            self._watching = False
-            warnings.warn(
-                f"every reward so far was {low:g}: all policies have the same reward rate, so the"
-                " average criterion cannot rank them unless resets cost something; set"
-                " termination='reset' and reset_cost (or reset_cost_step_size)",
-                UserWarning,
-                stacklevel=2,
-            )
+def measure(
+    env: EnvLike, config: Config, spaces: Spaces, state: TrainState, seed: int, steps: int
+) -> EvaluationReport:
+    """The deterministic policy's long-run reward rate, simulated in this process."""
+    envs, steps_each = evaluation_shape(steps)
+    plan = Plan(
+        env_factory(env),
+        spaces,
+        config.hidden_sizes,
+        config.normalize_observations,
+        (seed,),
+        num_envs=0,
+        rollout_steps=0,
+        eval_envs=envs,
+        eval_steps=steps_each,
+    )
+    pool = open_pool(plan, num_workers=0)
+    try:
+        pool.arrays["weights"][0] = flat_weights(state)
+        pool.start("evaluate", 0, int(state.iteration))()
+        return report(pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0])
+    finally:
+        pool.close()
 
 
 def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:

@@ -11,8 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,66 +21,12 @@ from longrun.envs import seeding
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.workers import Pool
 from longrun.learn import learner
-from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, report
-from longrun.train.history import EpisodeHistory, Episodes, no_episodes
-
-
-class NonFiniteError(RuntimeError):
-    """Training went astray: parameters are no longer numbers."""
-
-
-class Snapshot(NamedTuple):
-    """All that a replica needs to go on."""
-
-    state: TrainState
-    episodes: Episodes
-
-
-def fresh_snapshot(config: Config, spaces: Spaces, seed: int) -> Snapshot:
-    """Before the first step."""
-    use_compilation_cache()
-    state = learner.init(config, spaces, jax.random.key(seed))
-    return Snapshot(state, no_episodes(config.num_envs, spaces))
-
-
-@dataclass
-class Seconds:
-    """Where a replica's time went; collecting overlaps with fitting the value."""
-
-    collect: float = 0.0
-    update: float = 0.0
-    evaluate: float = 0.0
-
-
-class Event(NamedTuple):
-    """What a replica reports after each iteration."""
-
-    replica: int
-    iteration: int
-    metrics: dict[str, float]
-    evaluation: EvaluationReport | None
-    snapshot: Snapshot
-
-
-@dataclass
-class Schedule:
-    """When a replica stops and when it is evaluated, in iterations."""
-
-    first: int
-    last: int
-    eval_every: int
-    stopping: threading.Event = field(default_factory=threading.Event)
-
-    def evaluates(self, iteration: int) -> bool:
-        """After `iteration` iterations are done?"""
-        return self.eval_every > 0 and (iteration % self.eval_every == 0 or iteration == self.last)
-
-    def progress(self, iteration: int) -> float:
-        """The part of the run that is over before this iteration, for the learning rate."""
-        return (iteration - self.first) / (self.last - self.first)
+from longrun.train.health import require_healthy, without_flags
+from longrun.train.history import EpisodeHistory, Episodes
+from longrun.train.job import Event, Job, Seconds, Snapshot
 
 
 class Replica:
@@ -96,50 +41,52 @@ class Replica:
         self.spaces = spaces
         self.seconds = Seconds()
         self.state = start.state
-        self.history = EpisodeHistory(start.episodes)
+        self.history = EpisodeHistory(Episodes(**start.environments))
 
     def run(
         self,
         pool: Pool,
-        schedule: Schedule,
+        job: Job,
+        stopping: threading.Event,
         compute: ThreadPoolExecutor,
-        emit: Callable[[Event], None],
+        emit: Callable[[Event, Snapshot], None],
     ) -> None:
-        """Iterate until the schedule says stop; every iteration ends with an event."""
+        """Iterate until the job is done or stopping; every iteration ends with an event."""
         self.history.restore(pool, self.index)
         self._publish(pool)
         iteration = int(self.state.iteration)
-        collected = self._start_rollout(pool, schedule, iteration)
-        while iteration < schedule.last and not schedule.stopping.is_set():
+        collected = self._start_rollout(pool, job, iteration)
+        while iteration < job.iterations and not stopping.is_set():
             with _clock(self.seconds, "collect"):
                 shuffles = self._shuffles(iteration)
                 collected()
             with _clock(self.seconds, "update"):
-                progress = schedule.progress(iteration)
+                progress = job.progress(iteration)
                 fitting, metrics = self._improve_policy(pool, shuffles, progress, compute)
             iteration += 1
             # Acting needs the policy alone, so the workers go on while the value is being fitted.
             self._publish(pool)
             with _clock(self.seconds, "evaluate"):
-                evaluated = self._start_evaluation(pool, schedule, iteration)
+                evaluated = self._start_evaluation(pool, job, iteration)
             with _clock(self.seconds, "collect"):
-                collected = self._start_rollout(pool, schedule, iteration)
+                collected = self._start_rollout(pool, job, iteration)
             with _clock(self.seconds, "update"):
                 metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
                 evaluation = evaluated()
-            snapshot = Snapshot(self.state, self.history.snapshot())
-            emit(Event(self.index, iteration, _numbers(metrics), evaluation, snapshot))
+            numbers = without_flags(_numbers(metrics))
+            snapshot = Snapshot(self.state, self.history.snapshot()._asdict())
+            emit(Event(self.index, iteration, numbers, evaluation), snapshot)
 
-    def _start_rollout(self, pool: Pool, schedule: Schedule, iteration: int) -> Callable[[], None]:
-        if iteration < schedule.last:
+    def _start_rollout(self, pool: Pool, job: Job, iteration: int) -> Callable[[], None]:
+        if iteration < job.iterations:
             return pool.start("rollout", self.index, iteration)
         return lambda: None
 
     def _start_evaluation(
-        self, pool: Pool, schedule: Schedule, iteration: int
+        self, pool: Pool, job: Job, iteration: int
     ) -> Callable[[], EvaluationReport | None]:
-        if not schedule.evaluates(iteration):
+        if not job.evaluates(iteration):
             return lambda: None
         evaluated = pool.start("evaluate", self.index, iteration)
 
@@ -155,8 +102,10 @@ class Replica:
     ) -> tuple[Future[Any], Metrics]:
         """Lines 5 to 9 of Algorithm 1; line 10 has been started when this returns."""
         rollout = self._rollout(pool)
-        batch, state, metrics = _done(learner.prepare(self.config, self.state, rollout))
-        self._require_finite("criterion", state, metrics)
+        batch, state, metrics = _done(
+            learner.prepare(self.config, self.spaces, self.state, rollout)
+        )
+        self._require_healthy(metrics)
         fitting = compute.submit(
             _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
         )
@@ -165,7 +114,7 @@ class Replica:
                 self.config, self.spaces, state, batch, shuffles.policy, progress
             )
         )
-        self._require_finite("policy", state, policy_metrics)
+        self._require_healthy(policy_metrics)
         self.state = state._replace(
             params=state.params._replace(policy=policy),
             opt_state=state.opt_state._replace(policy=opt_state),
@@ -176,7 +125,7 @@ class Replica:
     def _finish_value(self, fitting: Future[Any]) -> Metrics:
         """Line 10 of Algorithm 1, which ran in another thread."""
         value, opt_state, metrics = fitting.result()
-        self._require_finite("value", self.state, metrics)
+        self._require_healthy(metrics)
         self.state = self.state._replace(
             params=self.state.params._replace(value=value),
             opt_state=self.state.opt_state._replace(value=opt_state),
@@ -204,13 +153,8 @@ class Replica:
     def _publish(self, pool: Pool) -> None:
         pool.arrays["weights"][self.index] = flat_weights(self.state)
 
-    def _require_finite(self, what: str, state: TrainState, metrics: Metrics) -> None:
-        if not metrics.pop(f"{what}_finite"):
-            who, when = f"replica {self.index} (seed {self.seed})", int(state.iteration)
-            raise NonFiniteError(
-                f"the {what} of {who} became non-finite in iteration {when}"
-                f"{_trace(_numbers(metrics))}; try a lower learning_rate or scale_rewards=True"
-            )
+    def _require_healthy(self, metrics: Metrics) -> None:
+        require_healthy(_numbers(metrics), self.index, self.seed, int(self.state.iteration))
 
 
 def flat_weights(state: TrainState) -> Array:
@@ -219,12 +163,6 @@ def flat_weights(state: TrainState) -> Array:
     layers = [x for layer in policy.layers for x in layer]
     parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
-
-
-def _trace(metrics: dict[str, float]) -> str:
-    """The metrics that went astray with it."""
-    odd = [f"{name} {value}" for name, value in metrics.items() if not np.isfinite(value)]
-    return f" ({', '.join(odd)})" if odd else ""
 
 
 def _numbers(metrics: dict[str, jax.Array]) -> dict[str, float]:

@@ -52,19 +52,25 @@ class RunFolder:
         finally:
             os.close(folder)
 
-    def add_metrics(self, row: Mapping[str, Any]) -> None:
-        _append(self.path / "metrics.csv", row)
+    def add_metrics(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        _append(self.path / "metrics.csv", rows)
 
-    def add_evaluation(self, where: Mapping[str, int], evaluation: EvaluationReport) -> None:
-        """`where` is replica, seed and step."""
-        numbers = {
-            "average_reward": evaluation.average_reward,
-            "average_reward_low": evaluation.low,
-            "average_reward_high": evaluation.high,
-            "episode_return": evaluation.episode_return,
-            "episode_length": evaluation.episode_length,
-        }
-        _append(self.path / "evaluations.csv", {**where, **numbers})
+    def add_evaluations(
+        self, evaluations: Iterable[tuple[Mapping[str, int], EvaluationReport]]
+    ) -> None:
+        """Each with where it was: replica, seed and step."""
+        rows = [
+            {
+                **where,
+                "average_reward": evaluation.average_reward,
+                "average_reward_low": evaluation.low,
+                "average_reward_high": evaluation.high,
+                "episode_return": evaluation.episode_return,
+                "episode_length": evaluation.episode_length,
+            }
+            for where, evaluation in evaluations
+        ]
+        _append(self.path / "evaluations.csv", rows)
 
     def last_evaluations(self) -> dict[int, dict[str, float | None]]:
         """For each replica evaluated so far its latest figures; None where no episode ended."""
@@ -133,10 +139,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return [row for row in reader if None not in row.values() and None not in row]
 
 
-def _append(path: Path, row: Mapping[str, Any]) -> None:
-    is_new = not path.exists()
-    with path.open("a") as file:
-        file.write(_as_csv([row], header=is_new))
+def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    text = _as_csv(rows, header=not path.exists())
+    if text:
+        with path.open("a") as file:
+            file.write(text)
 
 
 def _as_csv(rows: Iterable[Mapping[str, Any]], header: bool) -> str:

@@ -1,52 +1,40 @@
-"""A training session: the host loop with its run folder, checkpoints and listeners."""
+"""A training session: one of the two loops with its run folder, checkpoints and listeners."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from longrun.config import Config, algorithm_name, differing, whole_number
-from longrun.envs.make import EnvLike, env_name
+from longrun.config import algorithm_name, differing
+from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Spaces
-from longrun.train import checkpoint
+from longrun.train import checkpoint, device_loop, host
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.host import Job, available_cores, train
-from longrun.train.replica import Event, Seconds, Snapshot
-from longrun.train.run_folder import RunFolder
+from longrun.train.job import Event, Job, Seconds, Snapshot, name_of
+from longrun.train.run_folder import RunFolder, describe_run
 from longrun.train.watchers import OnLog, Progress, ProgressBar, TensorBoard
 
 CHECKPOINT_SECONDS = 30.0
 
 
-def make_job(
-    env: EnvLike,
-    configs: Sequence[Config],
-    seeds: Sequence[int],
-    steps: int,
-    *,
-    done: int = 0,
-    num_workers: int | None = None,
-    eval_every: int | None = None,
-    eval_steps: int = 10_000,
-) -> Job:
-    """A job in iterations from one in steps, both rounded up; `done` iterations come before it.
-
-    `eval_every` None stands for up to 20 evaluations, 0 for none.
-    """
-    steps = whole_number("steps", steps, 1)
-    eval_steps = whole_number("eval_steps", eval_steps, 1)
-    eval_every = None if eval_every is None else whole_number("eval_every", eval_every)
-    num_workers = None if num_workers is None else whole_number("num_workers", num_workers)
-    per_iteration = configs[0].steps_per_iteration
-    iterations = -(-steps // per_iteration)
-    rare = max(-(-iterations // 20), 3 * eval_steps // per_iteration)  # 1/4 of all steps at most
-    every = rare if eval_every is None else -(-eval_every // per_iteration)
-    workers = available_cores() if num_workers is None else num_workers
-    return Job(env, configs, seeds, done, done + iterations, workers, every, eval_steps)
+def create_folder(path: Path, job: Job, steps: int, **settings: Any) -> RunFolder:
+    """A new run folder, with everything in it that makes the run."""
+    description = describe_run(
+        name_of(job.env),
+        job.configs,
+        job.seeds,
+        steps,
+        **settings,
+        num_workers=job.num_workers,
+        eval_every=job.eval_every * job.configs[0].steps_per_iteration,
+        eval_steps=job.eval_steps,
+    )
+    return RunFolder.create(path, description)
 
 
 class Session:
@@ -63,7 +51,7 @@ class Session:
         self.job = job
         self.spaces = spaces
         self.snapshots = list(starts)
-        self.seconds: list[Seconds] = []
+        self.seconds = Seconds()
         self._watchers: list[OnLog] = []
         self._folder = folder
         self._on_log = on_log
@@ -73,9 +61,9 @@ class Session:
 
     def run(self, progress_bar: bool | None = None, tensorboard: bool = False) -> Self:
         """Train until the job is done or stopped; on the way out everything is saved."""
-        done = sum(int(s.state.iteration) for s in self.snapshots)
-        title = f"{algorithm_name(self.job.configs[0]).upper()} on {env_name(self.job.env)}"
-        total = self.job.iterations * len(self.job.seeds)
+        done = sum(int(s.state.iteration) for s in self.snapshots) * self._steps_per_iteration
+        title = f"{algorithm_name(self.job.configs[0]).upper()} on {name_of(self.job.env)}"
+        total = self.job.iterations * len(self.job.seeds) * self._steps_per_iteration
         with (
             nullcontext() if self._folder is None else self._folder.locked(),
             ProgressBar(title, len(self.job.seeds), done, total, progress_bar) as bar,
@@ -84,16 +72,38 @@ class Session:
             self._watchers = [bar.show, board.write]
             self.save()  # from the first moment on there is something to resume
             try:
-                self.seconds = train(self.job, self.spaces, self.snapshots, self._hear)
+                self.seconds = self._train()
             finally:
                 self.save()
         if self._folder is not None:
             self._folder.write_summary(self._summary(self._folder))
         return self
 
-    def _hear(self, event: Event) -> bool:
-        self._rate.count(event.replica, self._steps_per_iteration)
-        progress = Progress(
+    def _train(self) -> Seconds:
+        if isinstance(self.job.env, Environment):
+            return device_loop.train(self.job, self.job.env, self.snapshots, self._hear)
+        return host.train(self.job, self.spaces, self.snapshots, self._hear)
+
+    def _hear(self, events: Sequence[Event], snapshots: Mapping[int, Snapshot]) -> bool:
+        for event in events:
+            self._rate.count(event.replica, event.iteration * self._steps_per_iteration)
+        news = [self._progress(event) for event in events]
+        self._write(news)
+        # Only now: an interrupt in between must not lose a row, and one too many is forgotten.
+        for replica, snapshot in snapshots.items():
+            self.snapshots[replica] = snapshot
+        for progress in news:
+            for watch in self._watchers:
+                watch(progress)
+        if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
+            self.save()
+        if self._on_log is None:
+            return True
+        answers = [self._on_log(progress) for progress in news]
+        return all(bool(a) for a in answers if isinstance(a, bool | np.bool_))
+
+    def _progress(self, event: Event) -> Progress:
+        return Progress(
             replica=event.replica,
             seed=self.job.seeds[event.replica],
             step=event.iteration * self._steps_per_iteration,
@@ -102,22 +112,13 @@ class Session:
             metrics=event.metrics,
             evaluation=event.evaluation,
         )
-        self._write(progress)
-        # Only now: an interrupt in between must not lose a row, and one too many is forgotten.
-        self.snapshots[event.replica] = event.snapshot
-        for watch in self._watchers:
-            watch(progress)
-        if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
-            self.save()
-        answer = None if self._on_log is None else self._on_log(progress)
-        return not isinstance(answer, bool | np.bool_) or bool(answer)
 
     def save(self) -> None:
         """Write the checkpoint, of the last iteration that each replica finished."""
         if self._folder is not None:
             job = self.job
             state = Checkpoint(
-                env_name(job.env), self.spaces, list(job.configs), list(job.seeds), self.snapshots
+                name_of(job.env), self.spaces, list(job.configs), list(job.seeds), self.snapshots
             )
             checkpoint.save(self._folder.checkpoint, state)
         self._saved_at = time.monotonic()
@@ -131,46 +132,49 @@ class Session:
             | last.get(i, {"average_reward": None, "episode_return": None})
             for i, seed in enumerate(job.seeds)
         ]
-        count = max(len(self.seconds), 1)
         return {
             "algorithm": algorithm_name(job.configs[0]),
-            "env": env_name(job.env),
+            "env": name_of(job.env),
             "steps": min(int(s.state.iteration) for s in self.snapshots)
             * self._steps_per_iteration,
             "replicas": len(job.seeds),
             "steps_per_second": round(self._rate.per_second(), 1),
-            "collect_s": round(sum(s.collect for s in self.seconds) / count, 3),
-            "update_s": round(sum(s.update for s in self.seconds) / count, 3),
-            "evaluate_s": round(sum(s.evaluate for s in self.seconds) / count, 3),
+            "collect_s": round(self.seconds.collect, 3),
+            "update_s": round(self.seconds.update, 3),
+            "evaluate_s": round(self.seconds.evaluate, 3),
             "final": final,
         }
 
-    def _write(self, progress: Progress) -> None:
+    def _write(self, news: Sequence[Progress]) -> None:
         if self._folder is None:
             return
-        where = {"replica": progress.replica, "seed": progress.seed, "step": progress.step}
-        rate = {"steps_per_second": progress.steps_per_second}
-        self._folder.add_metrics(where | rate | progress.metrics)
-        if progress.evaluation is not None:
-            self._folder.add_evaluation(where, progress.evaluation)
+        where = [{"replica": p.replica, "seed": p.seed, "step": p.step} for p in news]
+        self._folder.add_metrics(
+            w | {"steps_per_second": p.steps_per_second} | p.metrics
+            for w, p in zip(where, news, strict=True)
+        )
+        self._folder.add_evaluations(
+            (w, p.evaluation) for w, p in zip(where, news, strict=True) if p.evaluation is not None
+        )
 
 
 class Rate:
     """Steps of all replicas per second, once each has got through its first iteration."""
 
     def __init__(self, replicas: int) -> None:
-        self._waiting_for = set(range(replicas))
-        self._began = time.perf_counter()
-        self._latest = self._began
-        self._steps = 0
+        self._replicas = replicas
+        self._done: dict[int, int] = {}
+        self._began = self._latest = time.perf_counter()
+        self._before = 0
 
     def count(self, replica: int, steps: int) -> None:
+        """The replica is now at so many steps."""
         self._latest = time.perf_counter()
-        if self._waiting_for:
-            self._waiting_for.discard(replica)
-            self._began = self._latest
-        else:
-            self._steps += steps
+        waiting = len(self._done) < self._replicas
+        self._done[replica] = steps
+        if waiting:
+            self._began, self._before = self._latest, sum(self._done.values())
 
     def per_second(self) -> float:
-        return self._steps / (self._latest - self._began) if self._steps else 0.0
+        steps = sum(self._done.values()) - self._before
+        return steps / (self._latest - self._began) if steps else 0.0

@@ -33,7 +33,7 @@ class ProgressBar:
     """A live line: progress, reward rate, speed and time left, if anyone is looking."""
 
     def __init__(self, title: str, replicas: int, done: int, total: int, wanted: bool | None):
-        """`done` and `total` count the iterations of all replicas."""
+        """`done` and `total` count the steps of all replicas."""
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -49,11 +49,13 @@ class ProgressBar:
         if replicas > 1:
             title += f" x {replicas}"
         self._task = self._bar.add_task(title, total=total, completed=done, news="starting")
+        self._at = dict.fromkeys(range(replicas), done // replicas)
 
     def show(self, progress: Progress) -> None:
         reward = progress.metrics["reward"]
         news = f"reward {reward:.3g} per step, {progress.steps_per_second:,.0f} steps/s"
-        self._bar.update(self._task, advance=1, news=news)
+        self._at[progress.replica] = progress.step
+        self._bar.update(self._task, completed=sum(self._at.values()), news=news)
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()

@@ -1,0 +1,1 @@
+"""Environments of other JAX libraries, each behind `longrun.envs.native.Environment`."""

@@ -1,0 +1,82 @@
+"""Many environments side by side: batching, time limits and resets, done once for all.
+
+A reset never hides the successor: a step returns the true one, and the chain goes on elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from longrun.envs.native.protocol import Environment
+
+
+class Chains(NamedTuple):
+    """N environments in mid-run."""
+
+    state: Any
+    """[N, ...] in every leaf"""
+    obs: jax.Array
+    """[N, D], what the policy acts on next"""
+    age: jax.Array
+    """[N] steps since the last reset; stays 0 without a time limit"""
+
+
+class Facts(NamedTuple):
+    """What a step of N environments was."""
+
+    reward: jax.Array
+    """[N]"""
+    next_obs: jax.Array
+    """[N, D], the true successor"""
+    terminated: jax.Array
+    """[N]"""
+    truncated: jax.Array
+    """[N]"""
+
+
+def start(env: Environment, key: jax.Array, count: int) -> Chains:
+    """`count` environments, each from a reset of its own."""
+    state, obs = jax.vmap(env.reset)(jax.random.split(key, count))
+    return Chains(state, obs.astype(jnp.float32), jnp.zeros(count, jnp.int32))
+
+
+def spare_starts(env: Environment, key: jax.Array, count: int) -> Chains | None:
+    """Start states for one rollout's resets, where making one at every step would be too dear."""
+    return start(env, key, count) if ends(env) and env.costly_reset else None
+
+
+def ends(env: Environment) -> bool:
+    """Whether there are episodes at all."""
+    return env.terminates or env.time_limit > 0
+
+
+def step(
+    env: Environment, key: jax.Array, chains: Chains, action: jax.Array, spares: Chains | None
+) -> tuple[Chains, Facts]:
+    """One step of every environment with its action [N, A]; ended ones begin a new episode."""
+    count = chains.obs.shape[0]
+    step_key, reset_key = jax.random.split(key) if ends(env) and spares is None else (key, key)
+    after = jax.vmap(env.step)(jax.random.split(step_key, count), chains.state, action)
+    next_obs = after.obs.astype(jnp.float32)
+    terminated = jnp.broadcast_to(jnp.asarray(after.terminated, bool), (count,))
+    age = chains.age + 1 if env.time_limit else chains.age
+    truncated = (age >= env.time_limit) & ~terminated if env.time_limit else terminated & False
+    facts = Facts(after.reward.astype(jnp.float32), next_obs, terminated, truncated)
+    going_on = Chains(after.state, next_obs, age)
+    if not ends(env):
+        return going_on, facts
+    fresh = start(env, reset_key, count) if spares is None else spares
+    return _where(terminated | truncated, fresh, going_on), facts
+
+
+def _where(chosen: jax.Array, yes: Chains, no: Chains) -> Chains:
+    """Row by row: [N] decides for every leaf [N, ...]."""
+
+    def pick(a: jax.Array, b: jax.Array) -> jax.Array:
+        return jnp.where(chosen.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    picked: Chains = jax.tree.map(pick, yes, no)
+    return picked

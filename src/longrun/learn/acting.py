@@ -1,0 +1,60 @@
+"""How the networks read an observation row, and how a policy acts inside a compiled program."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from longrun.config import Config
+from longrun.envs.acting import FORBIDDEN, OBSERVATION_LIMIT
+from longrun.envs.spaces import Spaces
+from longrun.learn.distributions import distribution_of
+from longrun.learn.moments import Moments, inverse_std
+from longrun.learn.networks import apply_mlp
+from longrun.learn.types import Policy, TrainState
+
+
+class Seen(NamedTuple):
+    """What the networks see of an observation row [..., D]."""
+
+    features: jax.Array
+    """[..., F], standardised where the configuration says so"""
+    mask: jax.Array
+    """[..., K], above 0 where a choice is allowed; [..., 0] without masks"""
+
+
+def read(config: Config, spaces: Spaces, moments: Moments, obs: jax.Array) -> Seen:
+    """Split a row [..., D] into features and mask."""
+    mask, features = jnp.split(obs, [spaces.mask_size], axis=-1)
+    if config.normalize_observations:
+        scaled = (features - moments.mean) * inverse_std(moments)
+        features = jnp.clip(scaled, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+    return Seen(features, mask)
+
+
+def policy_outputs(policy: Policy, features: jax.Array, mask: jax.Array) -> jax.Array:
+    """Means or logits [..., K]; what the mask forbids gets a logit that no choice comes from."""
+    outputs = apply_mlp(policy.layers, features)
+    return outputs if mask.shape[-1] == 0 else jnp.where(mask > 0, outputs, FORBIDDEN)
+
+
+def act(
+    config: Config, spaces: Spaces, state: TrainState, obs: jax.Array, key: jax.Array | None
+) -> jax.Array:
+    """Actions [..., A] for observations [..., D]; without a key the most likely ones."""
+    seen = read(config, spaces, state.obs_moments, obs)
+    policy = state.params.policy
+    outputs = policy_outputs(policy, seen.features, seen.mask)
+    distribution = distribution_of(spaces)
+    if key is None:
+        return distribution.mode(outputs)
+    return distribution.sample(outputs, policy.log_std, key)
+
+
+def bounded(spaces: Spaces, action: jax.Array) -> jax.Array:
+    """Continuous actions [..., A] within the environment's bounds; choices as they are."""
+    if spaces.categories:
+        return action
+    return jnp.clip(action, jnp.asarray(spaces.low), jnp.asarray(spaces.high))

@@ -1,0 +1,54 @@
+"""Where replicas and their environments live: over all devices, of one host or of many.
+
+There is one code path. With one device the mesh has one place; with several hosts each runs the
+same program on its own devices, and the arrays are global.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from longrun.train.device import Replica
+
+
+class Layout:
+    """A mesh of devices, replicas along one side and environments along the other."""
+
+    def __init__(self, replicas: int, num_envs: int) -> None:
+        devices = jax.devices()
+        across = math.gcd(replicas, len(devices))
+        within = len(devices) // across
+        if num_envs % within:
+            raise ValueError(
+                f"num_envs={num_envs} of {replicas} replicas do not divide over {len(devices)}"
+                f" devices; choose num_envs as a multiple of {within}, or {len(devices)} seeds"
+            )
+        mesh = Mesh(np.array(devices).reshape(across, within), ("replicas", "envs"))
+        self._everywhere = NamedSharding(mesh, PartitionSpec())
+        self.by_replica = NamedSharding(mesh, PartitionSpec("replicas"))
+        self.by_env = NamedSharding(mesh, PartitionSpec("replicas", "envs"))
+        self._copy = jax.jit(lambda x: x, out_shardings=self._everywhere)
+
+    def place(self, replicas: Replica) -> Replica:
+        """Host arrays [R, ...] on the devices that they belong to."""
+        return Replica(
+            jax.device_put(replicas.learnt, self.by_replica),
+            jax.device_put(replicas.chains, self.by_env),
+        )
+
+    def fetch(self, tree: Any) -> Any:
+        """NumPy copies of global arrays; on every host the whole."""
+        return jax.device_get(self._copy(tree) if jax.process_count() > 1 else tree)
+
+
+def agreed(number: int) -> int:
+    """The first host's number: what is measured must not differ between hosts."""
+    if jax.process_count() == 1:
+        return number
+    return int(multihost_utils.broadcast_one_to_all(np.int32(number)))

@@ -124,7 +124,9 @@ def _resume_only(arguments: list[str]) -> int:
 
 
 def _show_finished(run: Path) -> int:
-    if (run / "evaluations.csv").exists():
+    from longrun.train.sharding import is_first_host
+
+    if is_first_host() and (run / "evaluations.csv").exists():
         _show([run])
     return 0
 

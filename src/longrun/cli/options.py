@@ -90,6 +90,12 @@ def add_run_options(parser: Parser) -> None:
     group.add_argument(
         "--eval-steps", type=whole, metavar="STEPS", help="steps of an evaluation (default: 10000)"
     )
+    group.add_argument(
+        "--distributed",
+        metavar="WHERE",
+        help="this is one of several processes that train together on the devices of all: auto (on"
+        " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
+    )
     group.add_argument("--no-eval", action="store_true", help="never evaluate")
     group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
     group.add_argument("--quiet", action="store_true", help="no progress bar")

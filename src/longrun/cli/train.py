@@ -13,11 +13,13 @@ from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields, whole_number
 from longrun.envs.make import require_id
 from longrun.envs.names import parse_args, with_args
+from longrun.envs.native.make import PREFIXES
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.job import Opened, Snapshot, fresh_snapshot, make_job, open_env
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
+from longrun.train.sharding import is_first_host, join_hosts, wait_for_hosts
 from longrun.train.watchers import require_tensorboard
 
 SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
@@ -32,22 +34,28 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     )
     configs, seeds = replicas_of(config, given)
     name = _env(given)
+    _join_hosts(name, given)
     opened = open_env(name)
     steps = given.get("steps", 1_000_000)
     job = make_job(opened.env, configs, seeds, steps, **_settings(given))
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
     if given.get("tensorboard"):
         require_tensorboard(path)
-    folder = create_folder(path, job, steps, preset=given.get("preset", "paper"))
+    folder = None
+    if is_first_host():
+        folder = create_folder(path, job, steps, preset=given.get("preset", "paper"))
     starts = _fresh(opened, configs, seeds)
     _run(Session(job, opened.spaces, starts, folder), path, given)
     return path
 
 
 def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
-    print(f"writing to {path}", flush=True)
+    first = is_first_host()
+    if first:
+        print(f"writing to {path}", flush=True)
     try:
-        session.run(False if given.get("quiet") else None, bool(given.get("tensorboard")))
+        show = None if first and not given.get("quiet") else False
+        session.run(show, bool(given.get("tensorboard")))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; longrun train --resume --out {path} goes on") from None
 
@@ -57,9 +65,9 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     if "out" not in given:
         raise ValueError("--resume needs --out, the run's folder")
     path: Path = given["out"]
-    folder = RunFolder(path)
-    config = folder.read_config()
+    config = RunFolder(path).read_config()
     require_id(config["env"], path)
+    _join_hosts(config["env"], given)
     opened = open_env(config["env"])
     saved = _load(path, config, opened)
     wanted = _env(given) if "env" in given else config["env"]
@@ -73,9 +81,12 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     if min(done) >= steps:
         print(f"{path} is at {min(done):,} steps already; give a larger --steps to go on")
         return path
-    with folder.locked():
-        folder.forget_after(done)
-        folder.extend_to(steps)
+    wait_for_hosts("all have read the checkpoint")
+    folder = RunFolder(path) if is_first_host() else None
+    if folder is not None:
+        with folder.locked():
+            folder.forget_after(done)
+            folder.extend_to(steps)
     _run(Session(job, opened.spaces, saved.snapshots, folder), path, given)
     return path
 
@@ -145,6 +156,17 @@ def _require_unchanged(
     same = given.get("seeds", len(set(seeds))) == len(set(seeds))
     if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
         raise ValueError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
+
+
+def _join_hosts(name: str, given: dict[str, Any]) -> None:
+    """Before JAX does anything; the run is then one of JAX-native environments alone."""
+    if "distributed" in given:
+        if not name.startswith(tuple(f"{prefix}:" for prefix in PREFIXES)):
+            raise ValueError(
+                f"--distributed trains environments inside the compiled program, such as"
+                f" jax:criss-cross, not '{name}'"
+            )
+        join_hosts(given["distributed"])
 
 
 def _env(given: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ same program on its own devices, and the arrays are global.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import jax
@@ -45,6 +46,35 @@ class Layout:
     def fetch(self, tree: Any) -> Any:
         """NumPy copies of global arrays; on every host the whole."""
         return jax.device_get(self._copy(tree) if jax.process_count() > 1 else tree)
+
+
+def join_hosts(where: str) -> None:
+    """Become one of several processes that train together; before anything else is done with JAX.
+
+    `where` is 'auto' on clusters that JAX knows (Slurm, Open MPI, Kubernetes, TPU), otherwise the
+    first one's address, how many there are, and which one this is: '10.0.0.1:1234,2,0'.
+    """
+    if where == "auto":
+        jax.distributed.initialize()
+        return
+    form = re.fullmatch(r"(.+:\d+),(\d+),(\d+)", where)
+    if form is None:
+        raise ValueError(
+            f"--distributed '{where}' must be auto, or address:port,processes,index such as"
+            " 10.0.0.1:1234,2,0"
+        )
+    jax.distributed.initialize(form[1], int(form[2]), int(form[3]))
+
+
+def is_first_host() -> bool:
+    """Whether this process is the one that writes files and talks."""
+    return bool(jax.process_index() == 0)
+
+
+def wait_for_hosts(what: str) -> None:
+    """Go on when all processes have got here."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(what)
 
 
 def agreed(number: int) -> int:

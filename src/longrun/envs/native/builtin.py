@@ -27,8 +27,6 @@ def make_builtin(name: str, args: dict[str, Any]) -> Environment:
     """A built-in environment; values as JSON has them, so that lists stand for tuples."""
     builder = BUILTIN[known("jax environment", name, BUILTIN)]
     parameters = inspect.signature(builder, eval_str=True).parameters
-    if args and not parameters:
-        raise ValueError(f"jax environment '{name}' takes no arguments; leave out {list(args)}")
     for key in args:
         known(f"argument of '{name}'", key, parameters)
     return builder(**{key: _typed(parameters[key], value) for key, value in args.items()})

@@ -40,7 +40,10 @@ def fixed_priority(env: QueueingEnv, order: Sequence[int]) -> Policy:
 
 
 def last_buffer_first(env: QueueingEnv) -> Policy:
-    """Serve the class with the fewest steps left on its route; of two such, the later class."""
+    """Serve the class with the fewest steps left on its route; of two such, the later class.
+
+    In the networks of Dai and Gluzman (2022) that is theirs, the class with the highest number.
+    """
     left = steps_left(env.network)
     return _static(env, lambda activity: -left[activity.queue] + 1e-3 * activity.queue)
 

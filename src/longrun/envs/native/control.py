@@ -165,7 +165,7 @@ class Inventory(Environment):
         paid = self.fixed_cost * (order > 0) + self.unit_cost * order
         missed = self.lost_sale_cost * jnp.maximum(-left, 0)
         kept = jnp.maximum(left, 0)
-        return kept, -(paid + missed + self.holding_cost * kept)
+        return kept, -jnp.float32(paid + missed + self.holding_cost * kept)
 
     def observation(self, stock: jax.Array) -> jax.Array:
         """[D] the mask, and the stock from -1 to 1."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
-from longrun.envs.names import join_env, split_env
+from longrun.envs.names import with_args
 from longrun.envs.native.make import PREFIXES, native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Array, Spaces
@@ -22,12 +22,7 @@ def as_gymnasium(env: str | Environment, **args: Any) -> gymnasium.Env[Any, Any]
 
     >>> as_gymnasium("brax:halfcheetah", backend="spring")
     """
-    if args and isinstance(env, str):
-        env_id, given = split_env(env)
-        env = join_env(env_id, given | args)
-    elif args:
-        raise ValueError(f"arguments {', '.join(args)} need env as a string, not an instance")
-    native = native_env(env)
+    native = native_env(with_args(env, args))
     if native is None:
         raise ValueError(
             f"env={env!r} must be an Environment or a string that begins with"
@@ -69,7 +64,8 @@ class NativeGymEnv(gymnasium.Env[Any, Any]):
         if self._row is None:
             raise gymnasium.error.ResetNeeded("call reset() before the first step()")
         spaces = self.environment.spaces
-        action_row = np.asarray(action, spaces.action_dtype).reshape(spaces.action_size)
+        action_row: Array = np.asarray(action, spaces.action_dtype)
+        action_row = action_row.reshape(spaces.action_size)
         self._steps += 1
         self._state, row, reward, terminated = _step(
             self.environment, self._episode_seed, self._steps, self._state, action_row
@@ -111,7 +107,7 @@ def action_space(spaces: Spaces) -> gym_spaces.Space[Any]:
         return gym_spaces.Box(low, high, dtype=np.float32)
     if len(spaces.categories) == 1:
         return gym_spaces.Discrete(spaces.categories[0])
-    return gym_spaces.MultiDiscrete(spaces.categories)
+    return gym_spaces.MultiDiscrete(list(spaces.categories))
 
 
 # The environment is static, so that equal environments share one compiled program.

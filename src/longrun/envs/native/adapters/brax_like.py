@@ -78,8 +78,12 @@ class BraxLikeEnvironment(Environment):
         before = _with_rng(self._whole(state), key)
         after = _step(self.env, before, action)
         terminated = after.done > 0.5 if self.terminates else False
-        reward = jnp.asarray(after.reward, jnp.float32)
-        return Step(self._carried(_without_rng(after)), self._row(after), reward, terminated)
+        obs, reward = self._row(after), jnp.asarray(after.reward, jnp.float32)
+        if self.terminates:
+            # Playground ends an episode when its physics breaks down, with NaNs for what follows.
+            # The value of a terminal state is 0, but 0 times NaN would reach every weight.
+            obs, reward = (jnp.where(terminated, jnp.nan_to_num(x), x) for x in (obs, reward))
+        return Step(self._carried(_without_rng(after)), obs, reward, terminated)
 
     def _row(self, whole: Any) -> jax.Array:
         return jnp.asarray(_observation(self.env_name, whole.obs), jnp.float32).reshape(-1)

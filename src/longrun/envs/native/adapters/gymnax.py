@@ -35,9 +35,9 @@ def make(name: str, args: dict[str, Any]) -> Environment:
     env, params = gymnax.make(name)
     defaults = {entry.name: getattr(params, entry.name) for entry in dataclasses.fields(params)}
     check_args(env_id, args, defaults)
-    # Some of gymnax's own limits are floats.
+    # Some of gymnax's own limits are floats, and must remain so.
     limit = check_time_limit(env_id, LIMIT, args.get(LIMIT, int(defaults[LIMIT])))
-    params = params.replace(**args | {LIMIT: limit or NEVER})
+    params = params.replace(**args | {LIMIT: type(defaults[LIMIT])(limit or NEVER)})
     spaces = _spaces(env_id, env.observation_space(params), env.action_space(params))
     return GymnaxEnvironment(join_env(env_id, args), env, params, spaces, limit)
 

@@ -1,0 +1,220 @@
+"""Queueing networks: APO against discounted PPO at equal samples, and against the optimum.
+
+    python benchmarks/queueing.py criss-cross          # six regimes, writes results/queueing-*.csv
+    python benchmarks/queueing.py six-class            # APO, PPO and the classical policies
+
+Five seeds (0 to 4) of each setting; settings were chosen on seeds 100 and up. A policy's cost is
+that of its deterministic policy: exact, in a box of queue lengths, where regimes are light enough
+for that, and simulated without any box everywhere (chains that start empty, a fifth of each thrown
+away, 95 % interval between chains). Meant for a GPU: about ten minutes on an H200.
+"""
+
+import argparse
+import csv
+import dataclasses
+import platform
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from longrun.config import Config, make_config
+from longrun.envs.native import chains as native
+from longrun.envs.native import classical
+from longrun.envs.native.fcfs import OrderedQueueingEnv
+from longrun.learn.acting import act
+from longrun.tabular import evaluate
+from longrun.train.device_loop import _stacked
+from longrun.train.evaluation import student_reach
+from longrun.train.job import fresh_snapshot, make_job, open_env
+from longrun.train.session import Session
+
+OPTIMA = {
+    "IL": 0.670623,
+    "BL": 0.843212,
+    "IM": 2.083550,
+    "BM": 2.828829,
+    "IH": 9.97203,
+    "BH": 15.09511,
+}
+"""Certified by longrun.tabular; see results/tabular-gains.csv. BH is printed as 15.228 elsewhere."""
+BOXES = {"IL": 30, "BL": 30, "IM": 40, "BM": 40}
+"""Queue lengths up to which a policy is evaluated exactly."""
+DISCOUNTS = (0.99, 0.998, 0.999)
+COMMON: dict[str, Any] = {
+    "num_envs": 1024,
+    "rollout_steps": 256,
+    "minibatch_size": 16384,
+    "epochs": 4,
+    "normalize_advantages": True,
+    "scale_rewards": True,
+    "learning_rate_decay": True,
+    "learning_rate": 1e-3,
+    "gae_lambda": 0.98,
+    "entropy_coefficient": 0.0,
+}
+ITERATIONS = {"L": 200, "M": 300, "H": 800}
+"""by traffic, the second letter of a regime"""
+SIX_CLASS_ITERATIONS = 600
+
+
+def train(env: Any, configs: list[Config], seeds: list[int], iterations: int) -> tuple[Any, float]:
+    """Learnt states of all replicas, leaves [R, ...], and the seconds that it took."""
+    opened = open_env(env)
+    steps = iterations * configs[0].steps_per_iteration
+    job = make_job(opened.env, configs, seeds, steps, eval_every=0)
+    starts = [
+        fresh_snapshot(opened.env, config, opened.spaces, seed)
+        for config, seed in zip(configs, seeds, strict=True)
+    ]
+    began = time.perf_counter()
+    session = Session(job, opened.spaces, starts)
+    session.run(progress_bar=False)
+    states = jax.tree.map(lambda *xs: np.stack(xs), *(s.state for s in session.snapshots))
+    return states, time.perf_counter() - began
+
+
+@partial(jax.jit, static_argnames=("env", "chains", "block", "blocks"))
+def simulate(env: Any, configs: Any, learnt: Any, key: Any, chains: int, block: int, blocks: int):
+    """[R, blocks, chains] mean rewards of each replica's deterministic policy."""
+
+    def replica(config, learnt):
+        def one_step(carry, key):
+            running, total = carry
+            action = act(config, env.spaces, learnt, running.obs, None)
+            running, facts = native.step(env, key, running, action, None)
+            return (running, total + facts.reward), None
+
+        def one_block(running, key):
+            start = (running, jnp.zeros(chains))
+            (running, total), _ = jax.lax.scan(one_step, start, jax.random.split(key, block))
+            return running, total / block
+
+        first, rest = jax.random.split(key)
+        start = native.start(env, first, chains)
+        return jax.lax.scan(one_block, start, jax.random.split(rest, blocks))[1]
+
+    return jax.vmap(replica)(configs, learnt)
+
+
+def simulated_costs(
+    env: Any, configs: list[Config], learnt: Any, chains: int, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """[R] mean costs and half-widths of their 95 % intervals."""
+    block = 1000
+    means = simulate(
+        env, _stacked(configs), learnt, jax.random.key(12345), chains, block, steps // block
+    )
+    kept = np.asarray(means, np.float64)[:, steps // block // 5 :].mean(1)  # [R, chains]
+    return -kept.mean(-1), student_reach(kept)
+
+
+def exact_cost(env: Any, config: Config, state: Any, size: int) -> float:
+    """The deterministic policy's average cost in a box of queue lengths."""
+    queues = np.indices((size + 1,) * env.network.num_classes).reshape(env.network.num_classes, -1)
+    obs = jax.vmap(env.observation)(jnp.asarray(queues.T, jnp.int32))
+    action = np.asarray(act(config, env.spaces, state, obs, None))
+    return -evaluate(env.exact(size), action[:, 0]).gain
+
+
+def settings(iterations: int) -> list[tuple[str, list[tuple[str, Config]]]]:
+    """Programs to run, each with its labelled configurations: APO, then PPO with all discounts."""
+    apo = make_config("apo", **COMMON)
+    ppo = make_config("ppo", **COMMON)
+    return [
+        ("apo", [("APO", apo)]),
+        ("ppo", [(f"PPO {g}", dataclasses.replace(ppo, discount=g)) for g in DISCOUNTS]),
+    ]
+
+
+def run(env_name: str, iterations: int, seeds: list[int], chains: int, steps: int, box: int | None):
+    """Rows of results, one a replica."""
+    env = open_env(env_name).env
+    for _, labelled in settings(iterations):
+        pairs = [(label, config, seed) for label, config in labelled for seed in seeds]
+        configs = [config for _, config, _ in pairs]
+        learnt, took = train(env, configs, [seed for *_, seed in pairs], iterations)
+        costs, reaches = simulated_costs(env, configs, learnt, chains, steps)
+        for i, (label, config, seed) in enumerate(pairs):
+            state = jax.tree.map(lambda x, i=i: x[i], learnt)
+            yield {
+                "env": env_name,
+                "algorithm": label,
+                "seed": seed,
+                "samples": iterations * config.steps_per_iteration,
+                "exact": exact_cost(env, config, state, box) if box else "",
+                "simulated": costs[i],
+                "half_width_95": reaches[i],
+                "training_seconds_all": round(took, 1),
+                "replicas": len(pairs),
+            }
+
+
+def criss_cross(regimes: list[str], seeds: list[int]):
+    for regime in regimes:
+        heavy = regime[1] == "H"
+        rows = run(
+            f"jax:criss-cross?regime={regime}",
+            ITERATIONS[regime[1]],
+            seeds,
+            chains=4096 if heavy else 1024,
+            steps=200_000 if heavy else 100_000,
+            box=BOXES.get(regime),
+        )
+        for row in rows:
+            cost = row["exact"] or row["simulated"]
+            gap = 100 * (cost / OPTIMA[regime] - 1)
+            yield row | {"optimum": OPTIMA[regime], "gap_percent": gap}
+
+
+def six_class(seeds: list[int], stations: int = 2):
+    name = f"jax:six-class?stations={stations}" if stations != 2 else "jax:six-class"
+    yield from run(name, SIX_CLASS_ITERATIONS, seeds, chains=4096, steps=200_000, box=None)
+    env = open_env(name).env
+    policies = {
+        "c mu": classical.c_mu(env),
+        "MaxWeight": classical.max_weight(env),
+        "LBFS": classical.last_buffer_first(env),
+        "FBFS": classical.first_buffer_first(env),
+    }
+    chosen = {label: (env, policy) for label, policy in policies.items()}
+    ordered = OrderedQueueingEnv.of(env)
+    chosen["FCFS"] = (ordered, classical.fcfs(ordered))
+    for label, (simulated_env, policy) in chosen.items():
+        size = {"steps": 200_000, "chains": 256}
+        mean, reach = classical.average_cost(simulated_env, policy, **size)
+        row = {"env": name, "algorithm": label, "seed": "", "samples": "", "exact": ""}
+        yield row | {"simulated": mean, "half_width_95": reach}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["criss-cross", "six-class"])
+    parser.add_argument("--regimes", nargs="+", default=list(OPTIMA), choices=list(OPTIMA))
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--stations", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    found = (
+        criss_cross(given.regimes, given.seeds)
+        if given.what == "criss-cross"
+        else six_class(given.seeds, given.stations)
+    )
+    out = given.out or Path(__file__).parent / "results" / f"queueing-{given.what}.csv"
+    machine = f"jax {jax.__version__}, {jax.devices()[0].device_kind}, {platform.python_version()}"
+    rows: list[dict[str, Any]] = []
+    for row in found:
+        print(row, flush=True)
+        rows.append(row | {"machine": machine})
+        with out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

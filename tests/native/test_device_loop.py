@@ -1,0 +1,229 @@
+"""The device loop: what it learns, that it resumes to the bit, and how it fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+from probes import Choice, Count, Spoilt
+
+from longrun import APO, ATRPO, PPO, NonFiniteError
+from longrun.agent import AGENTS
+from longrun.cli import main
+from longrun.config import make_config
+from longrun.train import device_loop
+from longrun.train.job import fresh_snapshot, make_job
+from longrun.train.run_folder import read_rows
+from longrun.train.session import Session
+
+SMALL: dict[str, Any] = {
+    "num_envs": 4,
+    "rollout_steps": 16,
+    "minibatch_size": 32,
+    "epochs": 2,
+    "hidden_sizes": (8,),
+}
+ITERATION = 64
+NETWORK = ["--env", "jax:criss-cross", "--env-args", "regime=BL"]
+OPTIONS = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--epochs", "2"]
+
+
+def tensors(run: Path) -> dict[str, np.ndarray]:
+    header = json.loads((run / "checkpoint" / "checkpoint.json").read_text())
+    return safetensors.numpy.load_file(run / "checkpoint" / header["state"])
+
+
+def rows(run: Path, name: str = "metrics.csv") -> list[dict[str, str]]:
+    """Without what was measured by the clock."""
+    return [
+        {k: v for k, v in row.items() if k != "steps_per_second"} for row in read_rows(run / name)
+    ]
+
+
+def train(out: Path, *options: str) -> int:
+    command = ["train", "apo", *NETWORK, *OPTIONS, "--eval-steps", "100", "--quiet"]
+    return main([*command, "--out", str(out), *options])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six iterations of two seeds and two settings."""
+    run = tmp_path_factory.mktemp("device") / "whole"
+    grid = ["--seeds", "2", "--grid", "value_constraint=0,0.3"]
+    assert train(run, "--steps", str(6 * ITERATION), *grid, "--eval-every", "128") == 0
+    return run
+
+
+def test_the_run_folder_is_that_of_the_host(whole: Path) -> None:
+    found = {path.name for path in whole.iterdir()}
+    assert found == {"config.json", "metrics.csv", "evaluations.csv", "summary.json", "checkpoint"}
+    config = json.loads((whole / "config.json").read_text())
+    assert config["env"] == "jax:criss-cross?regime=BL"
+    steps = [(int(r["replica"]), int(r["step"])) for r in rows(whole)]
+    assert sorted(steps) == [(i, 64 * k) for i in range(4) for k in range(1, 7)]
+    evaluations = read_rows(whole / "evaluations.csv")
+    assert {int(r["step"]) for r in evaluations} == {128, 256, 384}
+    summary = json.loads((whole / "summary.json").read_text())
+    assert [final["value_constraint"] for final in summary["final"]] == [0, 0, 0.3, 0.3]
+    assert all(final["average_reward"] < 0 for final in summary["final"])
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_an_interrupted_run_resumes_to_the_bit(whole: Path, tmp_path: Path, first: int) -> None:
+    grid = ["--seeds", "2", "--grid", "value_constraint=0,0.3", "--eval-every", "128"]
+    assert train(tmp_path / "run", "--steps", str(first * ITERATION), *grid) == 0
+    steps = str(6 * ITERATION)
+    resume = ["train", "--resume", "--out", str(tmp_path / "run"), "--steps", steps, "--quiet"]
+    assert main(resume) == 0
+    before, after = tensors(whole), tensors(tmp_path / "run")
+    assert before.keys() == after.keys()
+    assert any("environments" in name for name in before)
+    for name, value in before.items():
+        np.testing.assert_array_equal(value, after[name], err_msg=name)
+    assert [r for r in rows(whole) if int(r["step"]) > first * 64] == [
+        r for r in rows(tmp_path / "run") if int(r["step"]) > first * 64
+    ]
+
+
+def test_what_is_learnt_does_not_depend_on_how_long_calls_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    agents = []
+    for most in (1, 3):
+        monkeypatch.setattr(device_loop.Calls, "iterations", _at_most(most))
+        agents.append(APO("jax:criss-cross", **SMALL).learn(6 * ITERATION))
+    one, three = (jax.tree.leaves(agent._snapshot) for agent in agents)
+    for a, b in zip(one, three, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def _at_most(most: int) -> Any:
+    return lambda self, done: min(most, self._job.iterations - done)
+
+
+def test_calls_get_longer_and_stop_at_evaluations() -> None:
+    config = make_config("apo", **SMALL)
+    job = make_job(Choice(), [config], [0], 1000 * ITERATION, eval_every=70 * ITERATION)
+    calls = device_loop.Calls(job)
+    assert calls.iterations(0) == 1
+    calls.took(1, 30.0)  # compilation
+    assert calls.iterations(1) == 1
+    calls.took(1, 0.001)
+    assert calls.iterations(2) == 4
+    calls.took(4, 0.004)
+    calls.took(16, 0.016)
+    assert calls.iterations(22) == 48  # up to the evaluation at 70, never more than 64
+    assert calls.iterations(70) == 64
+    assert calls.iterations(995) == 5
+    calls.took(48, 20.0)
+    assert calls.iterations(70) == 2
+
+
+@pytest.mark.parametrize("algorithm", sorted(AGENTS))
+def test_every_algorithm_finds_the_best_choice(algorithm: str) -> None:
+    options = SMALL | {"learning_rate": 0.03, "epochs": 4}
+    agent = AGENTS[algorithm](Choice(), **options).learn(40 * ITERATION)
+    assert agent.evaluate(100).average_reward == 2.0
+    if algorithm in ("apo", "atrpo"):
+        assert agent.gain_ > 1.5
+
+
+def test_with_the_best_choice_forbidden_the_second_best_is_found() -> None:
+    agent = APO(Choice("best"), **SMALL | {"learning_rate": 0.03}).learn(40 * ITERATION)
+    assert agent.evaluate(100).average_reward == 1.0
+    forbidden_is_best = {"action_mask": [1, 1, 0], "observation": [1.0, 0.0]}
+    assert agent.predict(forbidden_is_best)[0] == 1
+
+
+def test_a_mask_that_forbids_everything_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"mask of replica 0 \(seed 3\) forbids every choice"):
+        APO(Choice("all"), seed=3, **SMALL).learn(ITERATION)
+
+
+def test_rewards_that_are_no_numbers_stop_the_run_and_keep_what_was_before(tmp_path: Path) -> None:
+    agent = APO(Spoilt(after=40), **SMALL)
+    with pytest.raises(NonFiniteError, match="iteration 2"):
+        agent.learn(10 * ITERATION, log_dir=tmp_path / "run")
+    assert agent.steps_ <= 2 * ITERATION
+    assert np.isfinite(agent.gain_)
+
+
+def test_episodes_are_measured_and_time_limits_bootstrap() -> None:
+    agent = PPO(Count(time_limit=25, costly_reset=True), **SMALL).learn(2 * ITERATION)
+    report = agent.evaluate(1000)
+    assert (report.episode_length, report.episodes, report.steps) == (25, 10, 1000)
+
+
+def test_a_replica_among_others_learns_what_it_learns_alone() -> None:
+    configs = [make_config("apo", **SMALL, gae_lambda=x) for x in (0.5, 0.9, 0.95)]
+    env = Count(end=9)
+    job = make_job(env, configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
+    starts = [
+        fresh_snapshot(env, c, env.spaces, s) for c, s in zip(configs, (5, 6, 7), strict=True)
+    ]
+    together = Session(job, env.spaces, starts).run(False).snapshots[1]
+    alone = APO(env, seed=6, **SMALL, gae_lambda=0.9).learn(3 * ITERATION)._snapshot
+    for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)  # batched products round otherwise
+
+
+def test_metrics_of_long_runs_are_thinned_alike_whatever_the_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device_loop, "MOST_ROWS", 4)
+    seen: list[int] = []
+    APO(Choice(), **SMALL).learn(9 * ITERATION, on_log=lambda p: seen.append(p.step // ITERATION))
+    assert seen == [2, 4, 6, 8, 9]
+
+
+def test_a_run_can_be_stopped_and_gone_on_with() -> None:
+    agent = APO(Choice(), **SMALL).learn(50 * ITERATION, on_log=lambda p: p.step < 2 * ITERATION)
+    stopped = agent.steps_
+    assert 2 * ITERATION <= stopped < 50 * ITERATION
+    agent.learn(ITERATION)
+    assert agent.steps_ == stopped + ITERATION
+
+
+def test_save_and_load_keep_the_environments(tmp_path: Path) -> None:
+    agent = ATRPO("jax:criss-cross", env_args={"regime": "IL"}, **SMALL).learn(3 * ITERATION)
+    agent.save(tmp_path / "agent")
+    loaded = ATRPO.load(tmp_path / "agent")
+    assert repr(loaded) == "ATRPO('jax:criss-cross?regime=IL', seed=0, steps_=192)"
+    for a, b in zip(
+        jax.tree.leaves(agent.learn(ITERATION)._snapshot),
+        jax.tree.leaves(loaded.learn(ITERATION)._snapshot),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_evaluate_on_the_command_line(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(whole), "--steps", "500"]) == 0
+    assert "seed 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--env", "jax:criss-cros"], "did you mean criss-cross"),
+        ([*NETWORK[:3], "regime=XX"], "regime"),
+        ([*NETWORK[:3], "regmie=BM"], "did you mean regime"),
+        ([*NETWORK[:3], "regime"], "must look like regime=BM"),
+        (["--env", "Swimmer-v5", "--env-args", "wings=2"], "wings"),
+        ([*NETWORK, "--distributed", "here"], "address:port,processes,index"),
+        (["--env", "Swimmer-v5", "--distributed", "auto"], "not 'Swimmer-v5'"),
+    ],
+)
+def test_wrong_environments_are_refused_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "apo", *arguments, "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "run").exists()

@@ -2,13 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test lint types format clean
+.PHONY: run test test-adapters lint types format clean
 
 run: .venv/ready            ## APO against discounted PPO on Swimmer-v5, about two minutes
 	$(BIN)/python examples/swimmer.py
 
 test: lint types            ## set-up, lint, type check, tests
 	$(BIN)/pytest
+
+test-adapters: .venv/ready   ## the tests of Brax, MuJoCo Playground and gymnax, with these installed
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[brax,gymnax]"
+	$(BIN)/pip install --quiet -c constraints.txt --no-deps playground lxml tqdm  # Warp is 149 MB
+	$(BIN)/pytest tests/native/test_adapters.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     if "mujoco" in str(getattr(factory, "args", "")):
         import mujoco
 
-        mujoco.set_mju_user_warning(_mujoco_warning)
+        mujoco.set_mju_user_warning(mujoco_warning)
     try:
         return factory()
     except (gymnasium.error.Error, ImportError) as error:
@@ -35,7 +35,7 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
         raise
 
 
-def _mujoco_warning(message: bytes | str) -> None:
+def mujoco_warning(message: bytes | str) -> None:
     text = message.decode() if isinstance(message, bytes) else message
     if "settotalmass" not in text:  # Gymnasium's own model of HalfCheetah, nothing a user can mend
         warnings.warn(text, RuntimeWarning, stacklevel=2)

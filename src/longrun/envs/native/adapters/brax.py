@@ -9,7 +9,7 @@ from typing import Any
 import mujoco
 
 from longrun.config import known
-from longrun.envs.make import _mujoco_warning
+from longrun.envs.make import mujoco_warning
 from longrun.envs.names import join_env
 from longrun.envs.native.adapters.brax_like import BraxLikeEnvironment
 from longrun.envs.native.adapters.packages import check_args, check_time_limit, import_package
@@ -34,7 +34,7 @@ def make(name: str, args: dict[str, Any]) -> Environment:
         known(f"backend of '{env_id}'", args["backend"], BACKENDS)
     own = {key: value for key, value in args.items() if key != "time_limit"}
     limit = check_time_limit(env_id, "time_limit", args.get("time_limit", TIME_LIMIT))
-    mujoco.set_mju_user_warning(_mujoco_warning)  # instead of a log file in the working directory
+    mujoco.set_mju_user_warning(mujoco_warning)  # instead of a log file in the working directory
     with warnings.catch_warnings():
         # Each environment says that Brax's physics is not maintained, which its users know.
         warnings.filterwarnings("ignore", "Brax System, piplines and environments", UserWarning)

@@ -13,7 +13,7 @@ from typing import Any
 import mujoco
 
 from longrun.config import known
-from longrun.envs.make import _mujoco_warning
+from longrun.envs.make import mujoco_warning
 from longrun.envs.names import join_env
 from longrun.envs.native.adapters.brax_like import BraxLikeEnvironment
 from longrun.envs.native.adapters.packages import check_args, check_time_limit, import_package
@@ -41,7 +41,7 @@ def make(name: str, args: dict[str, Any]) -> Environment:
     limit = check_time_limit(
         env_id, "episode_length", args.get("episode_length", config.episode_length)
     )
-    mujoco.set_mju_user_warning(_mujoco_warning)  # instead of a log file in the working directory
+    mujoco.set_mju_user_warning(mujoco_warning)  # instead of a log file in the working directory
     physics = {"impl": "jax"} if "impl" in config else {}
     try:
         env = registry.load(name, config_overrides=physics | args)

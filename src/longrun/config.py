@@ -168,6 +168,19 @@ ALGORITHMS: dict[str, type[Config]] = {
 
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {},  # the paper's vanilla setting is what the fields above default to
+    # Chosen on criss-cross and six-class networks (benchmarks/queueing.py), for the device loop.
+    "queueing": {
+        "num_envs": 1024,
+        "rollout_steps": 256,
+        "minibatch_size": 16384,
+        "epochs": 4,
+        "learning_rate": 5e-4,
+        "gae_lambda": 0.95,
+        "entropy_coefficient": 0.0,
+        "normalize_advantages": True,
+        "scale_rewards": True,
+        "learning_rate_decay": True,
+    },
 }
 """What a preset changes; a field that an algorithm does not have is left out for it."""
 

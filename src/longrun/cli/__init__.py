@@ -1,4 +1,4 @@
-"""The command line: train, evaluate, plot, solve.
+"""The command line: train, evaluate, plot, map, solve.
 
 Heavy imports wait until a command needs them, so that `--help` and wrong input answer at once.
 """
@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "learn a policy, several seeds and settings at once",
     "evaluate": "measure the long-run reward of a run's policies",
     "plot": "draw learning curves of runs and print their table",
+    "map": "draw a run's policy beside the optimal one, for queueing networks",
     "solve": "the optimal long-run reward of a finite model, certified",
 }
 
@@ -33,6 +34,7 @@ for example:
   longrun train apo --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer
   longrun evaluate runs/swimmer --steps 10000
   longrun plot runs/swimmer --out curves.png
+  longrun map runs/criss-cross --out policy.png
   longrun solve criss-cross --regime BM"""
 
 TRAIN_USAGE = """usage: longrun train ALGORITHM --env ENV [options]   (see longrun train apo -h)
@@ -85,7 +87,13 @@ def _dispatch(arguments: list[str]) -> int:
         print(__version__)
         return 0
     command = known("command", arguments[0], COMMANDS)
-    actions = {"train": _train, "evaluate": _evaluate, "plot": _plot, "solve": _solve}
+    actions = {
+        "train": _train,
+        "evaluate": _evaluate,
+        "plot": _plot,
+        "map": _map,
+        "solve": _solve,
+    }
     return actions[command](arguments[1:])
 
 
@@ -171,6 +179,12 @@ def _plot(arguments: list[str]) -> int:
     learning_curves(settings, out)
     print(f"wrote {out}")
     return 0
+
+
+def _map(arguments: list[str]) -> int:
+    from longrun.cli.map import map_command
+
+    return map_command(arguments)
 
 
 def _solve(arguments: list[str]) -> int:

@@ -13,7 +13,13 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Average, Config, Discounted
-from longrun.learn.advantages import lambda_advantages, moving_average, td_errors, value_targets
+from longrun.learn.advantages import (
+    UNROLL,
+    lambda_advantages,
+    moving_average,
+    td_errors,
+    value_targets,
+)
 from longrun.learn.moments import Moments, init_moments, inverse_std, merge
 from longrun.learn.types import CriterionState, Rollout
 
@@ -174,5 +180,5 @@ def _decayed_reward_sums(
         total = reward + decay * total
         return jnp.where(end, 0.0, total), total
 
-    _, sums = jax.lax.scan(step, jnp.zeros_like(rewards[0]), (rewards, ends))
+    _, sums = jax.lax.scan(step, jnp.zeros_like(rewards[0]), (rewards, ends), unroll=UNROLL)
     return merge(moments, sums.reshape(-1))

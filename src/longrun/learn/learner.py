@@ -13,14 +13,14 @@ from itertools import accumulate
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Config
+from longrun.config import Clipped, Config, TrustRegion
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import Layers, apply_mlp, init_mlp
-from longrun.learn.optimise import init_optimiser, train_epochs
-from longrun.learn.policy_steps import policy_step_of
+from longrun.learn.optimise import Task, Trained, init_optimiser, train_epochs
+from longrun.learn.policy_steps import clipped_task, trust_region_step
 from longrun.learn.pytree import register_config
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 
@@ -41,7 +41,8 @@ def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     return TrainState(
         params=Networks(policy, value),
         opt_state=Networks(
-            policy_step_of(config).init(config, policy), init_optimiser(config, value)
+            init_optimiser(config, policy) if isinstance(config, Clipped) else (),
+            init_optimiser(config, value),
         ),
         criterion=criterion_of(config).init(config),
         obs_moments=init_moments((inputs,)),
@@ -101,41 +102,37 @@ def improve_policy(
     batch: Batch,
     shuffles: jax.Array,
     progress: jax.Array,
-) -> tuple[Policy, object, Metrics]:
+) -> Trained:
     """Line 9 of Algorithm 1. `progress` in [0, 1) is the part of the run that is over."""
-    policy, opt_state, metrics = policy_step_of(config).apply(
-        config,
-        spaces,
-        state.params.policy,
-        state.opt_state.policy,
-        batch,
-        shuffles,
-        _learning_rate(config, progress),
-    )
-    return policy, opt_state, metrics | {"policy_finite": _all_finite(policy)}
+    policy, opt_state = state.params.policy, state.opt_state.policy
+    if isinstance(config, TrustRegion):
+        policy, metrics = trust_region_step(config, spaces, policy, batch)
+        trained = Trained(policy, opt_state, metrics)
+    else:
+        assert isinstance(config, Clipped)
+        task = clipped_task(config, spaces, policy, opt_state, batch, shuffles)
+        [trained] = train_epochs(config, [task], _learning_rate(config, progress))
+    return _flagged("policy", trained)
 
 
 @jax.jit
 def fit_value(
     config: Config, state: TrainState, batch: Batch, shuffles: jax.Array, progress: jax.Array
-) -> tuple[object, object, Metrics]:
+) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
+    task = _value_task(state, batch, shuffles)
+    [trained] = train_epochs(config, [task], _learning_rate(config, progress))
+    return _flagged("value", trained)
 
+
+def _value_task(state: TrainState, batch: Batch, shuffles: jax.Array) -> Task:
     def loss(layers: Layers, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
         features, target = samples
         error = 0.5 * jnp.mean((target - apply_mlp(layers, features)[..., 0]) ** 2)
         return error, {"value_loss": error}
 
-    layers, opt_state, metrics = train_epochs(
-        config,
-        loss,
-        state.params.value,
-        state.opt_state.value,
-        (batch.features, batch.value_target),
-        shuffles,
-        _learning_rate(config, progress),
-    )
-    return layers, opt_state, metrics | {"value_finite": _all_finite(layers)}
+    samples = (batch.features, batch.value_target)
+    return Task(loss, state.params.value, state.opt_state.value, samples, shuffles)
 
 
 def update(
@@ -148,17 +145,28 @@ def update(
 ) -> tuple[TrainState, Metrics]:
     """A whole iteration; `shuffles` holds [epochs, T * N] indices for each network."""
     batch, state, metrics = prepare(config, spaces, state, rollout)
-    policy, policy_opt, policy_metrics = improve_policy(
-        config, spaces, state, batch, shuffles.policy, progress
-    )
-    value, value_opt, value_metrics = fit_value(config, state, batch, shuffles.value, progress)
+    if isinstance(config, Clipped):  # both networks in one loop, which suits a device
+        before = (state.params.policy, state.opt_state.policy, batch, shuffles.policy)
+        tasks = [clipped_task(config, spaces, *before), _value_task(state, batch, shuffles.value)]
+        policy, value = train_epochs(config, tasks, _learning_rate(config, progress))
+        policy, value = _flagged("policy", policy), _flagged("value", value)
+    else:
+        policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
+        value = fit_value(config, state, batch, shuffles.value, progress)
     state = state._replace(
-        params=Networks(policy, value), opt_state=Networks(policy_opt, value_opt)
+        params=Networks(policy.params, value.params),
+        opt_state=Networks(policy.opt_state, value.opt_state),
     )
-    return state, metrics | policy_metrics | value_metrics
+    return state, metrics | policy.metrics | value.metrics
 
 
-def _learning_rate(config: Config, progress: jax.Array) -> jax.Array:
+def _flagged(what: str, trained: Trained) -> Trained:
+    """With word of whether its parameters are numbers."""
+    flag = {f"{what}_finite": _all_finite(trained.params)}
+    return trained._replace(metrics=trained.metrics | flag)
+
+
+def _learning_rate(config: Config, progress: jax.Array | float) -> jax.Array:
     remaining = 1 - progress if config.learning_rate_decay else 1.0
     return jnp.asarray(config.learning_rate * remaining)
 

@@ -1,9 +1,9 @@
-"""Minibatch training of one network: Adam behind gradient clipping, epochs of shuffled passes."""
+"""Minibatch training of networks: Adam behind gradient clipping, epochs of shuffled passes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +12,28 @@ import optax
 from longrun.config import Config
 from longrun.learn.types import Metrics
 
-Params = TypeVar("Params")
 Samples = tuple[jax.Array, ...]
+
+
+class Task(NamedTuple):
+    """One network to train."""
+
+    loss: Callable[[Any, Samples], tuple[jax.Array, Metrics]]
+    params: Any
+    opt_state: Any
+    samples: Samples
+    """each [n, ...]"""
+    shuffles: jax.Array
+    """[epochs, n] indices"""
+
+
+class Trained(NamedTuple):
+    """What became of it."""
+
+    params: Any
+    opt_state: Any
+    metrics: Metrics
+    """averaged over the last pass"""
 
 
 def _optimiser(config: Config) -> optax.GradientTransformation:
@@ -33,38 +53,40 @@ def init_optimiser(config: Config, params: Any) -> Any:
     return _optimiser(config).init(params)
 
 
-def train_epochs(
-    config: Config,
-    loss: Callable[[Params, Samples], tuple[jax.Array, Metrics]],
-    params: Params,
-    opt_state: Any,
-    samples: Samples,
-    shuffles: jax.Array,
-    learning_rate: jax.Array,
-) -> tuple[Params, Any, Metrics]:
-    """One pass over `samples` (each [n, ...]) for each row of `shuffles` ([epochs, n] indices).
+def train_epochs(config: Config, tasks: Sequence[Task], learning_rate: jax.Array) -> list[Trained]:
+    """One pass over each task's samples for each row of its shuffles.
 
-    Returns the parameters, the optimiser's state and the loss's metrics, averaged over the last
-    pass.
+    Tasks do not touch each other; they take turns in one loop so that a device can run the small
+    kernels of both at once.
     """
     optimiser = _optimiser(config)
-    passes = samples[0].shape[0] // config.minibatch_size
+    passes = tasks[0].samples[0].shape[0] // config.minibatch_size
     used = passes * config.minibatch_size
 
-    def minibatch(
-        carry: tuple[Params, Any], minibatch: Samples
-    ) -> tuple[tuple[Params, Any], Metrics]:
+    def step(task: Task, carry: Any, minibatch: Samples) -> tuple[Any, Metrics]:
         params, opt_state = carry
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, minibatch)
+        gradient, metrics = jax.grad(task.loss, has_aux=True)(params, minibatch)
         direction, opt_state = optimiser.update(gradient, opt_state)
         params = jax.tree.map(lambda p, d: p - learning_rate * d, params, direction)
         return (params, opt_state), metrics
 
-    def epoch(carry: tuple[Params, Any], order: jax.Array) -> tuple[tuple[Params, Any], Metrics]:
-        chosen = [
-            x[order[:used]].reshape(passes, config.minibatch_size, *x.shape[1:]) for x in samples
-        ]
-        return jax.lax.scan(minibatch, carry, tuple(chosen))
+    def minibatch(carries: Any, minibatches: Any) -> Any:
+        done = [step(*each) for each in zip(tasks, carries, minibatches, strict=True)]
+        return tuple(carry for carry, _ in done), tuple(metrics for _, metrics in done)
 
-    (params, opt_state), metrics = jax.lax.scan(epoch, (params, opt_state), shuffles)
-    return params, opt_state, {name: jnp.mean(values[-1]) for name, values in metrics.items()}
+    def epoch(carries: Any, orders: Any) -> Any:
+        chosen = [
+            tuple(
+                x[order[:used]].reshape(passes, config.minibatch_size, *x.shape[1:])
+                for x in task.samples
+            )
+            for task, order in zip(tasks, orders, strict=True)
+        ]
+        return jax.lax.scan(minibatch, carries, tuple(chosen))
+
+    starts = tuple((task.params, task.opt_state) for task in tasks)
+    ends, metrics = jax.lax.scan(epoch, starts, tuple(task.shuffles for task in tasks))
+    return [
+        Trained(*end, {name: jnp.mean(values[-1]) for name, values in each.items()})
+        for end, each in zip(ends, metrics, strict=True)
+    ]

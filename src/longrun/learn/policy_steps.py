@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Clipped, Config, TrustRegion
+from longrun.config import Clipped, TrustRegion
 from longrun.envs.spaces import Spaces
 from longrun.learn import trust_region
 from longrun.learn.acting import policy_outputs
 from longrun.learn.distributions import distribution_of
-from longrun.learn.optimise import init_optimiser, train_epochs
+from longrun.learn.optimise import Task
 from longrun.learn.types import Batch, Metrics, Policy
-
-
-class PolicyStep(NamedTuple):
-    """`init(config, policy) -> optimiser state`, and
-    `apply(config, spaces, policy, optimiser state, batch, shuffles, learning rate)`."""
-
-    init: Callable[[Config, Policy], Any]
-    apply: Callable[
-        [Config, Spaces, Policy, Any, Batch, jax.Array, jax.Array],
-        tuple[Policy, Any, Metrics],
-    ]
-
-
-def policy_step_of(config: Config) -> PolicyStep:
-    return CLIPPED if isinstance(config, Clipped) else TRUST_REGION
 
 
 def clipped_surrogate(
@@ -40,17 +24,15 @@ def clipped_surrogate(
     return jnp.minimum(ratio * advantage, clipped * advantage)
 
 
-def _clipped_apply(
-    config: Config,
+def clipped_task(
+    config: Clipped,
     spaces: Spaces,
     policy: Policy,
     opt_state: Any,
     batch: Batch,
     shuffles: jax.Array,
-    learning_rate: jax.Array,
-) -> tuple[Policy, Any, Metrics]:
+) -> Task:
     """M epochs of minibatch ascent on the clipped surrogate and the entropy bonus."""
-    assert isinstance(config, Clipped)
     distribution = distribution_of(spaces)
 
     def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
@@ -71,20 +53,13 @@ def _clipped_apply(
     outputs = policy_outputs(policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(outputs, policy.log_std, batch.action)
     samples = (batch.features, batch.mask, batch.action, batch.advantage, old_log_prob)
-    return train_epochs(config, loss, policy, opt_state, samples, shuffles, learning_rate)
+    return Task(loss, policy, opt_state, samples, shuffles)
 
 
-def _trust_region_apply(
-    config: Config,
-    spaces: Spaces,
-    policy: Policy,
-    opt_state: Any,
-    batch: Batch,
-    shuffles: jax.Array,
-    learning_rate: jax.Array,
-) -> tuple[Policy, Any, Metrics]:
+def trust_region_step(
+    config: TrustRegion, spaces: Spaces, policy: Policy, batch: Batch
+) -> tuple[Policy, Metrics]:
     """One natural-gradient step on the whole batch, as long as the KL limit allows."""
-    assert isinstance(config, TrustRegion)
     distribution = distribution_of(spaces)
     old_outputs = policy_outputs(policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
@@ -114,12 +89,4 @@ def _trust_region_apply(
         "kl": step.kl,
         "step_fraction": step.fraction,
     }
-    return new, opt_state, metrics
-
-
-def _no_optimiser(config: Config, policy: Policy) -> tuple[()]:
-    return ()
-
-
-CLIPPED = PolicyStep(init_optimiser, _clipped_apply)
-TRUST_REGION = PolicyStep(_no_optimiser, _trust_region_apply)
+    return new, metrics

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
@@ -31,6 +32,8 @@ STYLES: dict[str, tuple[str, dict[str, Any]]] = {
 """Dashed where a line may hide another: for gamma = 1 the theorem is Zhang and Ross's."""
 SLICES = (0, 1, 2, 4, 8, 16)
 """A policy over three sides is shown for these places of the first."""
+UNDECIDED = "0.9"
+"""The grey of states that a map leaves out, since nothing is decided there."""
 
 
 def xi_over_discount(mdp: MDP, policy: ArrayLike, out: Path) -> None:
@@ -121,33 +124,46 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
     else:
         lengths = [length for length in SLICES if length < mdp.shape[0]]
         panels = [(f"{names[0]}: {length}", actions[length]) for length in lengths]
-    palette = colormaps["Set2" if mdp.num_actions <= 8 else "tab20"]
-    colours = ListedColormap([palette(a % 20) for a in range(mdp.num_actions)])
-    norm = BoundaryNorm(np.arange(mdp.num_actions + 1) - 0.5, mdp.num_actions)
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with _figure(out, columns, (3.6 * columns + 1.6, 3.4 * rows + 0.6), rows) as axes:
         for axis, (title, panel) in zip(axes, panels, strict=False):
-            picture = axis.imshow(panel.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
+            image = draw_actions(axis, panel, mdp.num_actions)
             axis.set(xlabel=names[-2], ylabel=names[-1])
-            for side in (axis.xaxis, axis.yaxis):
-                side.set_major_locator(MaxNLocator(integer=True))
             axis.set_title(title, fontsize=9)
         for axis in axes[len(panels) :]:
             axis.set_visible(False)
-        bar = axes[0].figure.colorbar(picture, ax=axes, ticks=range(mdp.num_actions), shrink=0.7)
+        bar = axes[0].figure.colorbar(image, ax=axes, ticks=range(mdp.num_actions), shrink=0.7)
         bar.ax.set_yticklabels(mdp.actions)
         axes[0].figure.suptitle(mdp.name)
+
+
+def draw_actions(axis: Axes, actions: ArrayLike, count: int) -> AxesImage:
+    """Actions [x, y] of so many as colours; masked ones are grey."""
+    colours = ListedColormap(action_colours(count)).with_extremes(bad=UNDECIDED)
+    norm = BoundaryNorm(np.arange(count + 1) - 0.5, count)
+    cells: Any = np.ma.asarray(actions)
+    image = axis.imshow(cells.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(MaxNLocator(integer=True))
+    return image
+
+
+def action_colours(count: int) -> list[Any]:
+    """The colour of each action."""
+    palette = colormaps["Set2" if count <= 8 else "tab20"]
+    return [palette(a % 20) for a in range(count)]
 
 
 def require_map(mdp: MDP, out: Path) -> None:
     """Refuse what `policy_map` cannot draw or write; it can be asked before the model is solved."""
     if len(mdp.shape) not in (2, 3):
         raise ValueError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
-    _require_picture(out)
+    require_picture(out)
 
 
-def _require_picture(out: Path) -> None:
+def require_picture(out: Path) -> None:
+    """Refuse a file whose ending is that of no picture."""
     if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
         raise ValueError(f"{out}: '{out.suffix}' is no ending of a picture; take png, pdf or svg")
 
@@ -156,14 +172,21 @@ def _require_picture(out: Path) -> None:
 def _figure(
     out: Path, columns: int, size: tuple[float, float], rows: int = 1
 ) -> Iterator[list[Axes]]:
-    _require_picture(out)
+    with picture(out, size) as figure:
+        axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
+        for axis in axes:
+            axis.spines[["top", "right"]].set_visible(False)
+        yield axes
+
+
+@contextmanager
+def picture(out: Path, size: tuple[float, float], dpi: int = 110) -> Iterator[Figure]:
+    """An empty figure, which is written to `out` in the end."""
+    require_picture(out)
     figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is the user's
-    axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
-    for axis in axes:
-        axis.spines[["top", "right"]].set_visible(False)
-    yield axes
+    yield figure
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=110)
+    figure.savefig(out, dpi=dpi)
 
 
 def _width(bound: bounds.Bound) -> float:

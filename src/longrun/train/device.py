@@ -19,6 +19,7 @@ from longrun.envs.native.chains import Chains
 from longrun.envs.native.protocol import Environment
 from longrun.learn import learner
 from longrun.learn.acting import act, bounded
+from longrun.learn.shuffling import random_orders
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 
 BEGINNING, ITERATION, EVALUATION = range(3)
@@ -100,20 +101,16 @@ def iterate(
     """One iteration of Algorithm 1."""
     learnt = replica.learnt
     key = key_of(seed, ITERATION, learnt.iteration)
-    rollout_key, policy_key, value_key = jax.random.split(key, 3)
+    rollout_key, order_key = jax.random.split(key)
     rollout, chains = collect(
         env, config, learnt, replica.chains, rollout_key, config.rollout_steps
     )
-    orders = Networks(shuffles(config, policy_key), shuffles(config, value_key))
+    size, epochs = config.steps_per_iteration, config.epochs
+    orders = random_orders(order_key, 2 * epochs, size, config.minibatch_size)
+    shuffles = Networks(orders[:epochs], orders[epochs:])
     progress = (learnt.iteration - span.begins) / (span.ends - span.begins)
-    learnt, metrics = learner.update(config, env.spaces, learnt, rollout, orders, progress)
+    learnt, metrics = learner.update(config, env.spaces, learnt, rollout, shuffles, progress)
     return Replica(learnt, chains), metrics
-
-
-def shuffles(config: Config, key: jax.Array) -> jax.Array:
-    """[epochs, T * N] orders. Equal random bits are too rare to matter; one sort does."""
-    bits = jax.random.bits(key, (config.epochs, config.steps_per_iteration))
-    return jnp.argsort(bits, axis=-1)
 
 
 def evaluate(

@@ -35,11 +35,11 @@ def theory() -> None:
 
 def policies() -> None:
     """Optimal policies of queues, drawn over the numbers of customers."""
-    for name, model, queues in (
-        ("criss-cross", MODELS["criss-cross"](regime="BM"), ("class 1", "class 2", "class 3")),
-        ("tandem", MODELS["tandem"](), ("customers at station 1", "customers at station 2")),
+    for name, model in (
+        ("criss-cross", MODELS["criss-cross"](regime="BM")),
+        ("tandem", MODELS["tandem"]()),
     ):
-        policy_map(model, solve(model).policy, IMAGES / f"{name}-policy.png", queues)
+        policy_map(model, solve(model).policy, IMAGES / f"{name}-policy.png")
 
 
 if __name__ == "__main__":

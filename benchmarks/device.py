@@ -13,7 +13,7 @@ import argparse
 import csv
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -170,15 +170,20 @@ def replicas(count: int = 1024) -> Iterator[dict[str, Any]]:
         }
 
 
-def brax() -> Iterator[dict[str, Any]]:
-    """Our PPO with Brax's hyper-parameters and networks, against Brax's own."""
+def brax(names: Sequence[str] = tuple(BRAX), smaller: int = 1) -> Iterator[dict[str, Any]]:
+    """Our PPO with Brax's hyper-parameters and networks, against Brax's own.
+
+    On a CPU both may have so many times fewer environments, and samples in a minibatch.
+    """
     from device_brax import brax_steps_per_second
 
-    for name, options in BRAX.items():
+    for name in names:
+        sizes = {n: BRAX[name][n] // smaller for n in ("num_envs", "minibatch_size")}
+        options = BRAX[name] | sizes
         env = open_env(f"brax:{name}?backend=spring").env
         run = Run(env, [make_config("ppo", **options, **BRAX_NETWORKS)])
         before = run.seconds(3, 3)
-        rival = brax_steps_per_second(name)
+        rival = brax_steps_per_second(name, 5 * 4 * run.steps, smaller)
         after = run.seconds(3, 3)
         seconds = (before + after) / 2
         yield {
@@ -219,9 +224,12 @@ def main() -> None:
         "criss-cross": criss_cross,
         "replicas": replicas,
         "brax": brax,
+        "brax-halfcheetah": lambda: brax(["halfcheetah"], given.smaller),
+        "brax-ant": lambda: brax(["ant"], given.smaller),
         "halfcheetah": halfcheetah,
     }
     parser.add_argument("what", choices=list(parts))
+    parser.add_argument("--smaller", type=int, default=1, help="divides Brax's sizes, for a CPU")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results/device.csv")
     given = parser.parse_args()
     machine = f"jax {jax.__version__}, {jax.devices()[0].device_kind}, {platform.python_version()}"

@@ -12,7 +12,6 @@ away, 95 % interval between chains). Meant for a GPU: about eight minutes on an 
 
 import argparse
 import csv
-import dataclasses
 import platform
 import time
 from functools import partial
@@ -46,20 +45,10 @@ OPTIMA = {
 BOXES = {"IL": 30, "BL": 30, "IM": 40, "BM": 40}
 """Queue lengths up to which a policy is evaluated exactly."""
 DISCOUNTS = (0.99, 0.998, 0.999)
-COMMON: dict[str, Any] = {
-    "num_envs": 1024,
-    "rollout_steps": 256,
-    "minibatch_size": 16384,
-    "epochs": 4,
-    "normalize_advantages": True,
-    "scale_rewards": True,
-    "learning_rate_decay": True,
-    "learning_rate": 5e-4,
-    "gae_lambda": 0.95,
-    "entropy_coefficient": 0.0,
-}
-ITERATIONS = {"L": 150, "M": 300, "H": 500}
+ITERATIONS = {"L": 150, "M": 300, "H": 1000}
 """by traffic, the second letter of a regime"""
+HEAVY = {"gae_lambda": 0.99}
+"""What changes in heavy traffic, where what a choice leads to shows later."""
 SIX_CLASS_ITERATIONS = 1000
 
 
@@ -123,21 +112,33 @@ def exact_cost(env: Any, model: MDP, config: Config, state: Any) -> float:
     return -evaluate(model, action[:, 0]).gain
 
 
-def settings() -> list[list[tuple[str, Config]]]:
+def settings(algorithms: list[str], **changes: Any) -> list[list[tuple[str, Config]]]:
     """Programs to run, each with its labelled configurations: APO, then PPO with all discounts."""
-    apo = make_config("apo", **COMMON)
-    ppo = make_config("ppo", **COMMON)
+    labelled = {
+        "apo": [("APO", {})],
+        "ppo": [(f"PPO {discount}", {"discount": discount}) for discount in DISCOUNTS],
+    }
     return [
-        [("APO", apo)],
-        [(f"PPO {g}", dataclasses.replace(ppo, discount=g)) for g in DISCOUNTS],
+        [
+            (label, make_config(algorithm, "queueing", **changes, **options))
+            for label, options in labelled[algorithm]
+        ]
+        for algorithm in algorithms
     ]
 
 
-def run(env_name: str, iterations: int, seeds: list[int], box: int | None = None):
-    """Rows of results, one a replica."""
+def run(
+    env_name: str,
+    iterations: int,
+    seeds: list[int],
+    algorithms: list[str],
+    box: int | None = None,
+    **changes: Any,
+):
+    """Rows of results, one a replica; `changes` are to the preset."""
     env = open_env(env_name).env
     model = env.exact(box) if box else None
-    for labelled in settings():
+    for labelled in settings(algorithms, **changes):
         pairs = [(label, config, seed) for label, config in labelled for seed in seeds]
         configs = [config for _, config, _ in pairs]
         learnt, took = train(env, configs, [seed for *_, seed in pairs], iterations)
@@ -149,6 +150,7 @@ def run(env_name: str, iterations: int, seeds: list[int], box: int | None = None
             yield {
                 "env": env_name,
                 "algorithm": label,
+                "gae_lambda": config.gae_lambda,
                 "seed": seed,
                 "samples": iterations * config.steps_per_iteration,
                 "exact": exact_cost(env, model, config, state) if model else np.nan,
@@ -159,13 +161,15 @@ def run(env_name: str, iterations: int, seeds: list[int], box: int | None = None
             }
 
 
-def criss_cross(regimes: list[str], seeds: list[int]):
+def criss_cross(regimes: list[str], seeds: list[int], algorithms: list[str]):
     for regime in regimes:
         rows = run(
             f"jax:criss-cross?regime={regime}",
             ITERATIONS[regime[1]],
             seeds,
+            algorithms,
             box=BOXES.get(regime),
+            **(HEAVY if regime[1] == "H" else {}),
         )
         for row in rows:
             gap = 100 * (np.nanmin([row["exact"], row["simulated"]]) / OPTIMA[regime] - 1)
@@ -200,13 +204,14 @@ def main() -> None:
     parser.add_argument("what", choices=["criss-cross", "six-class", "classical"])
     parser.add_argument("--regimes", nargs="+", default=list(OPTIMA), choices=list(OPTIMA))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
+    parser.add_argument("--algorithms", nargs="+", default=["apo", "ppo"], choices=["apo", "ppo"])
     parser.add_argument("--stations", type=int, default=2)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     network = six_class_name(given.stations)
     found = {
-        "criss-cross": lambda: criss_cross(given.regimes, given.seeds),
-        "six-class": lambda: run(network, SIX_CLASS_ITERATIONS, given.seeds),
+        "criss-cross": lambda: criss_cross(given.regimes, given.seeds, given.algorithms),
+        "six-class": lambda: run(network, SIX_CLASS_ITERATIONS, given.seeds, given.algorithms),
         "classical": lambda: classical_policies(network),
     }[given.what]()
     out = given.out or Path(__file__).parent / "results" / f"queueing-{given.what}.csv"

@@ -28,8 +28,9 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_the_readme_has_snippets_and_commands():
-    assert len(PYTHON) == 4
-    assert {command.split()[1] for command in COMMANDS} == {"train", "evaluate", "plot", "solve"}
+    assert len(PYTHON) == 6
+    commands = {command.split()[1] for command in COMMANDS}
+    assert commands == {"train", "evaluate", "plot", "solve", "map"}
 
 
 @pytest.mark.parametrize("snippet", PYTHON)

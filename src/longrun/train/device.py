@@ -7,8 +7,8 @@ resumed one goes on to the bit.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -134,7 +134,6 @@ def evaluate(
     return Evaluated(*(x.reshape(steps, envs) for x in facts))
 
 
-@partial(jax.jit, static_argnames=("env", "eval_shape"), donate_argnames="replicas")
 def advance(
     env: Environment,
     configs: Config,
@@ -145,8 +144,36 @@ def advance(
 ) -> tuple[Replica, Metrics, Evaluated]:
     """`span.steps` iterations of all replicas, then an evaluation if it is wanted.
 
-    Metrics come back as [MOST_ITERATIONS, R]; rows beyond those done are zeros.
+    Metrics come back as [MOST_ITERATIONS, R]; rows beyond those done are zeros. The replicas that
+    are handed in are used up.
     """
+    program = _compiled(jax.default_backend())
+    result: tuple[Replica, Metrics, Evaluated] = program(
+        env, configs, seeds, span, replicas, eval_shape
+    )
+    return result
+
+
+@cache
+def _compiled(backend: str) -> Any:
+    # A GPU may run the small kernels of both networks side by side: up to 1.8x (docs/design.md).
+    options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+    return jax.jit(
+        _advance,
+        static_argnames=("env", "eval_shape"),
+        donate_argnames="replicas",
+        compiler_options=options if backend == "gpu" else None,
+    )
+
+
+def _advance(
+    env: Environment,
+    configs: Config,
+    seeds: jax.Array,
+    span: Span,
+    replicas: Replica,
+    eval_shape: tuple[int, int],
+) -> tuple[Replica, Metrics, Evaluated]:
     every = jax.vmap(partial(iterate, env), in_axes=(0, 0, None, 0))
     blank = jax.tree.map(
         lambda x: jnp.zeros((MOST_ITERATIONS, *x.shape), x.dtype),

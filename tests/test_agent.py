@@ -72,9 +72,8 @@ def test_actions_in_training_are_valid_in_every_action_space(name):
 def test_the_deterministic_action_is_the_networks_mean_within_bounds(agent):
     state = agent._snapshot.state
     for obs in np.random.default_rng(0).normal(0, 3, (20, 2)).astype(np.float32):
-        mean = apply_mlp(
-            state.params.policy.layers, read(agent.config, agent.spaces, state.obs_moments, obs).features
-        )
+        seen = read(agent.config, agent.spaces, state.obs_moments, obs)
+        mean = apply_mlp(state.params.policy.layers, seen.features)
         action, _ = agent.predict(obs)
         np.testing.assert_allclose(action, np.clip(mean, -0.5, 0.5), rtol=1e-5, atol=1e-6)
         assert np.array_equal(action, agent.predict(obs)[0])

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from longrun.learn.shuffling import random_orders
+from longrun.learn import shuffling
+
+random_orders = jax.jit(shuffling.random_orders, static_argnums=(1, 2, 3))
 
 
-@pytest.mark.parametrize(("n", "size"), [(1, 1), (2, 1), (12, 12), (12, 4), (23, 4), (50, 49)])
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (12, 12), (23, 4), (50, 49)])
 def test_every_row_is_a_permutation(n: int, size: int) -> None:
     rows = 3
     orders = random_orders(jax.random.key(n), rows, n, size)

@@ -103,7 +103,7 @@ def add_run_options(parser: Parser) -> None:
 
 def shown(default: Any) -> str:
     """A default as it would be typed."""
-    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+    return " ".join(map(str, default)) or "none" if isinstance(default, tuple) else str(default)
 
 
 def add_algorithm_options(parser: Parser, kind: type[Config]) -> None:

@@ -15,7 +15,7 @@ from longrun import APO
 from longrun.config import make_config
 from longrun.envs.acting import FORBIDDEN, NumpyPolicy, draw_noise
 from longrun.envs.native.gymnasium import as_gymnasium
-from longrun.envs.spaces import Spaces, describe
+from longrun.envs.spaces import Spaces, describe, observation_writer
 from longrun.learn import learner
 from longrun.learn.acting import act, policy_outputs
 from longrun.learn.distributions import distribution_of
@@ -68,6 +68,16 @@ def test_the_mask_is_the_first_part_of_a_row() -> None:
     found = describe(Counter())
     assert found == Spaces(5, 1, (3,), masked=True)
     assert (found.mask_size, found.feature_size, found.policy_outputs) == (3, 2, 3)
+
+
+@pytest.mark.parametrize("order", [("action_mask", "observation"), ("observation", "action_mask")])
+def test_the_order_of_a_dicts_keys_does_not_matter(order: tuple[str, str]) -> None:
+    parts = {"observation": gym_spaces.Box(0, 9, (3,)), "action_mask": gym_spaces.MultiBinary(2)}
+    space = gym_spaces.Dict([(key, parts[key]) for key in order])  # a list keeps its order
+    row = np.zeros(5, np.float32)
+    observation = {"observation": np.float32([7, 8, 9]), "action_mask": np.int8([1, 0])}
+    observation_writer(space)(observation, row)
+    assert row.tolist() == [1, 0, 7, 8, 9]
 
 
 def test_a_mask_of_another_size_is_refused() -> None:

@@ -98,8 +98,9 @@ class Agent:
 
         With `log_dir` the run is written down there: metrics, evaluations (every `eval_every`
         steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
-        each iteration and may return False to stop. Calling `learn` again goes on where it ended
-        (a decaying learning rate starts anew).
+        each iteration and may return False to stop; for a JAX-native environment it hears of the
+        iterations of a call, about a second's worth, when that is done. Calling `learn` again goes
+        on where it ended (a decaying learning rate starts anew).
         """
         if tensorboard:
             require_tensorboard(log_dir)
@@ -210,8 +211,10 @@ class Agent:
         if env is None:
             require_id(saved.env, path)
             env = saved.env
-        name = env if isinstance(env, str) else saved.env  # others are known by their spaces alone
         agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
+        # Those that no string names are known by their spaces alone.
+        named = isinstance(env, str | Environment)
+        name = name_of(agent._opened) if named else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
         agent.config = saved.configs[replica]
         agent._snapshot = saved.snapshots[replica]

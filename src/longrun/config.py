@@ -50,7 +50,7 @@ class Config:
     epochs: int = count(10, "M: passes over a rollout")
     minibatch_size: int = count(100, "samples in a gradient step; a pass drops what is left over")
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
-    value_hidden_sizes: tuple[int, ...] = choice((), "those of the value network, where it has others")
+    value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if it has others")
     normalize_observations: bool = choice(
         False, "standardise observations by running moments, kept inside the model"
     )

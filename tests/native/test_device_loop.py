@@ -16,6 +16,8 @@ from longrun import APO, ATRPO, PPO, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
+from longrun.envs.native.networks import criss_cross
+from longrun.experiments.results import read_run
 from longrun.train import device_loop
 from longrun.train.job import fresh_snapshot, make_job
 from longrun.train.run_folder import read_rows
@@ -147,10 +149,17 @@ def test_a_mask_that_forbids_everything_is_refused() -> None:
 
 def test_rewards_that_are_no_numbers_stop_the_run_and_keep_what_was_before(tmp_path: Path) -> None:
     agent = APO(Spoilt(after=40), **SMALL)
-    with pytest.raises(NonFiniteError, match="iteration 2"):
+    with pytest.raises(ValueError, match=r"reward of replica 0 \(seed 0\) was not .*iteration 3"):
         agent.learn(10 * ITERATION, log_dir=tmp_path / "run")
     assert agent.steps_ <= 2 * ITERATION
     assert np.isfinite(agent.gain_)
+
+
+def test_training_that_goes_astray_stops_with_the_numbers_that_did() -> None:
+    with pytest.raises(
+        NonFiniteError, match=r"replica 0 \(seed 0\) became non-finite in iteration"
+    ):
+        APO("jax:criss-cross", **SMALL, learning_rate=1e38).learn(30 * ITERATION)
 
 
 def test_episodes_are_measured_and_time_limits_bootstrap() -> None:
@@ -200,6 +209,47 @@ def test_save_and_load_keep_the_environments(tmp_path: Path) -> None:
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_run_resumes_by_the_very_command_that_made_it(tmp_path: Path) -> None:
+    """BM is the default, which the environment's own name leaves out."""
+    command = ["train", "apo", *NETWORK[:3], "regime=BM", *OPTIONS, "--no-eval", "--quiet"]
+    command += ["--out", str(tmp_path / "run")]
+    assert main([*command, "--steps", "64"]) == 0
+    assert main([*command, "--steps", "128", "--resume"]) == 0
+    assert APO.load(tmp_path / "run", "jax:criss-cross?regime=BM").steps_ == 128
+    other = ["train", "--resume", "--env-args", "regime=IL", "--out", str(tmp_path / "run")]
+    assert main([*other, "--steps", "192"]) == 2
+    with pytest.raises(ValueError, match="holds environment 'jax:criss-cross', not"):
+        APO.load(tmp_path / "run", criss_cross("IL"))
+
+
+def test_evaluations_of_any_length_are_measured() -> None:
+    agent = APO(Count(time_limit=50, costly_reset=True), **SMALL)
+    for steps in (1, 7, 211, 1009):  # primes beyond a block among them
+        report = agent.evaluate(steps)
+        assert report.steps == steps
+        assert report.episodes == min(steps // 50, 10)
+
+
+def test_a_class_or_function_that_makes_a_native_environment_will_do() -> None:
+    assert APO(Choice, **SMALL).learn(ITERATION).steps_ == ITERATION
+    assert APO(lambda: Choice("best"), **SMALL).spaces.masked
+
+
+def test_seeds_beyond_what_a_seed_can_be_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = ["--seed", str(2**32 - 1), "--seeds", "2"]
+    assert train(tmp_path / "run", *seeds) == 2
+    assert "reach beyond 2**32 - 1; lower --seed" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_name_only_what_was_changed(whole: Path) -> None:
+    sizes = "num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32"
+    labels = [setting.label for setting in read_run(whole)]
+    assert labels == [f"APO {sizes} value_constraint={nu}" for nu in (0.0, 0.3)]
 
 
 def test_evaluate_on_the_command_line(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,10 +16,10 @@ from longrun.envs.names import parse_args, with_args
 from longrun.envs.native.make import PREFIXES
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.job import Opened, Snapshot, fresh_snapshot, make_job, open_env
+from longrun.train.job import Opened, Snapshot, fresh_snapshot, make_job, name_of, open_env
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
-from longrun.train.sharding import is_first_host, join_hosts, wait_for_hosts
+from longrun.train.sharding import ends_all_hosts, is_first_host, join_hosts, wait_for_hosts
 from longrun.train.watchers import require_tensorboard
 
 SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
@@ -41,10 +41,11 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
     if given.get("tensorboard"):
         require_tensorboard(path)
-    folder = None
-    if is_first_host():
-        folder = create_folder(path, job, steps, preset=given.get("preset", "paper"))
     starts = _fresh(opened, configs, seeds)
+    folder = None
+    with ends_all_hosts():
+        if is_first_host():
+            folder = create_folder(path, job, steps, preset=given.get("preset", "paper"))
     _run(Session(job, opened.spaces, starts, folder), path, given)
     return path
 
@@ -70,7 +71,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     _join_hosts(config["env"], given)
     opened = open_env(config["env"])
     saved = _load(path, config, opened)
-    wanted = _env(given) if "env" in given else config["env"]
+    wanted = _canonical(config["env"], given)
     checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, opened.spaces)
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
     settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
@@ -83,10 +84,11 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
         return path
     wait_for_hosts("all have read the checkpoint")
     folder = RunFolder(path) if is_first_host() else None
-    if folder is not None:
-        with folder.locked():
-            folder.forget_after(done)
-            folder.extend_to(steps)
+    with ends_all_hosts():
+        if folder is not None:
+            with folder.locked():
+                folder.forget_after(done)
+                folder.extend_to(steps)
     _run(Session(job, opened.spaces, saved.snapshots, folder), path, given)
     return path
 
@@ -107,6 +109,13 @@ def _load(path: Path, config: dict[str, Any], opened: Opened) -> Checkpoint:
     return Checkpoint(config["env"], opened.spaces, configs, seeds, starts)
 
 
+def _canonical(saved: str, given: dict[str, Any]) -> str:
+    """The name of the environment that --env and --env-args ask for; without them, the saved."""
+    if "env" not in given and "env_args" not in given:
+        return saved
+    return name_of(open_env(_env({"env": saved} | given)).env)
+
+
 def _fresh(opened: Opened, configs: Sequence[Config], seeds: Sequence[int]) -> list[Snapshot]:
     return [
         fresh_snapshot(opened.env, config, opened.spaces, seed)
@@ -119,6 +128,8 @@ def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], li
     count = whole_number("seeds", given.get("seeds", 1), 1)
     first = whole_number("seed", given.get("seed", 0))
     grid = [_grid_axis(config, text) for text in given.get("grid", [])]
+    if first + count > 2**32:
+        raise ValueError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
     names = [axis[0][0] for axis in grid]
     if len(set(names)) < len(names):
         raise ValueError(

@@ -66,7 +66,10 @@ def env_name(env: EnvLike) -> str:
         if isinstance(first, str):
             return first
         if isinstance(first, EnvSpec):
-            return join_env(first.id, env.keywords)
+            try:
+                return join_env(first.id, env.keywords)
+            except ValueError:  # arguments that no text stands for
+                return first.id
         return env_name(env.func)
     return getattr(env, "__name__", type(env).__name__)
 

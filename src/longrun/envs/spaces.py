@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import gymnasium
 import numpy as np
@@ -57,16 +57,19 @@ def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
     """
     spaces = _sizes(env)
     observation = env.observation_space
-    if isinstance(observation, gym_spaces.Dict) and set(observation) == MASKED_KEYS:
+    if _carries_mask(observation):
         width = gym_spaces.flatdim(observation["action_mask"])
         if not spaces.categories or width != spaces.policy_outputs:
             raise ValueError(
                 f"action_mask has {width} entries and the action space is {env.action_space}; a"
                 " mask needs one entry for each choice of a Discrete or MultiDiscrete space"
             )
-        # Gymnasium flattens a Dict in the order of its keys, so that the mask comes first.
         spaces = dataclasses.replace(spaces, masked=True)
     return spaces
+
+
+def _carries_mask(space: gym_spaces.Space[Any]) -> TypeGuard[gym_spaces.Dict]:
+    return isinstance(space, gym_spaces.Dict) and set(space) == MASKED_KEYS
 
 
 def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
@@ -99,6 +102,17 @@ def _flat_size(space: gym_spaces.Space[Any]) -> int:
 
 def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
     """A function (observation, row) that writes the flat observation; Discrete becomes one-hot."""
+    if _carries_mask(space):
+        # A Dict may have its keys in any order; in our rows the mask comes first.
+        mask, rest = space["action_mask"], space["observation"]
+        width = gym_spaces.flatdim(mask)
+        write_mask, write_rest = observation_writer(mask), observation_writer(rest)
+
+        def write_masked(observation: Any, row: Array) -> None:
+            write_mask(observation["action_mask"], row[:width])
+            write_rest(observation["observation"], row[width:])
+
+        return write_masked
     if isinstance(space, gym_spaces.Box):
         shape = space.shape
 

@@ -77,6 +77,7 @@ def prepare(
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     metrics = {
+        "environment_finite": _all_finite((rollout.obs, rollout.next_obs, rollout.reward)),
         "criterion_finite": _all_finite((criterion, state.obs_moments)),
         "mask_allows": _choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),

@@ -14,13 +14,15 @@ import jax.numpy as jnp
 def random_orders(key: jax.Array, rows: int, n: int, minibatch_size: int) -> jax.Array:
     """[rows, n] int32: in each row the numbers 0 to n - 1, in other minibatches than in the others.
 
-    What does not fill a minibatch is at the end, in all rows the same.
+    What does not fill a minibatch is at the end, in each row something else.
     """
-    order_key, turn_key = jax.random.split(key)
+    order_key, turn_key, shift_key = jax.random.split(key, 3)
     order = jnp.argsort(jax.random.bits(order_key, (n,))).astype(jnp.int32)
     minibatches = n // minibatch_size
     used = minibatches * minibatch_size
     turns = jax.random.randint(turn_key, (rows, 1, minibatch_size), 0, minibatches)
     places = (jnp.arange(minibatches)[:, None] + turns) % minibatches  # [rows, minibatches, size]
-    dealt = order[places * minibatch_size + jnp.arange(minibatch_size)].reshape(rows, used)
-    return jnp.concatenate([dealt, jnp.broadcast_to(order[used:], (rows, n - used))], axis=1)
+    dealt = (places * minibatch_size + jnp.arange(minibatch_size)).reshape(rows, used)
+    left = jnp.broadcast_to(jnp.arange(used, n), (rows, n - used))
+    shift = jax.random.randint(shift_key, (rows, 1), 0, n)  # of the whole order: others are left
+    return order[(jnp.concatenate([dealt, left], axis=1) + shift) % n]

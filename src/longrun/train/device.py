@@ -22,10 +22,11 @@ from longrun.learn.acting import act, bounded
 from longrun.learn.shuffling import random_orders
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 
-BEGINNING, ITERATION, EVALUATION = range(3)
+BEGINNING, ITERATION, EVALUATION = range(10, 13)
+"""purposes; not 0 and 1, which would be the keys that the networks are made from"""
 MOST_ITERATIONS = 64
 """of one call: the length of the arrays that its metrics come back in"""
-LONGEST_BLOCK = 200
+BLOCK = 200
 """steps of an evaluation before environments with costly resets get new start states"""
 
 
@@ -123,15 +124,15 @@ def evaluate(
     """(E, S): S steps of the deterministic policy in each of E environments, from a reset each."""
     envs, steps = shape
     start_key, key = jax.random.split(key_of(seed, EVALUATION, learnt.iteration))
-    block = max(n for n in range(1, min(steps, LONGEST_BLOCK) + 1) if steps % n == 0)
+    block = min(steps, BLOCK)
 
     def one_block(chains: Chains, key: jax.Array) -> tuple[Chains, Evaluated]:
         rollout, chains = collect(env, config, learnt, chains, key, block, explore=False)
         return chains, Evaluated(rollout.reward, rollout.terminated | rollout.truncated)
 
-    keys = jax.random.split(key, steps // block)
+    keys = jax.random.split(key, -(-steps // block))
     _, facts = jax.lax.scan(one_block, native.start(env, start_key, envs), keys)
-    return Evaluated(*(x.reshape(steps, envs) for x in facts))
+    return Evaluated(*(x.reshape(-1, envs)[:steps] for x in facts))
 
 
 def advance(

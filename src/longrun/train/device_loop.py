@@ -37,12 +37,12 @@ def train(job: Job, env: Environment, starts: Sequence[Snapshot], listen: Listen
     replicas = _placed(layout, env, job, seeds, starts)
     seconds, constant = Seconds(), ConstantRewardWatch(job.configs)
     iteration, calls = int(starts[0].state.iteration), Calls(job)
+    shape = evaluation_shape(job.eval_steps) if job.eval_every else (1, 1)
     while iteration < job.iterations:
         steps = agreed(calls.iterations(iteration))
         evaluates = job.evaluates(iteration + steps)
         begin = time.perf_counter()
         span = Span(job.begins, job.iterations, steps, evaluates)
-        shape = evaluation_shape(job.eval_steps)
         replicas, log, evaluated = device.advance(env, configs, seeds, span, replicas, shape)
         log, evaluated, copy = layout.fetch((log, evaluated if evaluates else None, replicas))
         took = time.perf_counter() - begin
@@ -91,8 +91,11 @@ def measure(
     env: Environment, config: Config, state: TrainState, seed: int, steps: int
 ) -> EvaluationReport:
     """The deterministic policy's long-run reward rate."""
-    program = jax.jit(partial(device.evaluate, env, shape=evaluation_shape(steps)))
-    return report(*jax.device_get(program(config, jnp.uint32(seed), state)))
+    shape = evaluation_shape(steps)
+    return report(*jax.device_get(_evaluate(env, config, jnp.uint32(seed), state, shape)))
+
+
+_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
@@ -121,7 +124,7 @@ def _snapshot(replicas: Replica, index: int) -> Snapshot:
 
 
 def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator=".")
+    return str(jax.tree_util.keystr(path)).removeprefix(".")
 
 
 def _chains(like: Chains, named: Any) -> Chains:
@@ -143,7 +146,7 @@ def _require_healthy(job: Job, done: int, steps: int, log: dict[str, Array]) -> 
     sound = np.logical_and.reduce([log[flag][:steps] for flag in FLAGS])  # [K, R]
     for row, replica in np.argwhere(~sound)[:1]:
         metrics = {name: values[row, replica] for name, values in log.items()}
-        require_healthy(metrics, int(replica), job.seeds[replica], done + int(row))
+        require_healthy(metrics, int(replica), job.seeds[replica], done + int(row) + 1)
 
 
 def _events(

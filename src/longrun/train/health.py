@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from longrun.config import Average, Config
 
 FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
-FLAGS = (*FINITE, "mask_allows")
+FLAGS = ("environment_finite", "mask_allows", *FINITE)
 
 
 class NonFiniteError(RuntimeError):
@@ -24,6 +24,11 @@ def without_flags(metrics: Mapping[str, float]) -> dict[str, float]:
 def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, iteration: int) -> None:
     """An error where one of the flags among an iteration's metrics is down."""
     who = f"replica {replica} (seed {seed})"
+    if not metrics.get("environment_finite", True):
+        raise ValueError(
+            f"an observation or reward of {who} was not finite in iteration {iteration}; the"
+            " environment has to give numbers"
+        )
     if not metrics.get("mask_allows", True):
         raise ValueError(
             f"the action mask of {who} forbids every choice somewhere in iteration {iteration}; let"

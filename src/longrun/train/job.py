@@ -12,6 +12,7 @@ import jax
 
 from longrun.config import Config, whole_number
 from longrun.envs.make import EnvLike, env_factory, env_name, make_env
+from longrun.envs.native.check import require_sound
 from longrun.envs.native.gymnasium import action_space, observation_space
 from longrun.envs.native.make import native_env
 from longrun.envs.native.protocol import Environment
@@ -44,14 +45,25 @@ def open_env(env: AnyEnv) -> Opened:
     """Make the environment to see what it is, or a ValueError that says what is wrong with it."""
     native = native_env(env)
     if native is not None:
-        spaces = native.spaces
-        return Opened(native, spaces, observation_space(spaces), action_space(spaces))
+        return _opened(native)
     assert not isinstance(env, Environment)
-    made = make_env(env_factory(env))
+    made: object = make_env(env_factory(env))
+    if isinstance(made, Environment):  # of a class or a function that makes one
+        return _opened(made)
+    if not isinstance(made, gymnasium.Env):
+        raise ValueError(
+            f"env={env!r} makes {type(made).__name__}, which is no gymnasium.Env or Environment"
+        )
     try:
         return Opened(env, describe(made), made.observation_space, made.action_space)
     finally:
         made.close()
+
+
+def _opened(native: Environment) -> Opened:
+    require_sound(native)
+    spaces = native.spaces
+    return Opened(native, spaces, observation_space(spaces), action_space(spaces))
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ class Replica:
         batch, state, metrics = _done(
             learner.prepare(self.config, self.spaces, self.state, rollout)
         )
-        self._require_healthy(metrics)
+        self._require_healthy(metrics, state)
         fitting = compute.submit(
             _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
         )
@@ -114,7 +114,7 @@ class Replica:
                 self.config, self.spaces, state, batch, shuffles.policy, progress
             )
         )
-        self._require_healthy(policy_metrics)
+        self._require_healthy(policy_metrics, state)
         self.state = state._replace(
             params=state.params._replace(policy=policy),
             opt_state=state.opt_state._replace(policy=opt_state),
@@ -125,7 +125,7 @@ class Replica:
     def _finish_value(self, fitting: Future[Any]) -> Metrics:
         """Line 10 of Algorithm 1, which ran in another thread."""
         value, opt_state, metrics = fitting.result()
-        self._require_healthy(metrics)
+        self._require_healthy(metrics, self.state)
         self.state = self.state._replace(
             params=self.state.params._replace(value=value),
             opt_state=self.state.opt_state._replace(value=opt_state),
@@ -153,8 +153,8 @@ class Replica:
     def _publish(self, pool: Pool) -> None:
         pool.arrays["weights"][self.index] = flat_weights(self.state)
 
-    def _require_healthy(self, metrics: Metrics) -> None:
-        require_healthy(_numbers(metrics), self.index, self.seed, int(self.state.iteration))
+    def _require_healthy(self, metrics: Metrics, state: TrainState) -> None:
+        require_healthy(_numbers(metrics), self.index, self.seed, int(state.iteration))
 
 
 def flat_weights(state: TrainState) -> Array:

@@ -85,8 +85,7 @@ class Session:
         return host.train(self.job, self.spaces, self.snapshots, self._hear)
 
     def _hear(self, events: Sequence[Event], snapshots: Mapping[int, Snapshot]) -> bool:
-        for event in events:
-            self._rate.count(event.replica, event.iteration * self._steps_per_iteration)
+        self._rate.count({e.replica: e.iteration * self._steps_per_iteration for e in events})
         news = [self._progress(event) for event in events]
         self._write(news)
         # Only now: an interrupt in between must not lose a row, and one too many is forgotten.
@@ -97,10 +96,11 @@ class Session:
                 watch(progress)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
-        if self._on_log is None:
-            return True
-        answers = [self._on_log(progress) for progress in news]
-        return all(bool(a) for a in answers if isinstance(a, bool | np.bool_))
+        return all(self._goes_on(progress) for progress in news)
+
+    def _goes_on(self, progress: Progress) -> bool:
+        answer = None if self._on_log is None else self._on_log(progress)
+        return not isinstance(answer, bool | np.bool_) or bool(answer)
 
     def _progress(self, event: Event) -> Progress:
         return Progress(
@@ -167,11 +167,11 @@ class Rate:
         self._began = self._latest = time.perf_counter()
         self._before = 0
 
-    def count(self, replica: int, steps: int) -> None:
-        """The replica is now at so many steps."""
+    def count(self, steps: Mapping[int, int]) -> None:
+        """These replicas are now at so many steps."""
         self._latest = time.perf_counter()
         waiting = len(self._done) < self._replicas
-        self._done[replica] = steps
+        self._done |= steps
         if waiting:
             self._began, self._before = self._latest, sum(self._done.values())
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -63,7 +65,12 @@ def join_hosts(where: str) -> None:
             f"--distributed '{where}' must be auto, or address:port,processes,index such as"
             " 10.0.0.1:1234,2,0"
         )
-    jax.distributed.initialize(form[1], int(form[2]), int(form[3]))
+    processes, index = int(form[2]), int(form[3])
+    if index >= processes:
+        raise ValueError(
+            f"--distributed '{where}' has index {index} of {processes} processes; count from 0"
+        )
+    jax.distributed.initialize(form[1], processes, index)
 
 
 def is_first_host() -> bool:
@@ -75,6 +82,18 @@ def wait_for_hosts(what: str) -> None:
     """Go on when all processes have got here."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
+
+
+@contextmanager
+def ends_all_hosts() -> Iterator[None]:
+    """Around what the first process does alone: if it fails there, the others do not wait for it"""
+    try:
+        yield
+    except BaseException:
+        agreed(False)
+        raise
+    if not agreed(True):
+        raise ValueError("the first process could not begin; see what it says")
 
 
 def agreed(number: int) -> int:

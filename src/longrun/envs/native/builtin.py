@@ -37,7 +37,7 @@ def _typed(parameter: inspect.Parameter, value: Any) -> Any:
     kind, convert = KINDS[parameter.annotation]
     try:
         return convert(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{parameter.name}={value!r} must be {kind}") from None
 
 

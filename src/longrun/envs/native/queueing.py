@@ -31,8 +31,9 @@ class QueueingEnv(Environment):
     one. Without `idling` those are the servers of two classes or more, and the others always work.
 
     The mask forbids to serve a class that has no customer, or none but those whom earlier servers
-    without a choice have. Without `idling` servers so work whenever they can; where nothing can be
-    done everything is allowed, and nothing happens.
+    without a choice have. Without `idling` servers so work whenever they can (two that may choose
+    the same last customer excepted); where nothing can be done everything is allowed, and nothing
+    happens.
     """
 
     network: Network

@@ -1,0 +1,77 @@
+"""Environments that break the protocol are told what is wrong, in one line, before training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from probes import Choice, Count, Spoilt
+
+from longrun import APO
+from longrun.envs.native import Environment, Step
+from longrun.envs.native.check import require_sound
+from longrun.envs.native.networks import criss_cross
+from longrun.envs.spaces import Spaces
+
+
+@dataclass(frozen=True)
+class Faulty(Environment):
+    """Sound but for one thing."""
+
+    fault: str
+    name = "faulty"
+    spaces = Spaces(2, 1, (2,))
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        state: Any = {
+            "bfloat16": jnp.zeros(1, jnp.bfloat16),
+            "key": key,
+        }.get(self.fault, jnp.zeros(1))
+        return state, jnp.zeros(3 if self.fault == "first" else 2)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Any:
+        if self.fault == "raises":
+            raise RuntimeError("no such thing\nat all")
+        if self.fault == "tuple":
+            return state, jnp.zeros(2), 0.0, False
+        after = {"dtype": jnp.zeros(1, jnp.int32), "structure": (state,)}.get(self.fault, state)
+        obs = jnp.zeros(1 if self.fault == "obs" else 2)
+        reward = jnp.zeros(1) if self.fault == "reward" else jnp.zeros(())
+        return Step(after, obs, reward, jnp.zeros(1, bool) if self.fault == "end" else False)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("first", r"reset's observation of 'faulty' has shape \(3,\); it must have \(2,\)"),
+        ("obs", r"step's obs of 'faulty' has shape \(1,\); it must have \(2,\)"),
+        ("reward", r"step's reward of 'faulty' has shape \(1,\); it must have \(\)"),
+        ("end", r"step's terminated of 'faulty' has shape \(1,\)"),
+        ("dtype", r"changes a part of its state from float32\(1,\) to int32\(1,\)"),
+        ("structure", "changes its state's structure"),
+        ("tuple", "returns tuple; return a Step"),
+        ("raises", "step of 'faulty' fails: RuntimeError: no such thing"),
+        ("bfloat16", "holds bfloat16, which checkpoints cannot"),
+        ("key", "holds key<fry>, which checkpoints cannot"),
+    ],
+)
+def test_what_breaks_the_protocol_is_named(fault: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as caught:
+        APO(Faulty(fault))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_environment_that_cannot_be_hashed_is_refused() -> None:
+    class Loose(Faulty):
+        __hash__ = None  # type: ignore[assignment]  (what a dataclass that is not frozen has)
+
+    with pytest.raises(ValueError, match=r"is not hashable; make it @dataclass\(frozen=True\)"):
+        APO(Loose("none"))
+
+
+@pytest.mark.parametrize("env", [Choice(), Count(end=5), Spoilt(), criss_cross(), Faulty("none")])
+def test_sound_ones_pass(env: Environment) -> None:
+    require_sound(env)

@@ -18,17 +18,19 @@ from longrun.envs.native.control import AccessControl, Inventory
 from longrun.envs.native.network import Activity, Network
 from longrun.envs.native.networks import criss_cross, n_model, six_class, tandem
 from longrun.envs.native.queueing import QueueingEnv
-from longrun.experiments.policy_maps import (
-    _least_important,
-    _places_of_slices,
-    _slices,
+from longrun.experiments.policy_comparison import (
     box_size,
     compare,
     effects,
     exact_model,
     learned_policy,
-    policy_map,
     require_mappable,
+)
+from longrun.experiments.policy_maps import (
+    _least_important,
+    _places_of_slices,
+    _slices,
+    policy_map,
 )
 from longrun.tabular import evaluate, solve
 from longrun.tabular.models.classic import riverswim
@@ -267,7 +269,9 @@ def test_wrong_input(
     run = str(tmp_path / "nowhere") if env is None else saved(tmp_path / "run", env)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setattr("longrun.experiments.policy_maps.solve", lambda _: pytest.fail("solved"))
+    monkeypatch.setattr(
+        "longrun.experiments.policy_comparison.solve", lambda _: pytest.fail("solved")
+    )
     assert main(["map", run, *arguments]) == 2
     printed, error = capsys.readouterr()
     assert message in error

@@ -10,7 +10,7 @@ from longrun.cli.options import Parser, parse, whole
 
 if TYPE_CHECKING:
     from longrun.agent import Agent
-    from longrun.experiments.policy_maps import Comparison
+    from longrun.experiments.policy_comparison import Comparison
 
 WALLS = 0.01
 """Share of time at the walls of the box from which on a note tells of it."""
@@ -72,7 +72,7 @@ def _agent(run: Path, replica: int) -> Agent:
     """A replica of a run on an environment that may have a map."""
     from longrun.agent import AGENTS
     from longrun.envs.make import require_id
-    from longrun.experiments.policy_maps import no_model
+    from longrun.experiments.policy_comparison import no_model
     from longrun.train import checkpoint
 
     saved = checkpoint.load(run)
@@ -87,7 +87,7 @@ def _compared(agent: Agent, given: dict[str, Any]) -> Comparison:
 
     from longrun.envs.native.protocol import Environment
     from longrun.envs.native.queueing import QueueingEnv
-    from longrun.experiments.policy_maps import (
+    from longrun.experiments.policy_comparison import (
         compare,
         exact_model,
         learned_policy,

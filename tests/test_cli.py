@@ -151,7 +151,7 @@ def test_training_prints_the_table_of_the_last_evaluation(longrun, tmp_path):
 def test_a_run_without_evaluations_says_nothing_about_them(longrun, tmp_path):
     result = longrun(*arguments(tmp_path / "run", "--no-eval"))
     assert (result.status, result.err) == (0, "")
-    assert result.out == f"writing to {tmp_path / 'run'}\n"
+    assert result.out == f"writing to {tmp_path / 'run'}, up to 128 steps\n"
     assert not (tmp_path / "run" / "evaluations.csv").exists()
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["final"] == [{"seed": 0, "average_reward": None, "episode_return": None}]

@@ -489,7 +489,9 @@ def test_without_normalisation_no_moments_are_kept() -> None:
 def test_standardised_observations() -> None:
     config = make_config("ppo", normalize_observations=True)
     moments = Moments(jnp.asarray([1.0, 0.0]), jnp.asarray([4.0, 0.01]), jnp.asarray(9.0))
-    found = read(config, Spaces(2, 1), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])).features
+    found = read(
+        config, Spaces(2, 1, (2,)), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])
+    ).features
     # (2 - 1) / 2, .05 / .1; (-7 - 1) / 2, and 2 / .1 is cut at 10
     np.testing.assert_allclose(found, [[0.5, 0.5], [-4, 10]], rtol=1e-5)
 

@@ -18,7 +18,8 @@ COMMANDS = re.findall(r"^longrun .*$", README, re.MULTILINE)
 def shortened(text: str) -> str:
     """Fewer steps, the same code."""
     text = text.replace("300_000", "4_000").replace("100_000", "4_000").replace("10_000", "1_000")
-    return re.sub(r"--steps (\d+)", lambda m: f"--steps {int(m[1]) // 100}", text)
+    text = text.replace("--preset queueing", "--preset queueing --num-envs 8 --minibatch-size 512")
+    return re.sub(r"steps (\d+)", lambda m: f"steps {int(m[1]) // 100}", text)
 
 
 @pytest.fixture

@@ -167,9 +167,8 @@ ALGORITHMS: dict[str, type[Config]] = {
 }
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},  # the paper's vanilla setting is what the fields above default to
-    # Chosen on criss-cross and six-class networks (benchmarks/queueing.py), for the device loop.
-    "queueing": {
+    "paper": {},  # the fields above default to it
+    "queueing": {  # chosen on criss-cross and six-class networks (benchmarks/queueing.py)
         "num_envs": 1024,
         "rollout_steps": 256,
         "minibatch_size": 16384,
@@ -183,6 +182,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """What a preset changes; a field that an algorithm does not have is left out for it."""
+
+PRESETS_IN_WORDS = {
+    "paper": "the paper's plain setting",
+    "queueing": "1024 environments and scaled rewards, for jax: queueing networks",
+}
 
 
 def algorithm_name(config: Config) -> str:

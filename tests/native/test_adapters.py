@@ -233,7 +233,7 @@ def test_missing_packages(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = "brax.envs" if prefix == "brax" else PACKAGES[prefix]
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setitem(sys.modules, PACKAGES[prefix], None)
-    message = rf"environment '{prefix}:ant' needs a package .*pip install 'longrun\[{prefix}\]'"
+    message = rf"'{prefix}:ant' needs the extra '{prefix}' .*pip install -e '\.\[{prefix}\]'"
     with pytest.raises(ValueError, match=message):
         native_env(f"{prefix}:ant?b=1")
 

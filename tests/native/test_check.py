@@ -75,3 +75,20 @@ def test_an_environment_that_cannot_be_hashed_is_refused() -> None:
 @pytest.mark.parametrize("env", [Choice(), Count(end=5), Spoilt(), criss_cross(), Faulty("none")])
 def test_sound_ones_pass(env: Environment) -> None:
     require_sound(env)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"categories": 3}, "categories=3 must be a tuple of action_size=1 entries"),
+        ({"categories": (3, 2)}, r"categories=\(3, 2\) must be a tuple of action_size=1"),
+        ({"low": [0.0], "high": (1.0,)}, r"low=\[0.0\] must be a tuple"),
+        ({}, "give categories for choices, or low and high"),
+        ({"categories": (2,), "low": (0.0,), "high": (1.0,)}, "give categories for choices, or"),
+        ({"low": (0.0,), "high": (1.0,), "masked": True}, "a mask is for choices"),
+        ({"categories": (2,), "masked": True}, "leaves no feature beside a mask of 2 columns"),
+    ],
+)
+def test_spaces_that_make_no_sense_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Spaces(observation_size=2, action_size=1, **arguments)

@@ -95,7 +95,7 @@ def test_routes_of_the_six_class_network() -> None:
 def test_an_overload_is_warned_of() -> None:
     stations = ((Activity(0, 2.0), Activity(1, 2.0)), (Activity(2, 1.0),))
     routing = (((2, 1.0),), (), ())
-    message = r"^station 2 of 'busy' has load 1\.1, not below 1: .* lower arrivals or raise service"
+    message = r"^station 2 \(stations\[1\]\) of 'busy' has load 1\.1, not below 1: .*lower arrivals"
     with pytest.warns(UserWarning, match=message):
         QueueingEnv(Network("busy", (1.1, 0.1, 0.0), stations, routing, (1.0, 1.0, 1.0)))
 

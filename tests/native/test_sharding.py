@@ -1,7 +1,11 @@
-"""Several devices, of one process or of two, learn what one device learns."""
+"""Several devices, of one process or of two, learn what one device learns.
+
+Two replicas of four environments: on four devices both replicas and environments are sharded.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -10,77 +14,85 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sharded_run
+import safetensors.numpy
 
 from longrun.cli import main
 from longrun.train.run_folder import read_rows
 
-HERE = Path(__file__).parent
-TRAIN = ["train", "apo", "--env", "jax:criss-cross", "--seeds", "2", "--steps", "128"]
+TRAIN = ["train", "apo", "--env", "jax:criss-cross", "--seeds", "2", "--steps", "128", "--quiet"]
 SIZES = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--epochs", "1"]
-EVALUATE = ["--eval-steps", "50", "--eval-every", "64", "--quiet"]
+EVALUATE = ["--eval-steps", "50", "--eval-every", "64", "--hidden-sizes", "8"]
 
 
-def environment(devices: int) -> dict[str, str]:
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    return os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("sharding") / "one"
+    assert main([*TRAIN, *SIZES, *EVALUATE, "--out", str(out)]) == 0
+    return out
 
 
 def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
+    flags = f"--xla_force_host_platform_device_count={devices}"
     return subprocess.Popen(
-        [sys.executable, *arguments],
-        env=environment(devices),
+        [sys.executable, "-m", "longrun", *arguments],
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def test_four_devices_learn_what_one_does(tmp_path: Path) -> None:
-    process = run([str(HERE / "sharded_run.py"), str(tmp_path / "four.npz")], devices=4)
-    sharded_run.main(str(tmp_path / "one.npz"))
+def require_same(one: Path, other: Path) -> None:
+    """Tables and checkpoints; sums over environments are taken in another order."""
+    for table in ("metrics.csv", "evaluations.csv"):
+        before, after = (read_rows(path / table) for path in (one, other))
+        assert len(before) == len(after) > 0
+        for a, b in zip(before, after, strict=True):
+            for name in a.keys() - {"steps_per_second"}:
+                close = pytest.approx(float(b[name]), rel=1e-3, abs=1e-6, nan_ok=True)
+                assert float(a[name]) == close, name
+    states = []
+    for path in (one, other):
+        header = json.loads((path / "checkpoint" / "checkpoint.json").read_text())
+        states.append(safetensors.numpy.load_file(path / "checkpoint" / header["state"]))
+    for name, value in states[0].items():
+        np.testing.assert_allclose(value, states[1][name], rtol=2e-4, atol=1e-6, err_msg=name)
+
+
+def test_four_devices_learn_what_one_does(one: Path, tmp_path: Path) -> None:
+    process = run([*TRAIN, *SIZES, *EVALUATE, "--out", str(tmp_path / "four")], devices=4)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
-    one, four = np.load(tmp_path / "one.npz"), np.load(tmp_path / "four.npz")
-    assert (one["devices/0"], four["devices/0"]) == (1, 4)
-    for name in one.files:
-        if name != "devices/0":
-            # Sums over environments are taken in another order.
-            np.testing.assert_allclose(one[name], four[name], rtol=2e-4, atol=1e-6, err_msg=name)
+    require_same(one, tmp_path / "four")
 
 
-def test_two_processes_learn_what_one_does_and_one_of_them_writes_it_down(tmp_path: Path) -> None:
+def test_two_processes_learn_what_one_does_and_one_of_them_writes_it_down(
+    one: Path, tmp_path: Path
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    out = ["--out", str(tmp_path / "two")]
-    processes = [
-        run(
-            ["-m", "longrun", *TRAIN, *SIZES, *EVALUATE, *out, "--distributed", f"{address},2,{i}"],
-            1,
-        )
-        for i in range(2)
-    ]
-    assert main([*TRAIN, *SIZES, *EVALUATE, "--out", str(tmp_path / "one")]) == 0
+    command = [*TRAIN, *SIZES, *EVALUATE, "--out", str(tmp_path / "two"), "--distributed"]
+    processes = [run([*command, f"{address},2,{i}"], devices=1) for i in range(2)]
     outputs = [process.communicate(timeout=300)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
     assert "writing to" in outputs[0]
     assert "writing to" not in outputs[1]
-    for table in ("metrics.csv", "evaluations.csv"):
-        one, two = (read_rows(tmp_path / name / table) for name in ("one", "two"))
-        assert [r["replica"] for r in one] == [r["replica"] for r in two]
-        for a, b in zip(one, two, strict=True):
-            for name in a.keys() - {"steps_per_second"}:
-                assert float(a[name]) == pytest.approx(
-                    float(b[name]), rel=1e-3, abs=1e-6, nan_ok=True
-                ), name
+    require_same(one, tmp_path / "two")
 
 
 def test_environments_that_do_not_divide_over_the_devices_are_refused(tmp_path: Path) -> None:
     sizes = ["--num-envs", "3", "--rollout-steps", "16", "--minibatch-size", "16"]
-    command = [*TRAIN, *sizes, *EVALUATE, "--out", str(tmp_path / "run")]
-    process = run(["-m", "longrun", *command], devices=4)
+    process = run([*TRAIN, *sizes, *EVALUATE, "--out", str(tmp_path / "run")], devices=4)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 2
     assert "num_envs=3 of 2 replicas do not divide over 4 devices" in output
     assert "a multiple of 2, or 4 seeds" in output
+
+
+@pytest.mark.parametrize("where", ["x:1,2,2", "x:1,0,0"])
+def test_an_index_beyond_the_processes_is_refused(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*TRAIN, "--distributed", where, "--out", str(tmp_path / "run")]) == 2
+    assert "count from 0" in capsys.readouterr().err

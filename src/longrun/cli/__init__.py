@@ -104,6 +104,12 @@ def _train(arguments: list[str]) -> int:
     if arguments[0].startswith("-"):
         return _resume_only(arguments)
     algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
+    built_in = [a.removeprefix("jax:").partition("?")[0] for a in arguments if a[:4] == "jax:"]
+    if built_in and {"-h", "--help"} & set(arguments):
+        from longrun.envs.native.builtin import explained
+
+        print(explained(built_in[0]))
+        return 0
     prog = f"longrun train {algorithm}"
     parser = Parser(
         prog=prog,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from longrun.config import ALGORITHMS, PRESETS, Config, known
+from longrun.config import ALGORITHMS, PRESETS_IN_WORDS, Config, known
 
 
 class Parser(argparse.ArgumentParser):
@@ -60,7 +60,7 @@ def add_run_options(parser: Parser) -> None:
         "--env-args",
         nargs="+",
         metavar="NAME=VALUE",
-        help="arguments of the environment, e.g. regime=BM",
+        help="arguments of the environment, e.g. regime=BM; listed by --env jax:criss-cross --help",
     )
     group.add_argument(
         "--steps", type=whole, help="environment steps of each replica (default: 1000000)"
@@ -75,7 +75,8 @@ def add_run_options(parser: Parser) -> None:
         metavar="NAME=A,B,...",
         help="train one setting for each value of a numeric option; several make a grid",
     )
-    group.add_argument("--preset", help=f"{', '.join(PRESETS)} (default: paper)")
+    presets = "; ".join(f"{name}: {words}" for name, words in PRESETS_IN_WORDS.items())
+    group.add_argument("--preset", metavar="NAME", help=f"{presets} (default: paper)")
     group.add_argument("--out", type=Path, help="run folder (default: runs/ALGORITHM-ENV)")
     group.add_argument("--resume", action="store_true", help="go on from --out's checkpoint")
     group.add_argument(

@@ -53,7 +53,8 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
 def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     first = is_first_host()
     if first:
-        print(f"writing to {path}", flush=True)
+        steps = session.job.iterations * session.job.configs[0].steps_per_iteration
+        print(f"writing to {path}, up to {steps:,} steps", flush=True)
     try:
         show = None if first and not given.get("quiet") else False
         session.run(show, bool(given.get("tensorboard")))
@@ -164,6 +165,8 @@ def _require_unchanged(
         found = getattr(configs[0], name)
         if (tuple(value) if isinstance(value, list) else value) != found:
             raise ValueError(f"{name}={value} cannot be changed on --resume; the run has {found}")
+    if "preset" in given:
+        raise ValueError("--preset cannot be changed on --resume; leave it out")
     same = given.get("seeds", len(set(seeds))) == len(set(seeds))
     if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
         raise ValueError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")

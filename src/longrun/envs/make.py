@@ -15,6 +15,11 @@ from gymnasium.envs.registration import EnvSpec
 from longrun.config import known
 from longrun.envs.names import join_env, split_env
 
+JAX_NATIVE = tuple(
+    f"jax:{name}"
+    for name in ("criss-cross", "six-class", "n-model", "reentrant", "tandem", "access-control")
+)
+"""For messages alone: worker processes read this file and must not import JAX."""
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -51,7 +56,8 @@ def env_factory(env: EnvLike) -> Factory:
     if callable(env):
         return env
     raise ValueError(
-        f"env={env!r} must be an environment id, a gymnasium.Env or a function that makes one"
+        f"env={env!r} must be an environment id, a gymnasium.Env, a longrun Environment (such as"
+        " QueueingEnv(network)) or a function that makes one"
     )
 
 
@@ -91,7 +97,7 @@ def _spec(env_id: str) -> EnvSpec:
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ImportError) as error:
         if not module:
-            known("environment", env_id, sorted(gymnasium.registry))
+            known("environment", env_id, [*sorted(gymnasium.registry), *JAX_NATIVE])
         raise ValueError(f"unknown environment '{env_id}'; {error}") from None
 
 

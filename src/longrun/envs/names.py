@@ -47,6 +47,9 @@ def parse_args(pairs: Sequence[str]) -> dict[str, Any]:
     """Arguments from the command line, each as key=value."""
     if wrong := [pair for pair in pairs if "&" in pair or not pair.partition("=")[1]]:
         raise ValueError(f"--env-args '{wrong[0]}' must look like regime=BM")
+    keys = [pair.partition("=")[0] for pair in pairs]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise ValueError(f"--env-args names {twice[0]} twice; leave one out")
     return split_env(f"env?{'&'.join(pairs)}")[1] if pairs else {}
 
 
@@ -54,6 +57,8 @@ def with_args(env: Any, args: Mapping[str, Any]) -> Any:
     """An environment string with arguments added; anything else takes none."""
     if not args:
         return env
+    if not isinstance(args, Mapping):
+        raise ValueError(f"env_args={args!r} must be a dict, as {{'regime': 'BM'}}")
     if not isinstance(env, str):
         raise ValueError(f"env_args={dict(args)} need an environment named by a string, not {env}")
     env_id, given = split_env(env)

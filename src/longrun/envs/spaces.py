@@ -31,6 +31,27 @@ class Spaces:
     masked: bool = False
     """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
 
+    def __post_init__(self) -> None:
+        for name in ("categories", "low", "high"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or len(value) not in (0, self.action_size):
+                raise ValueError(
+                    f"Spaces {name}={value!r} must be a tuple of action_size={self.action_size}"
+                    " entries, or ()"
+                )
+        if bool(self.categories) == bool(self.low) or len(self.low) != len(self.high):
+            raise ValueError(
+                f"Spaces categories={self.categories}, low={self.low}, high={self.high}: give"
+                " categories for choices, or low and high for continuous actions"
+            )
+        if self.masked and not self.categories:
+            raise ValueError("Spaces masked=True needs categories: a mask is for choices")
+        if self.feature_size < 1:
+            raise ValueError(
+                f"Spaces observation_size={self.observation_size} leaves no feature beside a mask"
+                f" of {self.mask_size} columns; a row is the mask and then the features"
+            )
+
     @property
     def policy_outputs(self) -> int:
         return sum(self.categories) or self.action_size

@@ -33,6 +33,10 @@ SIZES = {2: 60, 3: 30}
 """Customers of each class that the box of so many queues holds: it is solved in about a second."""
 
 
+MOST_STATES = 1_200_000
+"""of a box; it is solved in minutes"""
+
+
 def require_mappable(env: Environment) -> Mappable:
     """The environment as it is, or a ValueError that says why there can be no map of it."""
     if not isinstance(env, QueueingEnv | AccessControl | Inventory):
@@ -56,7 +60,12 @@ def no_model(name: str) -> str:
 def box_size(env: Mappable, size: int | None = None) -> int | None:
     """Customers of each class in the box, given or by default; None where there is no box."""
     if isinstance(env, QueueingEnv):
-        return SIZES[env.network.num_classes] if size is None else whole_number("size", size, 1)
+        queues = env.network.num_classes
+        size = SIZES[queues] if size is None else whole_number("size", size, 1)
+        if (states := (size + 1) ** queues) > MOST_STATES:
+            largest = int(MOST_STATES ** (1 / queues)) - 1
+            raise ValueError(f"size={size} makes {states:,} states; choose {largest} or less")
+        return size
     if size is not None:
         raise ValueError(f"size={size} is for queueing networks; '{env.name}' is finite without it")
     return None

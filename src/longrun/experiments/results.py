@@ -48,11 +48,13 @@ def read_run(path: Path) -> list[Setting]:
 def _label(config: dict[str, Any], replica: dict[str, Any]) -> str:
     own = {k: v for k, v in replica.items() if k != "seed"}
     options = config["options"] | own
-    defaults = dataclasses.asdict(make_config(config["algorithm"]))
+    preset = config.get("preset", "paper")
+    defaults = dataclasses.asdict(make_config(config["algorithm"], preset))
     defaults |= {k: list(v) for k, v in defaults.items() if isinstance(v, tuple)}  # as JSON has it
     shown = {"discount", *own}  # whether or not they are the default
     changed = [f"{k}={v}" for k, v in options.items() if v != defaults.get(k) or k in shown]
-    return " ".join([config["algorithm"].upper(), *changed])
+    name = config["algorithm"].upper()
+    return " ".join([name if preset == "paper" else f"{name} ({preset})", *changed])
 
 
 def _setting(

@@ -155,15 +155,19 @@ def advance(
     return result
 
 
+COMPILER_OPTIONS: dict[str, dict[str, Any]] = {
+    # The small kernels of both networks side by side: up to 1.8x (docs/design.md).
+    "gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"},
+}
+
+
 @cache
 def _compiled(backend: str) -> Any:
-    # A GPU may run the small kernels of both networks side by side: up to 1.8x (docs/design.md).
-    options = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
     return jax.jit(
         _advance,
         static_argnames=("env", "eval_shape"),
         donate_argnames="replicas",
-        compiler_options=options if backend == "gpu" else None,
+        compiler_options=COMPILER_OPTIONS.get(backend),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,23 @@ def make_builtin(name: str, args: dict[str, Any]) -> Environment:
     for key in args:
         known(f"argument of '{name}'", key, parameters)
     return builder(**{key: _typed(parameters[key], value) for key, value in args.items()})
+
+
+def explained(name: str) -> str:
+    """What a built-in environment is, and its arguments with their defaults."""
+    builder = BUILTIN[known("jax environment", name, BUILTIN)]
+    parameters = inspect.signature(builder).parameters.values()
+    arguments = "\n".join(f"  {p.name}={shown(p.default)}" for p in parameters)
+    return (
+        f"jax:{name}\n\n{inspect.getdoc(builder)}\n\n--env-args, with their defaults:\n{arguments}"
+    )
+
+
+def shown(default: Any) -> str:
+    """A default as it would be typed."""
+    if isinstance(default, tuple):
+        return "[" + ",".join(map(shown, default)) + "]"
+    return json.dumps(default).strip('"') if not isinstance(default, str) else default
 
 
 def _typed(parameter: inspect.Parameter, value: Any) -> Any:

@@ -47,11 +47,12 @@ class QueueingEnv(Environment):
             raise ValueError(
                 f"network '{self.network.name}' leaves no server a choice; set idling=True"
             )
-        for station, load in enumerate(self.network.loads(), start=1):
+        for station, load in enumerate(self.network.loads()):
             if load > 1 - 1e-9:  # a load of 1 may be rounded
                 warnings.warn(
-                    f"station {station} of '{self.network.name}' has load {load:.4g}, not below 1:"
-                    " its queue grows for ever; lower arrivals or raise service rates",
+                    f"station {station + 1} (stations[{station}]) of '{self.network.name}' has load"
+                    f" {load:.4g}, not below 1: its queue grows for ever; lower arrivals or raise"
+                    " service rates",
                     stacklevel=3,
                 )
 

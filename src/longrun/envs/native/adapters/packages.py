@@ -21,7 +21,8 @@ def import_package(module: str, env: str, extra: str) -> Any:
             return import_module(module)
     except ImportError as error:
         raise ValueError(
-            f"environment '{env}' needs a package ({error}); pip install 'longrun[{extra}]'"
+            f"environment '{env}' needs the extra '{extra}' ({error}); install it with"
+            f" pip install -e '.[{extra}]' in longrun's checkout"
         ) from None
 
 

@@ -25,8 +25,12 @@ def walk(env: Count, steps: int, count: int = 4) -> tuple[chains.Chains, Any]:
         after, facts = chains.step(env, key, running, jnp.full((count, 1), 0.25), spares)
         return after, (running.obs, facts)
 
-    start = chains.start(env, jax.random.key(0), count)
-    return jax.lax.scan(one, start, jax.random.split(jax.random.key(1), steps))
+    @jax.jit
+    def whole() -> Any:
+        start = chains.start(env, jax.random.key(0), count)
+        return jax.lax.scan(one, start, jax.random.split(jax.random.key(1), steps))
+
+    return whole()
 
 
 @pytest.mark.parametrize("costly", [False, True])
@@ -80,7 +84,7 @@ def rollout_of(env: Any, explore: bool = True, **options: Any) -> Any:
     config = make_config("apo", num_envs=6, rollout_steps=40, minibatch_size=40, **options)
     learnt = learner.init(config, env.spaces, jax.random.key(0))
     start = chains.start(env, jax.random.key(1), 6)
-    collect = partial(device.collect, env, config, steps=40, explore=explore)
+    collect = jax.jit(partial(device.collect, env, config, steps=40, explore=explore))
     rollout, last = collect(learnt, start, jax.random.key(2))
     return rollout, last
 

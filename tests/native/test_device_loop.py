@@ -12,7 +12,7 @@ import pytest
 import safetensors.numpy
 from probes import Choice, Count, Spoilt
 
-from longrun import APO, ATRPO, PPO, NonFiniteError
+from longrun import APO, PPO, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
@@ -128,8 +128,7 @@ def test_calls_get_longer_and_stop_at_evaluations() -> None:
 
 @pytest.mark.parametrize("algorithm", sorted(AGENTS))
 def test_every_algorithm_finds_the_best_choice(algorithm: str) -> None:
-    options = SMALL | {"learning_rate": 0.03, "epochs": 4}
-    agent = AGENTS[algorithm](Choice(), **options).learn(40 * ITERATION)
+    agent = AGENTS[algorithm](Choice(), **SMALL, learning_rate=0.03).learn(60 * ITERATION)
     assert agent.evaluate(100).average_reward == 2.0
     if algorithm in ("apo", "atrpo"):
         assert agent.gain_ > 1.5
@@ -170,7 +169,7 @@ def test_episodes_are_measured_and_time_limits_bootstrap() -> None:
 
 def test_a_replica_among_others_learns_what_it_learns_alone() -> None:
     configs = [make_config("apo", **SMALL, gae_lambda=x) for x in (0.5, 0.9, 0.95)]
-    env = Count(end=9)
+    env = criss_cross()
     job = make_job(env, configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
     starts = [
         fresh_snapshot(env, c, env.spaces, s) for c, s in zip(configs, (5, 6, 7), strict=True)
@@ -199,10 +198,10 @@ def test_a_run_can_be_stopped_and_gone_on_with() -> None:
 
 
 def test_save_and_load_keep_the_environments(tmp_path: Path) -> None:
-    agent = ATRPO("jax:criss-cross", env_args={"regime": "IL"}, **SMALL).learn(3 * ITERATION)
+    agent = APO("jax:criss-cross", env_args={"idling": False}, **SMALL).learn(3 * ITERATION)
     agent.save(tmp_path / "agent")
-    loaded = ATRPO.load(tmp_path / "agent")
-    assert repr(loaded) == "ATRPO('jax:criss-cross?regime=IL', seed=0, steps_=192)"
+    loaded = APO.load(tmp_path / "agent")
+    assert repr(loaded) == "APO('jax:criss-cross', seed=0, steps_=192)"
     for a, b in zip(
         jax.tree.leaves(agent.learn(ITERATION)._snapshot),
         jax.tree.leaves(loaded.learn(ITERATION)._snapshot),
@@ -226,7 +225,7 @@ def test_a_run_resumes_by_the_very_command_that_made_it(tmp_path: Path) -> None:
 
 def test_evaluations_of_any_length_are_measured() -> None:
     agent = APO(Count(time_limit=50, costly_reset=True), **SMALL)
-    for steps in (1, 7, 211, 1009):  # primes beyond a block among them
+    for steps in (7, 211):  # primes, one beyond a block
         report = agent.evaluate(steps)
         assert report.steps == steps
         assert report.episodes == min(steps // 50, 10)

@@ -136,6 +136,7 @@ def _value_task(state: TrainState, batch: Batch, shuffles: jax.Array) -> Task:
     return Task(loss, state.params.value, state.opt_state.value, samples, shuffles)
 
 
+@partial(jax.jit, static_argnames="spaces")
 def update(
     config: Config,
     spaces: Spaces,

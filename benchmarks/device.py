@@ -28,7 +28,7 @@ from longrun.envs.native.protocol import Environment
 from longrun.learn import learner
 from longrun.train import device
 from longrun.train.device import Replica, Span
-from longrun.train.device_loop import _stacked
+from longrun.train.device_loop import stacked
 from longrun.train.job import open_env
 
 BANDWIDTH, OPERATIONS = 4.8e12, 67e12
@@ -67,7 +67,7 @@ class Run:
 
     def __init__(self, env: Environment, configs: list[Config]) -> None:
         self.env, self.config = env, configs[0]
-        self.configs = _stacked(configs)
+        self.configs = stacked(configs)
         self.seeds = jnp.arange(len(configs), dtype=jnp.uint32)
         fresh = jax.vmap(lambda c, s: learner.init(c, env.spaces, jax.random.key(s)))
         begin = partial(device.begin, env, self.config.num_envs)
@@ -79,8 +79,9 @@ class Run:
         """Seconds of one iteration."""
         began = time.perf_counter()
         span = Span(0, 10_000, iterations, False)
+        program = device.compiled_advance(jax.default_backend())
         self.replicas, *_ = jax.block_until_ready(
-            device.advance(self.env, self.configs, self.seeds, span, self.replicas, (10, 1000))
+            program(self.env, self.configs, self.seeds, span, self.replicas, (10, 1000))
         )
         return (time.perf_counter() - began) / iterations
 

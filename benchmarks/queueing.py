@@ -28,7 +28,7 @@ from longrun.envs.native import classical
 from longrun.envs.native.fcfs import OrderedQueueingEnv
 from longrun.learn.acting import act
 from longrun.tabular import MDP, evaluate
-from longrun.train.device_loop import _stacked
+from longrun.train.device_loop import stacked
 from longrun.train.evaluation import student_reach
 from longrun.train.job import fresh_snapshot, make_job, open_env
 from longrun.train.session import Session
@@ -97,7 +97,7 @@ def simulated_costs(
     """[R] mean costs and half-widths of their 95 % intervals."""
     block = 1000
     means = simulate(
-        env, _stacked(configs), learnt, jax.random.key(12345), chains, block, steps // block
+        env, stacked(configs), learnt, jax.random.key(12345), chains, block, steps // block
     )
     kept = np.asarray(means, np.float64)[:, steps // block // 5 :].mean(1)  # [R, chains]
     return -kept.mean(-1), student_reach(kept)

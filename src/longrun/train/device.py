@@ -145,40 +145,8 @@ def advance(
 ) -> tuple[Replica, Metrics, Evaluated]:
     """`span.steps` iterations of all replicas, then an evaluation if it is wanted.
 
-    Metrics come back as [MOST_ITERATIONS, R]; rows beyond those done are zeros. The replicas that
-    are handed in are used up.
+    Metrics come back as [MOST_ITERATIONS, R]; rows beyond those done are zeros.
     """
-    program = _compiled(jax.default_backend())
-    result: tuple[Replica, Metrics, Evaluated] = program(
-        env, configs, seeds, span, replicas, eval_shape
-    )
-    return result
-
-
-COMPILER_OPTIONS: dict[str, dict[str, Any]] = {
-    # The small kernels of both networks side by side: up to 1.8x (docs/design.md).
-    "gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"},
-}
-
-
-@cache
-def _compiled(backend: str) -> Any:
-    return jax.jit(
-        _advance,
-        static_argnames=("env", "eval_shape"),
-        donate_argnames="replicas",
-        compiler_options=COMPILER_OPTIONS.get(backend),
-    )
-
-
-def _advance(
-    env: Environment,
-    configs: Config,
-    seeds: jax.Array,
-    span: Span,
-    replicas: Replica,
-    eval_shape: tuple[int, int],
-) -> tuple[Replica, Metrics, Evaluated]:
     every = jax.vmap(partial(iterate, env), in_axes=(0, 0, None, 0))
     blank = jax.tree.map(
         lambda x: jnp.zeros((MOST_ITERATIONS, *x.shape), x.dtype),
@@ -200,3 +168,20 @@ def _advance(
         return Evaluated(jnp.zeros(shape), jnp.zeros(shape, bool))
 
     return replicas, log, jax.lax.cond(span.evaluate, run, skip, replicas.learnt)
+
+
+COMPILER_OPTIONS: dict[str, dict[str, Any]] = {
+    # The small kernels of both networks side by side: up to 1.8x (docs/design.md).
+    "gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"},
+}
+
+
+@cache
+def compiled_advance(backend: str) -> Any:
+    """`advance` for 'cpu', 'gpu' or 'tpu'; the replicas that it is given are used up."""
+    return jax.jit(
+        advance,
+        static_argnames=("env", "eval_shape"),
+        donate_argnames="replicas",
+        compiler_options=COMPILER_OPTIONS.get(backend),
+    )

@@ -33,27 +33,24 @@ def train(job: Job, env: Environment, starts: Sequence[Snapshot], listen: Listen
     """Train all replicas in one program; `listen` hears of them after each call."""
     layout = Layout(len(job.seeds), job.configs[0].num_envs)
     seeds = jax.device_put(np.array(job.seeds, np.uint32), layout.by_replica)
-    configs = jax.device_put(_stacked(job.configs), layout.by_replica)
+    configs = jax.device_put(stacked(job.configs), layout.by_replica)
     replicas = _placed(layout, env, job, seeds, starts)
     seconds, constant = Seconds(), ConstantRewardWatch(job.configs)
     iteration, calls = int(starts[0].state.iteration), Calls(job)
     shape = evaluation_shape(job.eval_steps) if job.eval_every else (1, 1)
+    advance = device.compiled_advance(jax.default_backend())
     while iteration < job.iterations:
         steps = agreed(calls.iterations(iteration))
         evaluates = job.evaluates(iteration + steps)
         begin = time.perf_counter()
         span = Span(job.begins, job.iterations, steps, evaluates)
-        replicas, log, evaluated = device.advance(env, configs, seeds, span, replicas, shape)
+        replicas, log, evaluated = advance(env, configs, seeds, span, replicas, shape)
         log, evaluated, copy = layout.fetch((log, evaluated if evaluates else None, replicas))
         took = time.perf_counter() - begin
         calls.took(steps, took)
         seconds.update += took
         _require_healthy(job, iteration, steps, log)
-        reports = (
-            None
-            if evaluated is None
-            else [report(*facts) for facts in zip(*evaluated, strict=True)]
-        )
+        reports = [report(*facts) for facts in zip(*evaluated, strict=True)] if evaluates else None
         events = _events(job, iteration, steps, log, reports)
         iteration += steps
         for event in events:
@@ -98,7 +95,7 @@ def measure(
 _evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
 
 
-def _stacked(trees: Sequence[Any]) -> Any:
+def stacked(trees: Sequence[Any]) -> Any:
     """Leaves [...] of R trees -> one tree of leaves [R, ...]; numbers as they are inside jit."""
     return jax.tree.map(
         lambda *xs: np.stack([np.asarray(x, jnp.asarray(x).dtype) for x in xs]), *trees
@@ -109,12 +106,12 @@ def _placed(
     layout: Layout, env: Environment, job: Job, seeds: jax.Array, starts: Sequence[Snapshot]
 ) -> Replica:
     begin = partial(device.begin, env, job.configs[0].num_envs)
-    learnt = _stacked([start.state for start in starts])
+    learnt = stacked([start.state for start in starts])
     if not starts[0].environments:
         chains = jax.jit(begin, out_shardings=layout.by_env)(seeds)
         return Replica(jax.device_put(learnt, layout.by_replica), chains)
     like = jax.eval_shape(begin, seeds)
-    return layout.place(Replica(learnt, _stacked([_chains(like, s.environments) for s in starts])))
+    return layout.place(Replica(learnt, stacked([_chains(like, s.environments) for s in starts])))
 
 
 def _snapshot(replicas: Replica, index: int) -> Snapshot:

@@ -214,8 +214,10 @@ def test_a_run_resumes_by_the_very_command_that_made_it(tmp_path: Path) -> None:
     """BM is the default, which the environment's own name leaves out."""
     command = ["train", "apo", *NETWORK[:3], "regime=BM", *OPTIONS, "--no-eval", "--quiet"]
     command += ["--out", str(tmp_path / "run")]
+    command += ["--preset", "paper"]
     assert main([*command, "--steps", "64"]) == 0
     assert main([*command, "--steps", "128", "--resume"]) == 0
+    assert main([*command[:-1], "queueing", "--steps", "192", "--resume"]) == 2
     assert APO.load(tmp_path / "run", "jax:criss-cross?regime=BM").steps_ == 128
     other = ["train", "--resume", "--env-args", "regime=IL", "--out", str(tmp_path / "run")]
     assert main([*other, "--steps", "192"]) == 2

@@ -75,6 +75,11 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     wanted = _canonical(config["env"], given)
     checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, opened.spaces)
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
+    preset = config.get("preset", "paper")
+    if given.get("preset", preset) != preset:
+        raise ValueError(
+            f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
+        )
     settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
     steps = given.get("steps", config["steps"])
     job = make_job(opened.env, saved.configs, saved.seeds, steps, **settings | _settings(given))
@@ -165,8 +170,6 @@ def _require_unchanged(
         found = getattr(configs[0], name)
         if (tuple(value) if isinstance(value, list) else value) != found:
             raise ValueError(f"{name}={value} cannot be changed on --resume; the run has {found}")
-    if "preset" in given:
-        raise ValueError("--preset cannot be changed on --resume; leave it out")
     same = given.get("seeds", len(set(seeds))) == len(set(seeds))
     if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
         raise ValueError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")

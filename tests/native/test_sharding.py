@@ -32,10 +32,14 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    settings = {
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "JAX_PLATFORMS": "cpu",
+        "no_proxy": "127.0.0.1",  # processes on one machine find each other without one
+    }
     return subprocess.Popen(
         [sys.executable, "-m", "longrun", *arguments],
-        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        env=os.environ | settings,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from longrun.envs.make import JAX_NATIVE
+from longrun.envs.native.builtin import BUILTIN
 from longrun.envs.native.classical import average_reward
 from longrun.envs.native.control import AccessControl, Inventory
 from longrun.tabular import evaluate, solve
@@ -100,3 +102,7 @@ def test_inventory_costs_what_the_exact_model_says() -> None:
 def test_bad_parameters(build: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()  # type: ignore[operator]
+
+
+def test_messages_know_the_names_of_all_built_in_environments() -> None:
+    assert tuple(f"jax:{name}" for name in BUILTIN) == JAX_NATIVE

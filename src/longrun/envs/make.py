@@ -17,7 +17,15 @@ from longrun.envs.names import join_env, split_env
 
 JAX_NATIVE = tuple(
     f"jax:{name}"
-    for name in ("criss-cross", "six-class", "n-model", "reentrant", "tandem", "access-control")
+    for name in (
+        "criss-cross",
+        "six-class",
+        "n-model",
+        "reentrant",
+        "tandem",
+        "access-control",
+        "inventory",
+    )
 )
 """For messages alone: worker processes read this file and must not import JAX."""
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]

@@ -39,7 +39,7 @@ def join_env(env_id: str, args: dict[str, Any]) -> str:
         raise ValueError(f"environment id '{env_id}' must be some text without '?'")
     if wrong := [key for key in args if not KEY.fullmatch(key)]:
         raise ValueError(f"argument '{wrong[0]}' of '{env_id}' must be letters, digits, '_' or '.'")
-    pairs = (f"{key}={_text(env_id, key, value)}" for key, value in args.items())
+    pairs = (f"{key}={written(env_id, key, value)}" for key, value in args.items())
     return f"{env_id}?{'&'.join(pairs)}" if args else env_id
 
 
@@ -72,7 +72,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _text(env_id: str, key: str, value: Any) -> str:
+def written(env_id: str, key: str, value: Any) -> str:
     """The shortest text for a value: quotes only around strings that would read as another value"""
     if isinstance(value, str) and "&" not in value and _value(value) == value:
         return value

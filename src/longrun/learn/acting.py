@@ -51,10 +51,3 @@ def act(
     if key is None:
         return distribution.mode(outputs)
     return distribution.sample(outputs, policy.log_std, key)
-
-
-def bounded(spaces: Spaces, action: jax.Array) -> jax.Array:
-    """Continuous actions [..., A] within the environment's bounds; choices as they are."""
-    if spaces.categories:
-        return action
-    return jnp.clip(action, jnp.asarray(spaces.low), jnp.asarray(spaces.high))

@@ -18,7 +18,7 @@ from longrun.envs.native import chains as native
 from longrun.envs.native.chains import Chains
 from longrun.envs.native.protocol import Environment
 from longrun.learn import learner
-from longrun.learn.acting import act, bounded
+from longrun.learn.acting import act
 from longrun.learn.shuffling import random_orders
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 
@@ -87,7 +87,7 @@ def collect(
     def one_step(chains: Chains, key: jax.Array) -> tuple[Chains, tuple[jax.Array, ...]]:
         act_key, env_key = jax.random.split(key)
         action = act(config, env.spaces, learnt, chains.obs, act_key if explore else None)
-        after, facts = native.step(env, env_key, chains, bounded(env.spaces, action), spares)
+        after, facts = native.step(env, env_key, chains, action, spares)
         return after, (chains.obs, action, *facts)
 
     chains, rows = jax.lax.scan(one_step, chains, jax.random.split(steps_key, steps))

@@ -106,12 +106,12 @@ def _placed(
     layout: Layout, env: Environment, job: Job, seeds: jax.Array, starts: Sequence[Snapshot]
 ) -> Replica:
     begin = partial(device.begin, env, job.configs[0].num_envs)
-    learnt = stacked([start.state for start in starts])
-    if not starts[0].environments:
+    if starts[0].environments:
+        like = jax.eval_shape(begin, seeds)
+        chains = stacked([_chains(like, start.environments) for start in starts])
+    else:
         chains = jax.jit(begin, out_shardings=layout.by_env)(seeds)
-        return Replica(jax.device_put(learnt, layout.by_replica), chains)
-    like = jax.eval_shape(begin, seeds)
-    return layout.place(Replica(learnt, stacked([_chains(like, s.environments) for s in starts])))
+    return layout.place(Replica(stacked([start.state for start in starts]), chains))
 
 
 def _snapshot(replicas: Replica, index: int) -> Snapshot:

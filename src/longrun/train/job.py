@@ -87,8 +87,9 @@ class Job:
 
     def evaluates(self, iteration: int) -> bool:
         """After `iteration` iterations are done?"""
-        due = iteration % self.eval_every == 0 if self.eval_every else False
-        return due or (self.eval_every > 0 and iteration == self.iterations)
+        return self.eval_every > 0 and (
+            iteration % self.eval_every == 0 or iteration == self.iterations
+        )
 
     def progress(self, iteration: int) -> float:
         """The part of the run that is over before this iteration, for the learning rate."""

@@ -74,9 +74,8 @@ class Replica:
                 metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
                 evaluation = evaluated()
-            numbers = without_flags(_numbers(metrics))
             snapshot = Snapshot(self.state, self.history.snapshot()._asdict())
-            emit(Event(self.index, iteration, numbers, evaluation), snapshot)
+            emit(Event(self.index, iteration, metrics, evaluation), snapshot)
 
     def _start_rollout(self, pool: Pool, job: Job, iteration: int) -> Callable[[], None]:
         if iteration < job.iterations:
@@ -99,13 +98,13 @@ class Replica:
 
     def _improve_policy(
         self, pool: Pool, shuffles: Networks, progress: float, compute: ThreadPoolExecutor
-    ) -> tuple[Future[Any], Metrics]:
+    ) -> tuple[Future[Any], dict[str, float]]:
         """Lines 5 to 9 of Algorithm 1; line 10 has been started when this returns."""
         rollout = self._rollout(pool)
         batch, state, metrics = _done(
             learner.prepare(self.config, self.spaces, self.state, rollout)
         )
-        self._require_healthy(metrics, state)
+        numbers = self._checked(metrics, state)
         fitting = compute.submit(
             _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
         )
@@ -114,23 +113,23 @@ class Replica:
                 self.config, self.spaces, state, batch, shuffles.policy, progress
             )
         )
-        self._require_healthy(policy_metrics, state)
+        numbers |= self._checked(policy_metrics, state)
         self.state = state._replace(
             params=state.params._replace(policy=policy),
             opt_state=state.opt_state._replace(policy=opt_state),
         )
         self.history.extend(rollout.action, rollout.terminated | rollout.truncated)
-        return fitting, metrics | policy_metrics
+        return fitting, numbers
 
-    def _finish_value(self, fitting: Future[Any]) -> Metrics:
+    def _finish_value(self, fitting: Future[Any]) -> dict[str, float]:
         """Line 10 of Algorithm 1, which ran in another thread."""
         value, opt_state, metrics = fitting.result()
-        self._require_healthy(metrics, self.state)
+        numbers = self._checked(metrics, self.state)
         self.state = self.state._replace(
             params=self.state.params._replace(value=value),
             opt_state=self.state.opt_state._replace(value=opt_state),
         )
-        return dict(metrics)
+        return numbers
 
     def _rollout(self, pool: Pool) -> Rollout:
         """Views of the shared arrays; the update has read them before the workers write again."""
@@ -153,8 +152,11 @@ class Replica:
     def _publish(self, pool: Pool) -> None:
         pool.arrays["weights"][self.index] = flat_weights(self.state)
 
-    def _require_healthy(self, metrics: Metrics, state: TrainState) -> None:
-        require_healthy(_numbers(metrics), self.index, self.seed, int(state.iteration))
+    def _checked(self, metrics: Metrics, state: TrainState) -> dict[str, float]:
+        """The metrics as numbers, or an error where a flag among them is down."""
+        numbers = {name: float(value) for name, value in jax.device_get(metrics).items()}
+        require_healthy(numbers, self.index, self.seed, int(state.iteration))
+        return without_flags(numbers)
 
 
 def flat_weights(state: TrainState) -> Array:
@@ -163,10 +165,6 @@ def flat_weights(state: TrainState) -> Array:
     layers = [x for layer in policy.layers for x in layer]
     parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
-
-
-def _numbers(metrics: dict[str, jax.Array]) -> dict[str, float]:
-    return {name: float(value) for name, value in jax.device_get(metrics).items()}
 
 
 def _done(result: Any) -> Any:

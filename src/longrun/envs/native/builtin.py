@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable
 from typing import Any
 
 from longrun.config import known
+from longrun.envs.names import written
 from longrun.envs.native.control import AccessControl, Inventory
 from longrun.envs.native.networks import criss_cross, n_model, reentrant, six_class, tandem
 from longrun.envs.native.protocol import Environment
@@ -37,17 +37,10 @@ def explained(name: str) -> str:
     """What a built-in environment is, and its arguments with their defaults."""
     builder = BUILTIN[known("jax environment", name, BUILTIN)]
     parameters = inspect.signature(builder).parameters.values()
-    arguments = "\n".join(f"  {p.name}={shown(p.default)}" for p in parameters)
+    arguments = "\n".join(f"  {p.name}={written(name, p.name, p.default)}" for p in parameters)
     return (
         f"jax:{name}\n\n{inspect.getdoc(builder)}\n\n--env-args, with their defaults:\n{arguments}"
     )
-
-
-def shown(default: Any) -> str:
-    """A default as it would be typed."""
-    if isinstance(default, tuple):
-        return "[" + ",".join(map(shown, default)) + "]"
-    return json.dumps(default).strip('"') if not isinstance(default, str) else default
 
 
 def _typed(parameter: inspect.Parameter, value: Any) -> Any:

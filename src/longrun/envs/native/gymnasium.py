@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces as gym_spaces
 
 from longrun.envs.names import with_args
+from longrun.envs.native.chains import bounded
 from longrun.envs.native.make import PREFIXES, native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Array, Spaces
@@ -120,9 +121,7 @@ def _reset(environment: Environment, seed: Array) -> tuple[Any, jax.Array]:
 def _step(
     environment: Environment, seed: Array, count: int, state: Any, action: jax.Array
 ) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
-    spaces = environment.spaces
-    if not spaces.categories:
-        action = jnp.clip(action, jnp.asarray(spaces.low), jnp.asarray(spaces.high))
+    action = bounded(environment.spaces, action)
     state, obs, reward, terminated = environment.step(_key(seed, count), state, action)
     return state, obs, reward, jnp.asarray(terminated)
 

@@ -18,6 +18,7 @@ def criss_cross(regime: str = "BM", idling: bool = False) -> QueueingEnv:
     Classes 1 and 3 arrive; server 1 serves both at rate 2; class 1 goes on to server 2 as class 2,
     class 3 leaves. Cost: all customers. The regimes are those of `longrun.tabular`'s criss-cross.
     """
+    name = env_string("criss-cross", criss_cross, **locals())  # nothing but the arguments yet
     arrivals, second = REGIMES[known("regime", regime, REGIMES)]
     network = Network(
         f"criss-cross {regime}",
@@ -26,7 +27,6 @@ def criss_cross(regime: str = "BM", idling: bool = False) -> QueueingEnv:
         routing=(((1, 1.0),), (), ()),
         holding_costs=(1.0, 1.0, 1.0),
     )
-    name = env_string("criss-cross", criss_cross, regime=regime, idling=idling)
     return QueueingEnv(network, idling, name)
 
 
@@ -38,11 +38,11 @@ def six_class(stations: int = 2, idling: bool = False) -> QueueingEnv:
     2, the others leave. Every load is 0.9. Cost: all customers. Bertsimas, Gamarnik and Rikun
     (2015); Dai and Gluzman (2022) have 2 to 7 stations.
     """
+    name = env_string("six-class", six_class, **locals())  # nothing but the arguments yet
     if stations not in range(2, 8):
         raise ValueError(f"stations={stations} is out of range; choose 2 to 7")
     classes = 3 * stations
     last = [((1, 1.0),), (), ()]
-    name = env_string("six-class", six_class, stations=stations, idling=idling)
     network = Network(
         f"six-class, {stations} stations",
         arrivals=(9 / 140, 0.0, 9 / 140, *[0.0] * (classes - 3)),
@@ -68,6 +68,7 @@ def n_model(
     Parameters and law are those of `longrun.tabular`'s n-model: class i arrives at rate load *
     arrival_rates[i]; service_rates: server 1 on class 1, server 2 on class 1, server 2 on class 2.
     """
+    name = env_string("n-model", n_model, **locals())  # nothing but the arguments yet
     _require_length(2, arrival_rates=arrival_rates, holding_costs=holding_costs)
     _require_length(3, service_rates=service_rates)
     first, helping, second = service_rates
@@ -77,15 +78,6 @@ def n_model(
         stations=((Activity(0, first),), (Activity(0, helping), Activity(1, second))),
         routing=((), ()),
         holding_costs=holding_costs,
-    )
-    name = env_string(
-        "n-model",
-        n_model,
-        load=load,
-        arrival_rates=arrival_rates,
-        service_rates=service_rates,
-        holding_costs=holding_costs,
-        idling=idling,
     )
     return QueueingEnv(network, idling, name)
 
@@ -103,6 +95,7 @@ def reentrant(
     average; holding_costs are 1 where none are given. The default is the simple re-entrant line:
     steps 1 and 3 at station 1, step 2 at station 2; loads 0.8 and 0.9.
     """
+    name = env_string("reentrant", reentrant, **locals())  # nothing but the arguments yet
     steps = len(stations)
     _require_length(steps, service_times=service_times)
     costs = holding_costs or (1.0,) * steps
@@ -122,15 +115,6 @@ def reentrant(
         routing=(*(((i + 1, 1.0),) for i in range(steps - 1)), ()),
         holding_costs=costs,
     )
-    name = env_string(
-        "reentrant",
-        reentrant,
-        arrival_rate=arrival_rate,
-        stations=stations,
-        service_times=service_times,
-        holding_costs=holding_costs,
-        idling=idling,
-    )
     return QueueingEnv(network, idling, name)
 
 
@@ -144,6 +128,7 @@ def tandem(
     Customers come to station 1 at arrival_rate, go on from station to station and leave from the
     last. Where waiting costs more later on, earlier servers are to idle now and then.
     """
+    name = env_string("tandem", tandem, **locals())  # nothing but the arguments yet
     stations = len(service_rates)
     _require_length(stations, holding_costs=holding_costs)
     network = Network(
@@ -151,13 +136,6 @@ def tandem(
         arrivals=(arrival_rate, *[0.0] * (stations - 1)),
         stations=tuple((Activity(s, rate),) for s, rate in enumerate(service_rates)),
         routing=(*(((s + 1, 1.0),) for s in range(stations - 1)), ()),
-        holding_costs=holding_costs,
-    )
-    name = env_string(
-        "tandem",
-        tandem,
-        arrival_rate=arrival_rate,
-        service_rates=service_rates,
         holding_costs=holding_costs,
     )
     return QueueingEnv(network, idling=True, name=name)

@@ -1,4 +1,4 @@
-"""The command line: train, evaluate, plot, map, solve.
+"""The command line: one function for each command.
 
 Heavy imports wait until a command needs them, so that `--help` and wrong input answer at once.
 """
@@ -19,7 +19,11 @@ from longrun.config import ALGORITHMS, known
 COMMANDS = {
     "train": "learn a policy, several seeds and settings at once",
     "evaluate": "measure the long-run reward of a run's policies",
-    "plot": "draw learning curves of runs and print their table",
+    "sweep": "train many settings, seeds, environments and algorithms, on all cores or a cluster",
+    "compare": "tables with statistics: interquartile means, intervals, probability of improvement",
+    "plot": "draw learning curves of runs and sweeps and print their table",
+    "report": "one HTML page about a run or a sweep, with curves, tables and moving pictures",
+    "reproduce": "the paper's experiments: figure1, figure2, appendix, grid",
     "map": "draw a run's policy beside the optimal one, for queueing networks",
     "solve": "the optimal long-run reward of a finite model, certified",
 }
@@ -34,6 +38,10 @@ for example:
   longrun train apo --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer
   longrun evaluate runs/swimmer --steps 10000
   longrun plot runs/swimmer --out curves.png
+  longrun sweep apo ppo --env Swimmer-v5 --grid discount=0.99,0.999 --seeds 5 --out runs/sweep
+  longrun compare runs/sweep
+  longrun report runs/sweep --out sweep.html
+  longrun reproduce figure1 --scale smoke
   longrun map runs/criss-cross --out policy.png
   longrun solve criss-cross --regime BM"""
 
@@ -93,6 +101,8 @@ def _dispatch(arguments: list[str]) -> int:
         "plot": _plot,
         "map": _map,
         "solve": _solve,
+        "sweep": _sweep,
+        "reproduce": _reproduce,
     }
     return actions[command](arguments[1:])
 
@@ -191,6 +201,18 @@ def _map(arguments: list[str]) -> int:
     from longrun.cli.map import map_command
 
     return map_command(arguments)
+
+
+def _sweep(arguments: list[str]) -> int:
+    from longrun.cli.sweep import sweep_command
+
+    return sweep_command(arguments)
+
+
+def _reproduce(arguments: list[str]) -> int:
+    from longrun.cli.reproduce import reproduce_command
+
+    return reproduce_command(arguments)
 
 
 def _solve(arguments: list[str]) -> int:

@@ -75,13 +75,29 @@ def add_run_options(parser: Parser) -> None:
         metavar="NAME=A,B,...",
         help="train one setting for each value of a numeric option; several make a grid",
     )
-    presets = "; ".join(f"{name}: {words}" for name, words in PRESETS_IN_WORDS.items())
-    group.add_argument("--preset", metavar="NAME", help=f"{presets} (default: paper)")
+    add_preset_option(group)
     group.add_argument("--out", type=Path, help="run folder (default: runs/ALGORITHM-ENV)")
     group.add_argument("--resume", action="store_true", help="go on from --out's checkpoint")
     group.add_argument(
         "--workers", type=int, help="simulating processes (default: one a core; 0: none)"
     )
+    group.add_argument(
+        "--distributed",
+        metavar="WHERE",
+        help="this is one of several processes that train together on the devices of all: auto (on"
+        " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
+    )
+    add_evaluation_options(group)
+    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    group.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def add_preset_option(group: argparse._ArgumentGroup) -> None:
+    presets = "; ".join(f"{name}: {words}" for name, words in PRESETS_IN_WORDS.items())
+    group.add_argument("--preset", metavar="NAME", help=f"{presets} (default: paper)")
+
+
+def add_evaluation_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--eval-every",
         type=whole,
@@ -91,15 +107,7 @@ def add_run_options(parser: Parser) -> None:
     group.add_argument(
         "--eval-steps", type=whole, metavar="STEPS", help="steps of an evaluation (default: 10000)"
     )
-    group.add_argument(
-        "--distributed",
-        metavar="WHERE",
-        help="this is one of several processes that train together on the devices of all: auto (on"
-        " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
-    )
     group.add_argument("--no-eval", action="store_true", help="never evaluate")
-    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 def shown(default: Any) -> str:
@@ -107,9 +115,12 @@ def shown(default: Any) -> str:
     return " ".join(map(str, default)) or "none" if isinstance(default, tuple) else str(default)
 
 
-def add_algorithm_options(parser: Parser, kind: type[Config]) -> None:
-    group = parser.add_argument_group(f"{kind.__name__.removesuffix('Config')} (defaults: paper)")
-    for option in dataclasses.fields(kind):
+def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
+    """The options of an algorithm, or of several: each once."""
+    names = ", ".join(kind.__name__.removesuffix("Config") for kind in kinds)
+    group = parser.add_argument_group(f"{names} (defaults: paper)")
+    options = {option.name: option for kind in kinds for option in dataclasses.fields(kind)}
+    for option in options.values():
         flag = "--" + option.name.replace("_", "-")
         default = option.default
         text = f"{option.metadata['help']} (default: {shown(default)})"

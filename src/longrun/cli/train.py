@@ -11,15 +11,13 @@ from typing import Any
 
 from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields, whole_number
-from longrun.envs.make import require_id
 from longrun.envs.names import parse_args, with_args
 from longrun.envs.native.make import PREFIXES
-from longrun.train import checkpoint
-from longrun.train.checkpoint import Checkpoint
-from longrun.train.job import Opened, Snapshot, fresh_snapshot, make_job, name_of, open_env
+from longrun.train import checkpoint, runs
+from longrun.train.job import name_of, open_env
 from longrun.train.run_folder import RunFolder
-from longrun.train.session import Session, create_folder
-from longrun.train.sharding import ends_all_hosts, is_first_host, join_hosts, wait_for_hosts
+from longrun.train.session import Session
+from longrun.train.sharding import is_first_host, join_hosts
 from longrun.train.watchers import require_tensorboard
 
 SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
@@ -29,24 +27,16 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     """A new run; returns its folder."""
     if "env" not in given:
         raise ValueError("train needs --env, for example --env Swimmer-v5")
-    config = make_config(
-        algorithm, given.get("preset", "paper"), **algorithm_options(algorithm, given)
-    )
+    preset, steps = given.get("preset", "paper"), given.get("steps", 1_000_000)
+    config = make_config(algorithm, preset, **algorithm_options(algorithm, given))
     configs, seeds = replicas_of(config, given)
     name = _env(given)
     _join_hosts(name, given)
-    opened = open_env(name)
-    steps = given.get("steps", 1_000_000)
-    job = make_job(opened.env, configs, seeds, steps, **_settings(given))
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
     if given.get("tensorboard"):
         require_tensorboard(path)
-    starts = _fresh(opened, configs, seeds)
-    folder = None
-    with ends_all_hosts():
-        if is_first_host():
-            folder = create_folder(path, job, steps, preset=given.get("preset", "paper"))
-    _run(Session(job, opened.spaces, starts, folder), path, given)
+    session = runs.begin(path, name, configs, seeds, steps, preset, **_settings(given))
+    _run(session, path, given)
     return path
 
 
@@ -67,52 +57,23 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     if "out" not in given:
         raise ValueError("--resume needs --out, the run's folder")
     path: Path = given["out"]
-    config = RunFolder(path).read_config()
-    require_id(config["env"], path)
-    _join_hosts(config["env"], given)
-    opened = open_env(config["env"])
-    saved = _load(path, config, opened)
+    _join_hosts(RunFolder(path).read_config()["env"], given)
+    run = runs.load(path)
+    saved, config = run.checkpoint, run.config
     wanted = _canonical(config["env"], given)
-    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, opened.spaces)
+    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.opened.spaces)
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
     preset = config.get("preset", "paper")
     if given.get("preset", preset) != preset:
         raise ValueError(
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
         )
-    settings = {name: config[name] for name in ("num_workers", "eval_every", "eval_steps")}
-    steps = given.get("steps", config["steps"])
-    job = make_job(opened.env, saved.configs, saved.seeds, steps, **settings | _settings(given))
-    per_iteration = saved.configs[0].steps_per_iteration
-    done = [int(s.state.iteration) * per_iteration for s in saved.snapshots]
-    if min(done) >= steps:
-        print(f"{path} is at {min(done):,} steps already; give a larger --steps to go on")
+    steps = whole_number("steps", given.get("steps", config["steps"]), 1)
+    if min(run.done) >= steps:
+        print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to go on")
         return path
-    wait_for_hosts("all have read the checkpoint")
-    folder = RunFolder(path) if is_first_host() else None
-    with ends_all_hosts():
-        if folder is not None:
-            with folder.locked():
-                folder.forget_after(done)
-                folder.extend_to(steps)
-    _run(Session(job, opened.spaces, saved.snapshots, folder), path, given)
+    _run(runs.go_on(run, steps, **_settings(given)), path, given)
     return path
-
-
-def _load(path: Path, config: dict[str, Any], opened: Opened) -> Checkpoint:
-    """The run's checkpoint, or its very beginning where it was interrupted before the first."""
-    if (path / "checkpoint" / "checkpoint.json").exists():
-        return checkpoint.load(path)
-    configs = [
-        make_config(
-            config["algorithm"],
-            **config["options"] | {name: v for name, v in replica.items() if name != "seed"},
-        )
-        for replica in config["replicas"]
-    ]
-    seeds = [replica["seed"] for replica in config["replicas"]]
-    starts = _fresh(opened, configs, seeds)
-    return Checkpoint(config["env"], opened.spaces, configs, seeds, starts)
 
 
 def _canonical(saved: str, given: dict[str, Any]) -> str:
@@ -120,13 +81,6 @@ def _canonical(saved: str, given: dict[str, Any]) -> str:
     if "env" not in given and "env_args" not in given:
         return saved
     return name_of(open_env(_env({"env": saved} | given)).env)
-
-
-def _fresh(opened: Opened, configs: Sequence[Config], seeds: Sequence[int]) -> list[Snapshot]:
-    return [
-        fresh_snapshot(opened.env, config, opened.spaces, seed)
-        for config, seed in zip(configs, seeds, strict=True)
-    ]
 
 
 def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
@@ -192,7 +146,7 @@ def _env(given: dict[str, Any]) -> str:
     return name
 
 
-def _settings(given: dict[str, Any]) -> dict[str, int]:
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
     settings = {name: given[option] for option, name in SETTINGS.items() if option in given}
     return settings | ({"eval_every": 0} if given.get("no_eval") else {})
 

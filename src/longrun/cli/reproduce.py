@@ -1,0 +1,51 @@
+"""`longrun reproduce`: the paper's experiments, run and drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from longrun.cli.options import Parser, parse
+from longrun.cli.sweep import add_running_options
+from longrun.config import known
+
+EXPERIMENTS = {
+    "figure1": "APO against PPO with four discount factors: Swimmer, HalfCheetah, Ant",
+    "figure2": "five strengths of the Average Value Constraint: return and average value",
+    "appendix": "Appendix C: the comparison on all six tasks, both metrics",
+    "grid": "Appendix B: every combination of its hyper-parameters",
+}
+
+
+def reproduce_command(arguments: list[str]) -> int:
+    from longrun.experiments.reproduction import SCALES, SCALES_IN_WORDS
+
+    listed = "; ".join(f"{name}: {words}" for name, words in EXPERIMENTS.items())
+    parser = Parser(
+        prog="longrun reproduce",
+        description="Run one of the paper's experiments as a sweep, then draw its figure and print"
+        " its table. The same command again goes on where it was stopped.",
+    )
+    parser.add_argument("experiment", help=listed)
+    scales = "; ".join(f"{name}: {words}" for name, words in SCALES_IN_WORDS.items())
+    parser.add_argument("--scale", metavar="NAME", help=f"{scales} (default: laptop)")
+    parser.add_argument("--env", nargs="+", metavar="ID", help="some of the tasks only")
+    parser.add_argument("--out", type=Path, help="the sweep's folder (default: runs/EXPERIMENT)")
+    add_running_options(parser)
+    given = parse(parser, arguments)
+    name = known("experiment", given["experiment"], EXPERIMENTS)
+    scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
+    from longrun.experiments import reproduction
+    from longrun.experiments.sweeps.folder import SweepFolder
+    from longrun.experiments.sweeps.plan import runs_of
+    from longrun.experiments.sweeps.start import run_sweep
+
+    chosen = reproduction.tasks_of(name, given.get("env"))
+    blocks = reproduction.BLOCKS[name](scale, chosen)
+    folder = SweepFolder.create(given.get("out", Path("runs") / name), runs_of(blocks))
+    running = {n: given[n] for n in ("workers", "ray", "retries", "quiet") if n in given}
+    status = run_sweep(folder, **running)
+    from longrun.experiments.paper_figures import draw
+
+    for picture in draw(name, folder.path):
+        print(f"wrote {picture}")
+    return status

@@ -51,7 +51,8 @@ def facts(reward: jax.Array, terminated: Any = False, truncated: Any = False) ->
 def criterion_targets(
     config: Config, state: CriterionState, rollout: Rollout, values: Values
 ) -> tuple[Targets, CriterionState]:
-    return criterion_of(config).targets(config, state, rollout, values)
+    state = criterion_of(config).learn(config, state, rollout, values)
+    return criterion_of(config).targets(config, state, rollout, values), state
 
 
 def fresh(config: Config) -> CriterionState:
@@ -222,6 +223,41 @@ def test_running_means_start_at_the_first_batch_and_move_by_the_step_size() -> N
     assert float(targets.advantage[2, 0]) == 7.0
 
 
+def test_a_gain_by_td_errors_starts_at_the_mean_reward_and_moves_by_their_mean() -> None:
+    config = make_config("apo", gain_step_size=0.25, gain_estimate="td")
+    reward = rows([2, 0, 4])
+    values = Values(rows([1, 2, 3]), rows([2, 3, 8]), jnp.full((3, 1), 99.0))
+    _, first = criterion_targets(config, fresh(config), facts(reward), values)
+    assert float(first.gain) == 2.0  # whatever the values say
+    reward = rows([6, 5, 7])
+    targets, second = criterion_targets(config, first, facts(reward), values)
+    # TD errors 6 - 2 + 2 - 1 = 5, 5 - 2 + 3 - 2 = 4, 7 - 2 + 8 - 3 = 10: mean 19/3, a quarter of it
+    assert float(second.gain) == pytest.approx(2 + 19 / 12, rel=1e-6)
+    assert float(second.offset) == 2.0  # the offset stays the mean value
+    # The new gain is the one that this batch is judged by.
+    assert float(targets.advantage[2, 0]) == pytest.approx(7 - 43 / 12 + 5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # 1 - 2 + 0 - 1 = -2 behind the termination, then 3 - 2 + 5 - 2 = 4: a mean of 1
+        ({}, 2.5),
+        # through the reset, for a cost of 2: 1 - 2 - 2 + 4 - 1 = 0 and 4
+        ({"termination": "reset", "reset_cost": 2}, 3.0),
+    ],
+)
+def test_a_gain_by_td_errors_follows_the_criterion_behind_a_termination(
+    options: dict[str, Any], expected: float
+) -> None:
+    config = make_config("apo", gain_step_size=0.5, gain_estimate="td", **options)
+    rollout = facts(rows([1, 3]), terminated=ends([1, 0]))
+    values = Values(here=rows([1, 2]), successor=rows([99, 5]), after_reset=rows([4, 99]))
+    started = fresh(config)._replace(gain=jnp.asarray(2.0), started=jnp.ones((), bool))
+    _, state = criterion_targets(config, started, rollout, values)
+    assert float(state.gain) == expected
+
+
 def test_an_adaptive_constraint_rises_while_the_offset_is_large() -> None:
     config = make_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
     reward = rows([2, 0, 4])
@@ -343,6 +379,21 @@ def test_average_rewards_are_scaled_net_of_the_gain() -> None:
     # TD errors -4/3 and 4/3; the first advantage is -4/3 + (4/3)/2 = -2/3.
     np.testing.assert_allclose(targets.advantage[:, 0], [-2 / 3, 4 / 3], rtol=1e-6)
     assert float(state.gain) == 3.0  # the gain itself stays in the environment's own units
+
+
+def test_a_gain_by_td_errors_reads_scaled_values_in_the_scale_that_they_were_learnt_in() -> None:
+    config = make_config(
+        "apo", gae_lambda=0.5, gain_step_size=0.25, gain_estimate="td", scale_rewards=True
+    )
+    values = Values(rows([1, 2]), rows([2, 5]), jnp.full((2, 1), 99.0))
+    _, first = criterion_targets(config, fresh(config), facts(rows([1, 5])), values)
+    assert float(first.gain) == 3.0
+    _, second = criterion_targets(config, first, facts(rows([4, 6])), values)
+    # By the first batch, as above, rewards were divided by 1.5: values rise by 2 on average, which
+    # is 3 in rewards. TD errors of mean 5 - 3 + 3 = 5, a quarter of which is 1.25.
+    assert float(second.gain) == pytest.approx(4.25, rel=1e-6)
+    # Net rewards -.25 and 1.75, sums -.25 and 1.625, with -2 and 1: only now are they in the scale.
+    assert float(second.reward_sums.mean) == pytest.approx(0.375 / 4, rel=1e-5)
 
 
 # --- relations that hold for all numbers -----------------------------------------------------

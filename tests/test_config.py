@@ -21,7 +21,7 @@ def name_of(value):
 def test_a_number_out_of_range_is_refused_with_field_value_and_fix(algorithm, field):
     low, high = field.metadata["low"], field.metadata["high"]
     for value in (low - 1, high + 1, -1):
-        if math.isfinite(value):
+        if math.isfinite(value) and not low <= value <= high:
             with pytest.raises(ValueError) as caught:
                 make_config(algorithm, **{field.name: value})
             assert str(caught.value).startswith(f"{field.name}={value}")

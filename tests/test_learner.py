@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -11,17 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.agent import AGENTS
-from longrun.config import ALGORITHMS, Config, make_config
+from longrun.agent import AGENTS, APO
+from longrun.config import ALGORITHMS, Config, TrustRegion, make_config
 from longrun.envs.acting import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
 from longrun.learn.acting import read
-from longrun.learn.criteria import criterion_of
+from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.moments import Moments, init_moments, merge
 from longrun.learn.networks import apply_mlp
-from longrun.learn.policy_steps import clipped_surrogate
-from longrun.learn.types import Metrics, Networks, Rollout, TrainState
+from longrun.learn.optimise import Trained, train_epochs
+from longrun.learn.policy_steps import clipped_surrogate, clipped_task
+from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.train import host
 from longrun.train.replica import flat_weights
 from tiny_envs import Drift
@@ -126,6 +127,16 @@ def test_a_fresh_replica() -> None:
     assert len(set(buffers)) == len(buffers)  # otherwise they could not be donated
     other = learner.init(config, BOX, jax.random.key(1))
     assert not np.array_equal(other.params.policy.layers[0][0], w1)
+
+
+@families
+def test_a_gaussian_policy_starts_with_the_standard_deviation_that_is_asked_for(
+    spaces: Spaces,
+) -> None:
+    config = make_config("trpo", **SMALL, initial_log_std=-1.5)
+    log_std = learner.init(config, spaces, jax.random.key(0)).params.policy.log_std
+    assert log_std.tolist() == ([] if spaces.categories else [-1.5, -1.5])
+    assert not log_std.weak_type  # otherwise the first update would be compiled twice
 
 
 # --- the first ratio -------------------------------------------------------------------------
@@ -260,9 +271,11 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "value_hidden_sizes": ((3,), {}),
     "normalize_observations": (True, {}),
     "normalize_advantages": (True, {}),
+    "recompute_advantages": (True, {}),
     "scale_rewards": (True, {}),
     "learning_rate_decay": (True, {}),  # half of the run is over
     "gain_step_size": (0.5, {}),
+    "gain_estimate": ("td", {}),
     "value_constraint": (0.5, {}),
     "value_constraint_step_size": (0.1, {}),
     "termination": ("reset", {}),
@@ -278,6 +291,7 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "line_search_steps": (1, {"kl_limit": 10.0}),  # far more than the quadratic model bears
 }
 ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
+ELSEWHERE = (*ROLLOUT_SHAPE, "initial_log_std")  # the start's has a test of its own above
 FIELDS = [(a, f.name) for a, kind in ALGORITHMS.items() for f in dataclasses.fields(kind)]
 
 
@@ -290,7 +304,7 @@ def parameters_after_two_updates(algorithm: str, options: tuple[tuple[str, Any],
     return np.concatenate([np.ravel(x) for x in leaves(state.params)])
 
 
-@pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] not in ROLLOUT_SHAPE])
+@pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] not in ELSEWHERE])
 def test_every_option_changes_what_is_learnt(algorithm: str, field: str) -> None:
     other, partner = PERTURBED[field]
     usual = {**SMALL, **partner}.get(field, getattr(make_config(algorithm, **partner), field))
@@ -373,6 +387,119 @@ def test_the_value_constraint_pulls_the_mean_value_towards_0(lift: float) -> Non
     # Without terminations the values' level is free: nothing but the constraint moves it.
     assert abs(means["free"] - lift) < 2.5
     assert abs(means["pulled"]) < 1.0
+
+
+# --- advantages anew before each pass --------------------------------------------------------
+
+ANEW: dict[str, Any] = SMALL | {
+    "epochs": 3,
+    "recompute_advantages": True,
+    "normalize_observations": True,
+    "normalize_advantages": True,
+    "scale_rewards": True,
+}
+algorithms: Any = pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+
+@partial(jax.jit, compiler_options=QUICK)
+def one_pass_of_the_policy(
+    config: Any, acted: Policy, now: Policy, opt_state: Any, batch: Batch, order: Any
+) -> Trained:
+    task = clipped_task(config, BOX, acted, opt_state, batch, order)
+    [trained] = train_epochs(config, [task._replace(params=now)], config.learning_rate)
+    return trained
+
+
+@partial(jax.jit, compiler_options=QUICK)
+def judged_anew(
+    config: Config, acted: TrainState, after: TrainState, value: Any, rollout: Rollout, batch: Batch
+) -> Batch:
+    """By the new `value` network, but with the moments, gain and offset of the iteration."""
+
+    def predicted(obs: Any) -> jax.Array:
+        return apply_mlp(value, read(config, BOX, acted.obs_moments, obs).features)[..., 0]
+
+    rows = jnp.concatenate([rollout.obs, rollout.resume_obs[None]])
+    values = Values(predicted(rollout.obs), predicted(rollout.next_obs), predicted(rows[1:]))
+    targets = criterion_of(config).targets(config, after.criterion, rollout, values)
+    advantage = (targets.advantage - targets.advantage.mean()) / targets.advantage.std()
+    return batch._replace(advantage=advantage.ravel(), value_target=targets.value_target.ravel())
+
+
+def pass_by_pass(
+    config: Config, acted: TrainState, rollout: Rollout, orders: Networks
+) -> TrainState:
+    """An iteration in programs of one pass, with another batch before each but the first."""
+    batch, after, _ = learner.prepare(config, BOX, acted, rollout)
+    state = after
+    if isinstance(config, TrustRegion):  # one step, by the first advantages
+        policy, _, _ = learner.improve_policy(config, BOX, after, batch, orders.policy, 0.0)
+        state = state._replace(params=state.params._replace(policy=policy))
+    for row in range(config.epochs):
+        order = Networks(*(x[row : row + 1] for x in orders))
+        if row:
+            value = state.params.value
+            batch = judged_anew(config, acted, after, value, rollout, batch)
+        params, opt_state = state.params, state.opt_state
+        value = learner.fit_value(config, state, batch, order.value, 0.0)
+        params, opt_state = params._replace(value=value[0]), opt_state._replace(value=value[1])
+        if not isinstance(config, TrustRegion):
+            start = (acted.params.policy, params.policy, opt_state.policy)
+            policy = one_pass_of_the_policy(config, *start, batch, order.policy)
+            params, opt_state = (
+                params._replace(policy=policy[0]),
+                opt_state._replace(policy=policy[1]),
+            )
+        state = state._replace(params=params, opt_state=opt_state)
+    return state
+
+
+@algorithms
+def test_recomputing_is_one_pass_after_another_by_the_newest_values(algorithm: str) -> None:
+    config = make_config(algorithm, **ANEW)
+    found = expected = fresh(config, BOX)
+    for seed in range(2):  # the second time there are moments
+        rollout, orders = random_rollout(seed, config, BOX), shuffles(seed, config)
+        expected = pass_by_pass(config, expected, rollout, orders)
+        found, _ = quick_update(config, BOX, found, rollout, orders, 0.0)
+    for one, other in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "trpo"])
+def test_recomputing_in_a_single_pass_changes_no_bit(algorithm: str) -> None:
+    anew = make_config(algorithm, **ANEW | {"epochs": 1})
+    once = dataclasses.replace(anew, recompute_advantages=False)
+    after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
+    assert all(map(np.array_equal, *map(leaves, after)))
+
+
+def test_recomputing_by_a_value_network_that_stays_changes_nothing() -> None:
+    anew = make_config("apo", **ANEW | {"learning_rate": 0.0})
+    once = dataclasses.replace(anew, recompute_advantages=False)
+    after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
+    for one, other in zip(*map(leaves, after), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("epochs", "whole"), [(1, False), (2, True)])
+def test_the_host_loop_recomputes_by_whole_updates(
+    epochs: int, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, results = learner.update, []
+
+    def spied(*arguments: Any) -> tuple[TrainState, Metrics]:
+        results.append(update(*arguments))
+        return results[-1]
+
+    monkeypatch.setattr(learner, "update", spied)
+    agent = APO(Drift, num_workers=0, **SMALL | {"epochs": epochs}, recompute_advantages=True)
+    agent.learn(3 * 16)
+    assert len(results) == (4 if whole else 0)  # one of them to compile it
+    if whole:
+        state, metrics = results[-1]
+        assert int(state.iteration) == 3
+        assert agent.gain_ == float(state.criterion.gain) == float(metrics["gain"])
 
 
 # --- replicas and compilation ----------------------------------------------------------------

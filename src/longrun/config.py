@@ -49,12 +49,20 @@ class Config:
     rollout_steps: int = count(200, "steps of each environment in an iteration")
     epochs: int = count(10, "M: passes over a rollout")
     minibatch_size: int = count(100, "samples in a gradient step; a pass drops what is left over")
+    initial_log_std: float = number(
+        0.0, "log standard deviation that a Gaussian policy starts with", low=-10, high=2
+    )
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if it has others")
     normalize_observations: bool = choice(
         False, "standardise observations by running moments, kept inside the model"
     )
     normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
+    recompute_advantages: bool = choice(
+        False,
+        "derive advantages and value targets anew before each pass over a rollout, with the value"
+        " network as it is by then",
+    )
     scale_rewards: bool = choice(
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
@@ -81,6 +89,11 @@ class Average(Config):
 
     gain_step_size: float = number(
         0.1, "alpha: step size of the running means gain and value offset", high=1
+    )
+    gain_estimate: Literal["reward", "td"] = choice(
+        "reward",
+        "what moves the gain: 'reward' (the paper's) is the mean reward, 'td' the mean TD error",
+        among=("reward", "td"),
     )
     value_constraint: float = number(
         0.1, "nu: strength (at first) of the Average Value Constraint", high=1

@@ -10,8 +10,8 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from longrun.cli.options import Parser, add_algorithm_options, add_run_options, parse, whole
 from longrun.config import ALGORITHMS, known
@@ -95,16 +95,13 @@ def _dispatch(arguments: list[str]) -> int:
         print(__version__)
         return 0
     command = known("command", arguments[0], COMMANDS)
-    actions = {
-        "train": _train,
-        "evaluate": _evaluate,
-        "plot": _plot,
-        "map": _map,
-        "solve": _solve,
-        "sweep": _sweep,
-        "reproduce": _reproduce,
-    }
-    return actions[command](arguments[1:])
+    if command == "train":
+        return _train(arguments[1:])
+    if command == "evaluate":
+        return _evaluate(arguments[1:])
+    module = import_module(f"longrun.cli.{command}")
+    status: int = getattr(module, f"{command}_command")(arguments[1:])
+    return status
 
 
 def _train(arguments: list[str]) -> int:
@@ -151,7 +148,10 @@ def _show_finished(run: Path) -> int:
     from longrun.train.sharding import is_first_host
 
     if is_first_host() and (run / "evaluations.csv").exists():
-        _show([run])
+        from longrun.experiments.results import read_results
+        from longrun.experiments.tables import print_final
+
+        print_final(read_results([run]))
     return 0
 
 
@@ -177,55 +177,3 @@ def _evaluate(arguments: list[str]) -> int:
         rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
     print_reports(rows)
     return 0
-
-
-def _plot(arguments: list[str]) -> int:
-    parser = Parser(
-        prog="longrun plot",
-        description="Draw average reward and episode return over training, mean over seeds with a"
-        " 95 % interval, for all settings of one or more runs; print the final table.",
-    )
-    parser.add_argument("runs", type=Path, nargs="+", help="run folders")
-    parser.add_argument("--out", type=Path, help="picture: png, pdf or svg (default: curves.png)")
-    given = parse(parser, arguments)
-    from longrun.experiments.figures import learning_curves
-
-    settings = _show(given["runs"])
-    out = given.get("out", Path("curves.png"))
-    learning_curves(settings, out)
-    print(f"wrote {out}")
-    return 0
-
-
-def _map(arguments: list[str]) -> int:
-    from longrun.cli.map import map_command
-
-    return map_command(arguments)
-
-
-def _sweep(arguments: list[str]) -> int:
-    from longrun.cli.sweep import sweep_command
-
-    return sweep_command(arguments)
-
-
-def _reproduce(arguments: list[str]) -> int:
-    from longrun.cli.reproduce import reproduce_command
-
-    return reproduce_command(arguments)
-
-
-def _solve(arguments: list[str]) -> int:
-    from longrun.cli.solve import solve_command
-
-    return solve_command(arguments)
-
-
-def _show(runs: Sequence[Path]) -> list[Any]:
-    """Print the table of the runs' last evaluations and return their settings."""
-    from longrun.experiments.results import read_run
-    from longrun.experiments.tables import print_final
-
-    settings = [setting for run in runs for setting in read_run(run)]
-    print_final(settings)
-    return settings

@@ -43,11 +43,25 @@ class Targets(NamedTuple):
     value_target: jax.Array
 
 
+class Steps(NamedTuple):
+    """The facts as a criterion has them, each [T, N]: what it says of terminations is in them."""
+
+    reward: jax.Array
+    successor: jax.Array
+    """value of what follows"""
+    ends: jax.Array
+    """where no later advantage flows back"""
+
+
 class Criterion(NamedTuple):
-    """`targets(config, state, rollout, values) -> targets, new state`."""
+    """What a criterion learns of a batch, and how it then judges that batch.
+
+    The two are separate, since a batch may be judged more than once, as the values change.
+    """
 
     init: Callable[[Config], CriterionState]
-    targets: Callable[[Config, CriterionState, Rollout, Values], tuple[Targets, CriterionState]]
+    learn: Callable[[Config, CriterionState, Rollout, Values], CriterionState]
+    targets: Callable[[Config, CriterionState, Rollout, Values], Targets]
 
 
 def criterion_of(config: Config) -> Criterion:
@@ -70,79 +84,127 @@ def _average_init(config: Config) -> CriterionState:
     return _init(config.value_constraint, config.reset_cost)
 
 
-def _average_targets(
+def _average_steps(
+    config: Average, state: CriterionState, rollout: Rollout, values: Values
+) -> Steps:
+    if config.termination == "reset":
+        return Steps(
+            reward=rollout.reward - state.reset_cost * rollout.terminated,
+            successor=jnp.where(rollout.terminated, values.after_reset, values.successor),
+            ends=rollout.truncated & ~rollout.terminated,
+        )
+    return _terminal_steps(rollout, values)
+
+
+def _average_learn(
     config: Config, state: CriterionState, rollout: Rollout, values: Values
-) -> tuple[Targets, CriterionState]:
-    """Lines 5 to 8 of Algorithm 1, and the targets of line 10."""
+) -> CriterionState:
+    """Lines 5 and 6 of Algorithm 1, and what is adapted."""
     assert isinstance(config, Average)
     state = _adapt_reset_cost(config, state, rollout)
-    if config.termination == "reset":
-        reward = rollout.reward - state.reset_cost * rollout.terminated
-        successor = jnp.where(rollout.terminated, values.after_reset, values.successor)
-        ends = rollout.truncated & ~rollout.terminated
-    else:
-        reward = rollout.reward
-        successor = jnp.where(rollout.terminated, 0.0, values.successor)
-        ends = rollout.truncated | rollout.terminated
-    state = _adapt_value_constraint(config, _running_means(config, state, reward, values), values)
-    return _targets(config, state, reward, values.here, successor, ends, discount=1.0)
+    steps = _average_steps(config, state, rollout, values)
+    state = _running_means(config, state, steps, values)
+    state = _adapt_value_constraint(config, state, values)
+    return _learn_scale(config, state, steps, config.gae_lambda)
+
+
+def _average_targets(
+    config: Config, state: CriterionState, rollout: Rollout, values: Values
+) -> Targets:
+    """Lines 7 and 8 of Algorithm 1, and the targets of line 10."""
+    assert isinstance(config, Average)
+    steps = _average_steps(config, state, rollout, values)
+    return _targets(config, state, steps, values, discount=1.0)
 
 
 def _discounted_init(config: Config) -> CriterionState:
     return _init(0.0, 0.0)
 
 
+def _discounted_learn(
+    config: Config, state: CriterionState, rollout: Rollout, values: Values
+) -> CriterionState:
+    assert isinstance(config, Discounted)
+    return _learn_scale(config, state, _terminal_steps(rollout, values), config.discount)
+
+
 def _discounted_targets(
     config: Config, state: CriterionState, rollout: Rollout, values: Values
-) -> tuple[Targets, CriterionState]:
+) -> Targets:
     """Generalised advantage estimation, with the true bootstrap at time limits."""
     assert isinstance(config, Discounted)
-    successor = jnp.where(rollout.terminated, 0.0, values.successor)
-    ends = rollout.truncated | rollout.terminated
-    return _targets(config, state, rollout.reward, values.here, successor, ends, config.discount)
+    return _targets(config, state, _terminal_steps(rollout, values), values, config.discount)
 
 
-AVERAGE = Criterion(_average_init, _average_targets)
-DISCOUNTED = Criterion(_discounted_init, _discounted_targets)
+AVERAGE = Criterion(_average_init, _average_learn, _average_targets)
+DISCOUNTED = Criterion(_discounted_init, _discounted_learn, _discounted_targets)
+
+
+def _terminal_steps(rollout: Rollout, values: Values) -> Steps:
+    """Nothing follows a termination."""
+    return Steps(
+        reward=rollout.reward,
+        successor=jnp.where(rollout.terminated, 0.0, values.successor),
+        ends=rollout.truncated | rollout.terminated,
+    )
+
+
+def _learn_scale(
+    config: Config, state: CriterionState, steps: Steps, decay: jax.Array | float
+) -> CriterionState:
+    if not config.scale_rewards:
+        return state
+    net = steps.reward - state.gain
+    return state._replace(
+        reward_sums=_decayed_reward_sums(state.reward_sums, net, steps.ends, decay)
+    )
 
 
 def _targets(
     config: Config,
     state: CriterionState,
-    reward: jax.Array,
-    here: jax.Array,
-    successor: jax.Array,
-    ends: jax.Array,
+    steps: Steps,
+    values: Values,
     discount: jax.Array | float,
-) -> tuple[Targets, CriterionState]:
+) -> Targets:
     """What both criteria share, once each has said what follows a termination."""
-    gain = state.gain
+    reward, gain = steps.reward, state.gain
     if config.scale_rewards:
-        decay = discount if isinstance(config, Discounted) else config.gae_lambda
-        state = state._replace(
-            reward_sums=_decayed_reward_sums(state.reward_sums, reward - gain, ends, decay)
-        )
         scale = inverse_std(state.reward_sums)
         reward, gain = reward * scale, gain * scale
-    deltas = td_errors(reward, here, successor, gain, discount)
-    advantages = lambda_advantages(deltas, ends, discount * config.gae_lambda)
-    targets = value_targets(advantages, here, state.offset, state.value_constraint)
-    return Targets(advantages, targets), state
+    deltas = td_errors(reward, values.here, steps.successor, gain, discount)
+    advantages = lambda_advantages(deltas, steps.ends, discount * config.gae_lambda)
+    targets = value_targets(advantages, values.here, state.offset, state.value_constraint)
+    return Targets(advantages, targets)
 
 
 def _running_means(
-    config: Average, state: CriterionState, reward: jax.Array, values: Values
+    config: Average, state: CriterionState, steps: Steps, values: Values
 ) -> CriterionState:
     """Gain and offset; the first batch's means start them, as in the authors' code."""
 
-    def averaged(old: jax.Array, new: jax.Array) -> jax.Array:
-        return jnp.where(state.started, moving_average(old, new, config.gain_step_size), new)
+    def averaged(old: jax.Array, new: jax.Array, first: jax.Array) -> jax.Array:
+        return jnp.where(state.started, moving_average(old, new, config.gain_step_size), first)
 
+    earned, offset = steps.reward.mean(), values.here.mean()
+    rate = earned
+    if config.gain_estimate == "td":
+        # gain + alpha * mean(r - gain + V(s') - V(s)) is the running mean of r + V(s') - V(s).
+        rate += (steps.successor - values.here).mean() * _value_unit(config, state)
     return state._replace(
-        gain=averaged(state.gain, reward.mean()),
-        offset=averaged(state.offset, values.here.mean()),
+        gain=averaged(state.gain, rate, earned),
+        offset=averaged(state.offset, offset, offset),
         started=jnp.ones_like(state.started),
     )
+
+
+def _value_unit(config: Config, state: CriterionState) -> jax.Array | float:
+    """What a value of 1 is worth in the environment's own rewards.
+
+    The network was fitted to rewards in the scale of the batches before this one, so this is to be
+    asked before this batch joins them.
+    """
+    return 1 / inverse_std(state.reward_sums) if config.scale_rewards else 1.0
 
 
 def _adapt_value_constraint(

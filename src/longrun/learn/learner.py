@@ -1,7 +1,8 @@
 """One iteration of any of the four algorithms, for one replica: pure functions of arrays.
 
 `prepare`, `improve_policy` and `fit_value` are separate programs, as lines 9 and 10 of
-Algorithm 1 are: the host loop runs the last two side by side. `update` is all three in one.
+Algorithm 1 are: the host loop runs the last two side by side. `update` is all three in one, and
+the only way where each pass over a rollout is judged anew, by what the last one made of the values.
 Everything can be vmapped over replicas, numeric options included.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +18,7 @@ import jax.numpy as jnp
 from longrun.config import Clipped, Config, TrustRegion
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
-from longrun.learn.criteria import Values, criterion_of
+from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import Layers, apply_mlp, init_mlp
 from longrun.learn.optimise import Task, Trained, init_optimiser, train_epochs
@@ -32,9 +34,10 @@ def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     """A fresh replica. Made inside one program, so that no two fields share a buffer."""
     policy_key, value_key = jax.random.split(key)
     inputs, hidden = spaces.feature_size, config.hidden_sizes
+    stds = 0 if spaces.categories else spaces.action_size
     policy = Policy(
         layers=init_mlp(policy_key, (inputs, *hidden, spaces.policy_outputs), output_gain=0.01),
-        log_std=jnp.zeros(0 if spaces.categories else spaces.action_size),
+        log_std=jnp.full(stds, config.initial_log_std, jnp.float32),
     )
     value_hidden = config.value_hidden_sizes or hidden
     value = init_mlp(value_key, (inputs, *value_hidden, 1), output_gain=1.0)
@@ -55,27 +58,17 @@ def prepare(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
     """Derive values, gain, advantages and targets from the facts (lines 5 to 8 of Algorithm 1)."""
-
-    def value(obs: jax.Array) -> jax.Array:
-        seen = read(config, spaces, state.obs_moments, obs)
-        return apply_mlp(state.params.value, seen.features)[..., 0]
-
-    here = value(rollout.obs)
-    after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
-    values = Values(here, value(rollout.next_obs), after_reset)
-    targets, criterion = criterion_of(config).targets(config, state.criterion, rollout, values)
-    advantage = targets.advantage
-    if config.normalize_advantages:
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    values = _predict(config, spaces, state, state.params.value, rollout)
+    criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
+    state = state._replace(criterion=criterion, iteration=state.iteration + 1)
+    targets = _judge(config, state, rollout, values)
     seen = read(config, spaces, state.obs_moments, rollout.obs)
-    samples = Batch(*seen, rollout.action, advantage, targets.value_target)
-    batch = Batch(*(x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]) for x in samples))
+    batch = Batch(*(_flat(x) for x in (*seen, rollout.action, *targets)))
     # The moments change only after this batch has been standardised with those that the policy
     # acted with: otherwise the first ratio would not be 1.
     if config.normalize_observations:
         rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
-    state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     metrics = {
         "environment_finite": _all_finite((rollout.obs, rollout.next_obs, rollout.reward)),
         "criterion_finite": _all_finite((criterion, state.obs_moments)),
@@ -85,14 +78,43 @@ def prepare(
         "reward_max": rollout.reward.max(),
         "gain": criterion.gain,
         "value_offset": criterion.offset,
-        "value_mean": here.mean(),
+        "value_mean": values.here.mean(),
         "value_constraint": criterion.value_constraint,
         "reset_cost": criterion.reset_cost,
         "terminations": rollout.terminated.mean(),
         "explained_variance": 1
-        - jnp.var(targets.value_target - here) / (jnp.var(targets.value_target) + 1e-8),
+        - jnp.var(targets.value_target - values.here) / (jnp.var(targets.value_target) + 1e-8),
     }
     return batch, state, metrics
+
+
+def _predict(
+    config: Config, spaces: Spaces, state: TrainState, layers: Layers, rollout: Rollout
+) -> Values:
+    """What a value network says of a rollout; `state` is the one that acted, for its moments."""
+
+    def value(obs: jax.Array) -> jax.Array:
+        seen = read(config, spaces, state.obs_moments, obs)
+        return apply_mlp(layers, seen.features)[..., 0]
+
+    here = value(rollout.obs)
+    after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
+    return Values(here, value(rollout.next_obs), after_reset)
+
+
+def _judge(config: Config, state: TrainState, rollout: Rollout, values: Values) -> Targets:
+    """[T, N] advantages as the policy step wants them, and value targets."""
+    targets = criterion_of(config).targets(config, state.criterion, rollout, values)
+    if not config.normalize_advantages:
+        return targets
+    advantage = targets.advantage
+    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    return targets._replace(advantage=advantage)
+
+
+def _flat(x: jax.Array) -> jax.Array:
+    """[T, N, ...] -> [T * N, ...]"""
+    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 @partial(jax.jit, static_argnames="spaces")
@@ -146,20 +168,39 @@ def update(
     progress: jax.Array | float = 0.0,
 ) -> tuple[TrainState, Metrics]:
     """A whole iteration; `shuffles` holds [epochs, T * N] indices for each network."""
-    batch, state, metrics = prepare(config, spaces, state, rollout)
+    acted = state
+    batch, state, metrics = prepare(config, spaces, acted, rollout)
+
+    def judge(networks: list[Any]) -> list[jax.Array]:
+        values = _predict(config, spaces, acted, networks[-1], rollout)
+        targets = _judge(config, state, rollout, values)
+        return [_flat(x) for x in targets[-len(networks) :]]  # without a policy no advantages
+
+    train = partial(
+        train_epochs,
+        config,
+        learning_rate=_learning_rate(config, progress),
+        judge=judge if judges_each_pass(config) else None,
+    )
+    value_task = _value_task(state, batch, shuffles.value)
     if isinstance(config, Clipped):  # both networks in one loop, which suits a device
         before = (state.params.policy, state.opt_state.policy, batch, shuffles.policy)
-        tasks = [clipped_task(config, spaces, *before), _value_task(state, batch, shuffles.value)]
-        policy, value = train_epochs(config, tasks, _learning_rate(config, progress))
-        policy, value = _flagged("policy", policy), _flagged("value", value)
+        policy, value = train([clipped_task(config, spaces, *before), value_task])
+        policy = _flagged("policy", policy)
     else:
         policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
-        value = fit_value(config, state, batch, shuffles.value, progress)
+        [value] = train([value_task])
+    value = _flagged("value", value)
     state = state._replace(
         params=Networks(policy.params, value.params),
         opt_state=Networks(policy.opt_state, value.opt_state),
     )
     return state, metrics | policy.metrics | value.metrics
+
+
+def judges_each_pass(config: Config) -> bool:
+    """Whether advantages change between passes; a single pass has them from `prepare`."""
+    return config.recompute_advantages and config.epochs > 1
 
 
 def _flagged(what: str, trained: Trained) -> Trained:

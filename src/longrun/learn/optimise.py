@@ -13,6 +13,8 @@ from longrun.config import Config
 from longrun.learn.types import Metrics
 
 Samples = tuple[jax.Array, ...]
+Judge = Callable[[list[Any]], Sequence[jax.Array]]
+"""the parameters of all tasks -> the criterion's word [n] for each of them"""
 
 
 class Task(NamedTuple):
@@ -22,7 +24,7 @@ class Task(NamedTuple):
     params: Any
     opt_state: Any
     samples: Samples
-    """each [n, ...]"""
+    """each [n, ...]; the last, [n], is the criterion's word: advantages or value targets"""
     shuffles: jax.Array
     """[epochs, n] indices"""
 
@@ -53,11 +55,17 @@ def init_optimiser(config: Config, params: Any) -> Any:
     return _optimiser(config).init(params)
 
 
-def train_epochs(config: Config, tasks: Sequence[Task], learning_rate: jax.Array) -> list[Trained]:
+def train_epochs(
+    config: Config,
+    tasks: Sequence[Task],
+    learning_rate: jax.Array,
+    judge: Judge | None = None,
+) -> list[Trained]:
     """One pass over each task's samples for each row of its shuffles.
 
-    Tasks do not touch each other; they take turns in one loop so that a device can run the small
-    kernels of both at once.
+    Within a pass tasks do not touch each other; they take turns in one loop so that a device can
+    run the small kernels of both at once. A `judge` is asked before each pass, and what it says
+    replaces the last of each task's samples.
     """
     optimiser = _optimiser(config)
     passes = tasks[0].samples[0].shape[0] // config.minibatch_size
@@ -75,12 +83,15 @@ def train_epochs(config: Config, tasks: Sequence[Task], learning_rate: jax.Array
         return tuple(carry for carry, _ in done), tuple(metrics for _, metrics in done)
 
     def epoch(carries: Any, orders: Any) -> Any:
+        samples = [task.samples for task in tasks]
+        if judge is not None:
+            words = judge([params for params, _ in carries])
+            samples = [(*facts, word) for (*facts, _), word in zip(samples, words, strict=True)]
         chosen = [
             tuple(
-                x[order[:used]].reshape(passes, config.minibatch_size, *x.shape[1:])
-                for x in task.samples
+                x[order[:used]].reshape(passes, config.minibatch_size, *x.shape[1:]) for x in each
             )
-            for task, order in zip(tasks, orders, strict=True)
+            for each, order in zip(samples, orders, strict=True)
         ]
         return jax.lax.scan(minibatch, carries, tuple(chosen))
 

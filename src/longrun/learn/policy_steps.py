@@ -36,7 +36,7 @@ def clipped_task(
     distribution = distribution_of(spaces)
 
     def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
-        features, mask, action, advantage, old_log_prob = samples
+        features, mask, action, old_log_prob, advantage = samples
         outputs = policy_outputs(policy, features, mask)
         log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
         ratio = jnp.exp(log_ratio)
@@ -52,7 +52,7 @@ def clipped_task(
 
     outputs = policy_outputs(policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(outputs, policy.log_std, batch.action)
-    samples = (batch.features, batch.mask, batch.action, batch.advantage, old_log_prob)
+    samples = (batch.features, batch.mask, batch.action, old_log_prob, batch.advantage)
     return Task(loss, policy, opt_state, samples, shuffles)
 
 

@@ -17,7 +17,7 @@ from longrun.envs.shard import Plan
 from longrun.envs.spaces import Spaces
 from longrun.envs.workers import Pool, open_pool
 from longrun.learn import learner
-from longrun.learn.types import Rollout, TrainState
+from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
 from longrun.train.health import ConstantRewardWatch
 from longrun.train.job import Event, Job, Listen, Seconds, Snapshot, available_cores
@@ -142,6 +142,11 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
         resume_obs=np.zeros((n, d), np.float32),
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
+    if learner.judges_each_pass(config):
+        jax.block_until_ready(
+            learner.update(config, spaces, state, facts, Networks(order, order), 0.0)
+        )
+        return
     batch, state, _ = learner.prepare(config, spaces, state, facts)
     jax.block_until_ready(
         (

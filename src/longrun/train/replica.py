@@ -98,9 +98,11 @@ class Replica:
 
     def _improve_policy(
         self, pool: Pool, shuffles: Networks, progress: float, compute: ThreadPoolExecutor
-    ) -> tuple[Future[Any], dict[str, float]]:
-        """Lines 5 to 9 of Algorithm 1; line 10 has been started when this returns."""
+    ) -> tuple[Future[Any] | None, dict[str, float]]:
+        """Lines 5 to 9 of Algorithm 1; line 10 has been started, or done, when this returns."""
         rollout = self._rollout(pool)
+        if learner.judges_each_pass(self.config):
+            return None, self._improve_both(rollout, shuffles, progress)
         batch, state, metrics = _done(
             learner.prepare(self.config, self.spaces, self.state, rollout)
         )
@@ -121,8 +123,22 @@ class Replica:
         self.history.extend(rollout.action, rollout.terminated | rollout.truncated)
         return fitting, numbers
 
-    def _finish_value(self, fitting: Future[Any]) -> dict[str, float]:
-        """Line 10 of Algorithm 1, which ran in another thread."""
+    def _improve_both(
+        self, rollout: Rollout, shuffles: Networks, progress: float
+    ) -> dict[str, float]:
+        """Lines 5 to 10 in one program, where each pass of the policy waits for the value's."""
+        state, metrics = _done(
+            learner.update(self.config, self.spaces, self.state, rollout, shuffles, progress)
+        )
+        numbers = self._checked(metrics, state)
+        self.state = state
+        self.history.extend(rollout.action, rollout.terminated | rollout.truncated)
+        return numbers
+
+    def _finish_value(self, fitting: Future[Any] | None) -> dict[str, float]:
+        """Line 10 of Algorithm 1, which ran in another thread if it is not done yet."""
+        if fitting is None:
+            return {}
         value, opt_state, metrics = fitting.result()
         numbers = self._checked(metrics, self.state)
         self.state = self.state._replace(

@@ -16,7 +16,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from longrun.envs.spaces import Array
-from longrun.experiments.figures import Panel, draw_panels, pictures
+from longrun.experiments.figures import Panel, draw_panels
+from longrun.experiments.pictures import pictures
 from longrun.experiments.reproduction import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_SIZES
 from longrun.experiments.results import Setting, read_metrics, read_results
 from longrun.experiments.statistics import scores_of

@@ -1,0 +1,99 @@
+"""`longrun plot`: learning curves of runs and sweeps."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from longrun.cli.options import Parser, parse, whole
+from longrun.config import known, whole_number
+
+if TYPE_CHECKING:
+    from longrun.experiments.results import Setting
+
+DESCRIPTION = """\
+Draw learning curves: a row for each metric, a column for each environment, a colour for each
+setting. Thick is the mean over seeds, the band its 95 % interval, thin lines are seeds. Replicas of
+a setting belong together wherever they lie. The table of the last evaluations is printed.
+"""
+
+EXAMPLES = """\
+examples:
+  longrun plot runs/apo runs/ppo --out curves.png
+  longrun plot sweeps/swimmer --metric episode_return --iqm --smooth 3 --out curves.pdf
+  longrun plot sweeps/swimmer --metric average_reward --metric value_mean --out values.svg
+"""
+
+
+def plot_command(arguments: list[str]) -> int:
+    given = parse(_parser(), arguments)
+    from longrun.experiments.figures import DEFAULT_METRICS, learning_curves
+    from longrun.experiments.pictures import require_picture
+    from longrun.experiments.tables import print_final
+
+    outs = given.get("out", [Path("curves.png")])
+    for out in outs:
+        require_picture(out)
+    smooth = whole_number("smooth", given.get("smooth", 1), 1)
+    metrics = list(dict.fromkeys(given.get("metric", DEFAULT_METRICS)))
+    evaluations, training = _read(given["runs"], metrics)
+    if evaluations:
+        print_final(evaluations)
+    learning_curves([*evaluations, *training], outs, metrics, given.get("iqm", False), smooth)
+    for out in outs:
+        print(f"wrote {out}")
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="longrun plot", description=DESCRIPTION, epilog=EXAMPLES)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "runs", type=Path, nargs="+", help="run folders, sweep folders, or folders of these"
+    )
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="NAME",
+        help="average_reward, episode_return, episode_average_reward, episode_length, or a column"
+        " of metrics.csv such as value_mean or gain; may be repeated (default: the first two)",
+    )
+    parser.add_argument(
+        "--iqm",
+        action="store_true",
+        help="interquartile mean with a bootstrap interval, instead of the mean with Student's",
+    )
+    parser.add_argument(
+        "--smooth", type=whole, metavar="N", help="average the last N points of each seed's curve"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="picture: png, pdf or svg; may be repeated (default: curves.png)",
+    )
+    return parser
+
+
+def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
+    """Settings with evaluations and with curves of training, as the metrics need them."""
+    from longrun.experiments.results import (
+        EVALUATION_COLUMNS,
+        metric_names,
+        read_metrics,
+        read_results,
+    )
+
+    evaluated = [*EVALUATION_COLUMNS, "episode_average_reward"]
+    training = [metric for metric in metrics if metric not in evaluated]
+    if training:
+        valid = [*evaluated, *metric_names(paths)]
+        for metric in training:
+            known("metric", metric, valid)
+    return (
+        read_results(paths) if len(training) < len(metrics) else [],
+        read_metrics(paths, training) if training else [],
+    )

@@ -26,6 +26,7 @@ from longrun.experiments.sweeps.grids import Options
 from longrun.train.files import write_bytes
 
 RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
+TOLD = (RETURN, WITHIN, RATE)
 WORDS = {
     RETURN: "episode return",
     RATE: "average reward",
@@ -46,6 +47,11 @@ class Result:
     """its run folders"""
 
     @property
+    def about(self) -> tuple[str, str, str]:
+        options = " ".join(f"{name}={value:g}" for name, value in self.options.items())
+        return self.env, self.algorithm, options
+
+    @property
     def score(self) -> float:
         """Mean over seeds of the final return; of the final rate where episodes do not end."""
         returns = scores_of(self.evaluations, RETURN)[0]
@@ -61,9 +67,10 @@ def draw(experiment: str, sweep: Path) -> list[Path]:
         return []
     endings = [sweep / f"{experiment}.{ending}" for ending in ("png", "pdf", "svg")]
     FIGURES[experiment](results, endings)
-    table = sweep / f"{experiment}.csv"
-    write_bytes(table, _table(results).encode())
-    return [*endings, table]
+    tables = {f"{experiment}.csv": _table(results), "evaluations.csv": _evaluations(results)}
+    for name, text in tables.items():
+        write_bytes(sweep / name, text.encode())
+    return [*endings, *(sweep / name for name in tables)]
 
 
 def read_sweep(sweep: Path) -> list[Result]:
@@ -127,7 +134,7 @@ def _figure1(results: Sequence[Result], outs: Sequence[Path]) -> None:
 
 
 def _appendix(results: Sequence[Result], outs: Sequence[Path]) -> None:
-    _curves(results, outs, [RETURN, WITHIN, RATE])
+    _curves(results, outs, TOLD)
 
 
 def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
@@ -189,20 +196,34 @@ def _write_numbers(axis: Axes, scores: Array, middle: float) -> None:
 
 
 def _table(results: Sequence[Result]) -> str:
-    """CSV: every setting with its final scores, mean over seeds and each seed's."""
-    text = io.StringIO()
-    columns = ["env", "algorithm", "options", "steps", "seeds"]
-    metrics = [RETURN, WITHIN, RATE]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*columns, *metrics, f"{RETURN}_of_seeds"])
+    """CSV: every setting with its final scores, mean over seeds and each seed's return."""
+    rows: list[Sequence[object]] = [
+        ["env", "algorithm", "options", "steps", "seeds", *TOLD, f"{RETURN}_of_seeds"]
+    ]
     for result in results:
-        scores = {metric: scores_of(result.evaluations, metric) for metric in metrics}
-        options = " ".join(f"{name}={value:g}" for name, value in result.options.items())
-        means = [f"{scores[metric][0].mean():.6g}" for metric in metrics]
+        scores = {metric: scores_of(result.evaluations, metric) for metric in TOLD}
+        means = [f"{scores[metric][0].mean():.6g}" for metric in TOLD]
         each = " ".join(f"{score:.6g}" for score in scores[RETURN][0])
         seeds = " ".join(map(str, result.evaluations.seeds))
-        about = [result.env, result.algorithm, options, scores[RETURN][1], seeds]
-        writer.writerow([*about, *means, each])
+        rows.append([*result.about, scores[RETURN][1], seeds, *means, each])
+    return _as_csv(rows)
+
+
+def _evaluations(results: Sequence[Result]) -> str:
+    """CSV: every evaluation of every seed."""
+    rows: list[Sequence[object]] = [["env", "algorithm", "options", "seed", "step", *TOLD]]
+    for result in results:
+        values = result.evaluations.values
+        for column, seed in enumerate(result.evaluations.seeds):
+            for row, step in enumerate(result.evaluations.steps):
+                figures = [f"{values[metric][row, column]:.6g}" for metric in TOLD]
+                rows.append([*result.about, seed, step, *figures])
+    return _as_csv(rows)
+
+
+def _as_csv(rows: Sequence[Sequence[object]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 

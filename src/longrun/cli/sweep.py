@@ -33,24 +33,29 @@ examples:
   longrun sweep --resume --out runs/sweep"""
 
 
+RUNNING = ("workers", "ray", "retries", "quiet")
+"""Options that say how a sweep is run, and not what it is."""
+
+
 def sweep_command(arguments: list[str]) -> int:
     algorithms = [
         known("algorithm", name.lower(), ALGORITHMS)
         for name in itertools.takewhile(lambda a: not a.startswith("-"), arguments)
     ]
     given = parse(_parser(algorithms), arguments[len(algorithms) :])
-    from longrun.experiments.sweeps.start import go_on, run_sweep
+    from longrun.experiments.sweeps.folder import SweepFolder
+    from longrun.experiments.sweeps.start import run_sweep
 
-    running = {
-        name: given[name] for name in ("workers", "ray", "retries", "quiet") if name in given
-    }
-    if given.get("resume"):
-        if algorithms or "env" in given:
-            raise ValueError("--resume takes all but --out from the sweep; leave the rest out")
-        if "out" not in given:
-            raise ValueError("--resume needs --out, the sweep's folder")
-        return run_sweep(go_on(given["out"]), **running)
-    return run_sweep(_new(algorithms, given), **running)
+    running = {name: given[name] for name in RUNNING if name in given}
+    if not given.get("resume"):
+        return run_sweep(_new(algorithms, given), **running)
+    others = [name for name in given if name not in (*RUNNING, "resume", "out")]
+    if algorithms or others:
+        what = f"--{others[0].replace('_', '-')}" if others else algorithms[0]
+        raise ValueError(f"--resume takes the sweep as it is in --out; leave out {what}")
+    if "out" not in given:
+        raise ValueError("--resume needs --out, the sweep's folder")
+    return run_sweep(SweepFolder.open(given["out"]), **running)
 
 
 def _parser(algorithms: Sequence[str]) -> Parser:
@@ -127,7 +132,8 @@ def add_running_options(parser: Parser) -> None:
 
 def _new(algorithms: Sequence[str], given: Mapping[str, Any]) -> Any:
     from longrun.experiments.sweeps.grids import parse_lists, parse_ranges
-    from longrun.experiments.sweeps.start import Request, begin
+    from longrun.experiments.sweeps.request import Request
+    from longrun.experiments.sweeps.start import begin
 
     if not algorithms:
         raise ValueError(f"sweep needs an algorithm; valid: {', '.join(ALGORITHMS)}")

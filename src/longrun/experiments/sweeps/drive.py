@@ -6,14 +6,16 @@ import errno
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from longrun.experiments.sweeps.folder import Failure, SweepFolder
-from longrun.experiments.sweeps.live import Live
+from longrun.experiments.sweeps.live import Live, ToCome
 from longrun.experiments.sweeps.local import Workers
 from longrun.experiments.sweeps.plan import Run
+from longrun.experiments.sweeps.worker import Message
 
 LISTEN_SECONDS = 1.0
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Search(Protocol):
@@ -23,8 +25,12 @@ class Search(Protocol):
         """Up to about so many more runs; none for now, or for good, when there are none."""
         ...
 
-    def heard(self, run: Run, failed: bool) -> None:
-        """The run is over."""
+    def finished(self, run: Run) -> None:
+        """The run is over, and its summary is there."""
+        ...
+
+    def to_come(self) -> ToCome:
+        """What it will still suggest."""
         ...
 
 
@@ -34,8 +40,11 @@ class NoSearch:
     def suggest(self, count: int) -> list[Run]:
         return []
 
-    def heard(self, run: Run, failed: bool) -> None:
+    def finished(self, run: Run) -> None:
         pass
+
+    def to_come(self) -> ToCome:
+        return {}
 
 
 @dataclass
@@ -63,22 +72,26 @@ class Sweep:
         self._waiting: deque[Run] = deque()
         self._running: dict[int, Run] = {}
         self._attempts: dict[str, int] = {}
-        self.outcome = Outcome()
+        self._outcome = Outcome()
 
     def run(self) -> Outcome:
         """On the way out, whatever the reason, all that was trained is on disk."""
-        self._take(self._folder.runs)
         try:
             with self._live:
+                self._take(self._folder.runs)
+                self._folder.forget_failures(self._outcome.finished)
                 self._fill()
                 while self._running:
                     for slot, message in self._workers.messages(LISTEN_SECONDS):
                         self._hear(slot, message)
-                    self._live.refresh()
                     self._fill()
+                    self._live.refresh()
+        except KeyboardInterrupt:
+            print(f"stopping: {len(self._running)} runs are being saved", flush=True)
+            raise
         finally:
             self._workers.close()
-        return self.outcome
+        return self._outcome
 
     def _take(self, runs: Sequence[Run]) -> None:
         """Finished ones are done; the others wait, those that were begun before the rest."""
@@ -88,8 +101,8 @@ class Sweep:
             finished = self._folder.is_finished(run)
             self._live.add(run, finished)
             if finished:
-                self.outcome.finished.append(run)
-                self._search.heard(run, failed=False)
+                self._outcome.finished.append(run)
+                self._search.finished(run)
             elif self._folder.folder(run).exists():
                 self._waiting.append(run)
             else:
@@ -99,46 +112,49 @@ class Sweep:
     def _fill(self) -> None:
         """Give every idle worker something to do."""
         idle = [slot for slot in range(self._workers.slots) if slot not in self._running]
-        if len(self._waiting) < len(idle):
+        # What is suggested may turn out to be finished, so until there is enough or no more.
+        while len(self._waiting) < len(idle):
             suggested = self._search.suggest(len(idle) - len(self._waiting))
+            if not suggested:
+                break
             self._folder.add(suggested)
             self._take(suggested)
-        for slot in idle:
-            if not self._waiting:
-                return
-            run = self._waiting.popleft()
+        self._live.expect(self._search.to_come())
+        for slot, run in zip(idle, list(self._waiting), strict=False):
+            self._waiting.popleft()
             self._attempts[run.name] = self._attempts.get(run.name, 0) + 1
             self._running[slot] = run
             self._workers.start(slot, run)
             self._live.began(slot, run)
 
-    def _hear(self, slot: int, message: dict[str, Any]) -> None:
+    def _hear(self, slot: int, message: Message) -> None:
         run = self._running.get(slot)
         if run is None:
-            return
+            return  # a worker that died when it had nothing to do
         if message["kind"] == "progress":
             self._live.progress(slot, message)
             return
         del self._running[slot]
         if message["kind"] == "done":
-            self.outcome.finished.append(run)
+            self._outcome.finished.append(run)
+            self._folder.forget_failures([run])
             self._live.ended(slot, "done")
-            self._search.heard(run, failed=False)
+            self._search.finished(run)
         else:
             self._failed(slot, run, message)
 
-    def _failed(self, slot: int, run: Run, message: dict[str, Any]) -> None:
-        if message.get("errno") == errno.ENOSPC:
+    def _failed(self, slot: int, run: Run, message: Message) -> None:
+        if message.get("errno") in FULL:
             raise OSError(
                 f"the disk is full; free some space and give the same command again:"
-                f" {len(self.outcome.finished)} of {len(self._folder.runs)} runs are finished"
+                f" {len(self._outcome.finished)} of {len(self._folder.runs)} runs are finished"
             )
         attempts = self._attempts[run.name]
-        if message.get("again") and attempts <= self._retries:
-            self._live.ended(slot, f"failed, tried again: {message['error']}")
+        if message.get("again", True) and attempts <= self._retries:
+            self._live.ended(slot, "again", message["error"])
             self._waiting.append(run)
             return
-        self._live.ended(slot, f"failed: {message['error']}")
-        self.outcome.failures.append(Failure(run.name, message["error"], attempts))
-        self._folder.write_failures(self.outcome.failures)
-        self._search.heard(run, failed=True)
+        failure = Failure(run.name, message["error"], attempts, message.get("traceback", ""))
+        self._live.ended(slot, "failed", message["error"])
+        self._outcome.failures.append(failure)
+        self._folder.add_failure(failure)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from longrun.experiments.results import read_results
 from longrun.experiments.sweeps.drive import Outcome
 from longrun.experiments.sweeps.folder import SweepFolder
-from longrun.experiments.sweeps.grids import written
+from longrun.experiments.sweeps.live import one_line
 from longrun.experiments.sweeps.search import OptunaSearch
 from longrun.experiments.tables import print_final
 
 
 def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | None) -> None:
-    if any((folder.folder(run) / "evaluations.csv").exists() for run in outcome.finished):
-        print_final(read_results([folder.path]))
+    finished = [folder.folder(run) for run in outcome.finished]
+    if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
+        print_final(read_results(evaluated))
     for name, options, score in search.best() if search else []:
-        flags = " ".join(f"--{n.replace('_', '-')} {written(v)}" for n, v in options.items())
+        flags = " ".join(flag(option, value) for option, value in options.items())
         print(f"best for {name}: {score:.4g} with {flags}; train it with seeds of its own")
     print(f"{len(outcome.finished)} of {len(folder.runs)} runs are finished in {folder.path}")
     for failure in outcome.failures:
-        first = failure.error.strip().splitlines()[0]
-        print(f"failed after {failure.attempts} attempts: {failure.run}: {first}")
+        times = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
+        print(f"failed after {times}: {failure.run}: {one_line(failure.error)}")
     if outcome.failures:
         print(f"longrun sweep --resume --out {folder.path} tries them again")
+
+
+def flag(option: str, value: Any) -> str:
+    """As `longrun train` takes it."""
+    name = option.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"

@@ -2,7 +2,9 @@
 
     sweep.json      every run of the sweep, by name, and what made it
     runs/NAME/      ordinary run folders
-    failures.json   runs that failed, with their errors; the others are not touched by them
+    failures.json   runs that failed, with their errors, until they are finished
+    workers/        what worker processes on this machine have printed
+    optuna.journal  the state of a search
 
 A run is finished when its summary says so, which is written last. All else is worked out from the
 files, so that a sweep can be killed at any moment and started again.
@@ -19,12 +21,12 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.experiments.sweeps.plan import Run
+from longrun.experiments.sweeps.plan import Run, apart, together
 from longrun.train.files import read_json, write_json
 
 
@@ -35,6 +37,7 @@ class Failure:
     run: str
     error: str
     attempts: int
+    traceback: str = ""
 
 
 class SweepFolder:
@@ -46,12 +49,15 @@ class SweepFolder:
 
     @classmethod
     def create(cls, path: Path, runs: Sequence[Run], **made_by: Any) -> SweepFolder:
-        """A new sweep, or one with the same runs gone on with, or one that grows by some."""
+        """A new sweep of these runs, or the same gone on with, or one that grows by some."""
         if (path / "sweep.json").exists():
-            return cls.open(path)._grown(runs)
-        if path.exists() and any(path.iterdir()):
+            folder = cls.open(path)
+            with folder.locked():
+                folder._grow(runs)
+            return folder
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"'{path}' is not empty and holds no sweep; choose another --out")
-        folder = cls(path, uuid.uuid4().hex, runs)
+        folder = cls(path, uuid.uuid4().hex, together(runs))
         folder._write(made_by)
         return folder
 
@@ -72,22 +78,30 @@ class SweepFolder:
         new = [run for run in runs if run.name not in names]
         if new:
             self.runs += new
-            content = read_json(self.path / "sweep.json")
-            self._write({k: v for k, v in content.items() if k not in ("id", "runs")})
+            self.note()
+
+    def note(self, **made_by: Any) -> None:
+        """Write the runs down, and what else has changed."""
+        content = read_json(self.path / "sweep.json")
+        self._write({k: v for k, v in content.items() if k not in ("id", "runs")} | made_by)
 
     def folder(self, run: Run) -> Path:
         return self.path / "runs" / run.name
 
     def is_finished(self, run: Run) -> bool:
-        file = self.folder(run) / "summary.json"
-        return file.exists() and read_json(file)["steps"] >= run.steps
+        """A summary that cannot be read is no summary: the run's checkpoint makes it again."""
+        with suppress(ValueError, AttributeError, TypeError):
+            steps = read_json(self.folder(run) / "summary.json").get("steps", 0)
+            return bool(steps >= run.steps)
+        return False
 
     def require_own(self, run: Run) -> None:
         """The run's folder holds this run, if anything; otherwise nothing is touched."""
         file = self.folder(run) / "config.json"
-        if not file.exists():
-            return
-        found = read_json(file)
+        try:
+            found = read_json(file)
+        except ValueError:
+            return  # there is none, or it is damaged: then this run will fail, and no other
         options = _as_read(dataclasses.asdict(run.configs()[0]))
         known = found.get("options", {})  # a later version may have more options than made the run
         wanted = {
@@ -98,51 +112,71 @@ class SweepFolder:
             "steps": run.steps,
         }
         found["seeds"] = [replica["seed"] for replica in found.get("replicas", [])]
-        for name, value in wanted.items():
-            if found.get(name) != value:
-                difference = _difference(name, found.get(name), value)
-                raise ValueError(
-                    f"'{file.parent}' belongs to another sweep: it has {difference};"
-                    " move it away or choose another --out"
-                )
+        if why := _difference("", {name: found.get(name) for name in wanted}, wanted):
+            raise ValueError(
+                f"'{file.parent}' belongs to another sweep: it has {why};"
+                " move it away or choose another --out"
+            )
 
     def read_failures(self) -> list[Failure]:
-        file = self.path / "failures.json"
-        return [Failure(**failure) for failure in read_json(file)] if file.exists() else []
+        """Of this pass and those before it, without runs that have been finished since."""
+        with suppress(ValueError, TypeError):
+            return [Failure(**failure) for failure in read_json(self.path / "failures.json")]
+        return []
 
-    def write_failures(self, failures: Sequence[Failure]) -> None:
-        if failures or (self.path / "failures.json").exists():
-            write_json(self.path / "failures.json", [dataclasses.asdict(f) for f in failures])
+    def add_failure(self, failure: Failure) -> None:
+        others = [other for other in self.read_failures() if other.run != failure.run]
+        self._write_failures([*others, failure])
+
+    def forget_failures(self, finished: Sequence[Run]) -> None:
+        names = {run.name for run in finished}
+        failures = self.read_failures()
+        left = [failure for failure in failures if failure.run not in names]
+        if len(left) < len(failures):
+            self._write_failures(left)
+
+    def _write_failures(self, failures: Sequence[Failure]) -> None:
+        file = self.path / "failures.json"
+        if failures:
+            write_json(file, [dataclasses.asdict(failure) for failure in failures])
+        else:
+            file.unlink()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """One sweep at a time; the lock dies with the process."""
         folder = os.open(self.path, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"'{self.path}' is being worked on by another sweep; wait for it or stop it"
+                ) from None
             yield
-        except BlockingIOError:
-            raise ValueError(f"'{self.path}' is being worked on by another sweep") from None
         finally:
             os.close(folder)
 
-    def _grown(self, runs: Sequence[Run]) -> SweepFolder:
-        wanted = {run.name: run for run in runs}
+    def _grow(self, runs: Sequence[Run]) -> None:
+        """By those that are not there yet; those that are must be among the wanted ones."""
+        if "search" in read_json(self.path / "sweep.json"):
+            raise self._another("it is a search")
+        wanted = {run.identity: run for run in runs}
+        named = {run.name: run for run in runs}
         for run in self.runs:
-            if run.name not in wanted:
-                raise ValueError(
-                    f"'{self.path}' holds another sweep: '{run.name}' is not part of this one;"
-                    f" choose another --out, or go on with longrun sweep --resume --out {self.path}"
-                )
-            there, here = _as_read(run.as_json()), _as_read(wanted[run.name].as_json())
-            if there != here:
-                name = next(n for n in here if there.get(n) != here[n])
-                raise ValueError(
-                    f"'{self.path}' holds another sweep: '{run.name}' has"
-                    f" {_difference(name, there.get(name), here[name])}; choose another --out"
-                )
-        self.add(runs)
-        return self
+            for single in apart(run):
+                here = wanted.pop(single.identity, None) or named.get(run.name)
+                if here is None:
+                    raise self._another(f"'{run.name}' is not part of this one")
+                if why := _difference("", _comparable(single), _comparable(here)):
+                    raise self._another(f"'{run.name}' has {why}")
+        self.add(together(list(wanted.values()), taken=[run.name for run in self.runs]))
+
+    def _another(self, why: str) -> ValueError:
+        return ValueError(
+            f"'{self.path}' holds another sweep: {why}; choose another --out, or go on with"
+            f" longrun sweep --resume --out {self.path}"
+        )
 
     def _write(self, made_by: Mapping[str, Any]) -> None:
         about = {
@@ -161,8 +195,14 @@ def _as_read(content: Any) -> Any:
     return json.loads(json.dumps(content))
 
 
+def _comparable(run: Run) -> Any:
+    content = run.as_json() | {"name": None, "options": {**run.fixed, **run.options}, "fixed": None}
+    return _as_read(content)
+
+
 def _difference(name: str, there: Any, here: Any) -> str:
+    """The first, in words; nothing where there is none."""
     if isinstance(there, dict) and isinstance(here, dict):
-        inner = next(k for k in {**here, **there} if there.get(k) != here.get(k))
-        return _difference(inner, there.get(inner), here.get(inner))
-    return f"{name}={there}, not {here}"
+        inner = (_difference(k, there.get(k), here.get(k)) for k in {**here, **there})
+        return next(filter(None, inner), "")
+    return f"{name}={there}, not {here}" if there != here else ""

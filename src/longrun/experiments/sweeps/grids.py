@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.config import ALGORITHMS
+from longrun.config import ALGORITHMS, known
 
 Options = Mapping[str, Any]
 
@@ -25,23 +25,30 @@ class Range:
     whole: bool = False
 
     def draw(self, rng: np.random.Generator) -> float | int:
+        top = self.high + 1 if self.whole else self.high  # the highest is as likely as the others
         if self.log:
-            value = math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
+            value = math.exp(rng.uniform(math.log(self.low), math.log(top)))
         else:
-            value = rng.uniform(self.low, self.high + (1 if self.whole else 0))
-        return min(int(value), int(self.high)) if self.whole else float(f"{value:.4g}")
+            value = rng.uniform(self.low, top)
+        return self.short(value)
+
+    def short(self, value: float) -> float | int:
+        """Within the range and fit for a name: whole, or with four digits."""
+        if self.whole:
+            return min(int(value), int(self.high))
+        return min(max(float(f"{value:.4g}"), self.low), self.high)
 
 
-def parse_lists(texts: Sequence[str], flag: str = "--grid") -> dict[str, list[Any]]:
+def parse_lists(texts: Sequence[str]) -> dict[str, list[Any]]:
     """`NAME=A,B,...` of each text, in the type that the option has."""
     lists: dict[str, list[Any]] = {}
     for text in texts:
-        name, values = _split(text, flag, "value_constraint=0,0.1,0.3")
+        name, values = _split(text, "--grid", "value_constraint=0,0.1,0.3")
         if name in lists:
-            raise ValueError(f"{flag} names {name} twice; list all its values once")
-        lists[name] = [_value(name, value, flag) for value in values.split(",")]
+            raise ValueError(f"--grid names {name} twice; list all its values once")
+        lists[name] = [_value(name, value) for value in values.split(",")]
         if len({repr(v) for v in lists[name]}) < len(lists[name]):
-            raise ValueError(f"{flag} {text} lists a value twice; list each once")
+            raise ValueError(f"--grid {text} lists a value twice; list each once")
     return lists
 
 
@@ -65,13 +72,18 @@ def _range(name: str, text: str, parts: Sequence[str]) -> Range:
     except ValueError:
         raise ValueError(how) from None
     log = len(parts) == 3
-    if not low < high or (log and low <= 0):
-        reason = "LOW must be above 0 for log" if log and low <= 0 else "LOW must be below HIGH"
-        raise ValueError(f"--range '{text}': {reason}")
     default = _default(name)
     if isinstance(default, bool) or not isinstance(default, int | float):
         raise ValueError(f"--range needs a number; {name} is none: list its values with --grid")
-    return Range(low, high, log, whole=isinstance(default, int))
+    whole = isinstance(default, int)
+    for wrong, reason in (
+        (not -math.inf < low < high < math.inf, "LOW must be below HIGH, both finite"),
+        (log and low <= 0, "LOW must be above 0 for log"),
+        (whole and (low % 1 or high % 1), f"{name} counts, so LOW and HIGH must be whole numbers"),
+    ):
+        if wrong:
+            raise ValueError(f"--range '{text}': {reason}")
+    return Range(low, high, log, whole)
 
 
 def _split(text: str, flag: str, example: str) -> tuple[str, str]:
@@ -82,13 +94,13 @@ def _split(text: str, flag: str, example: str) -> tuple[str, str]:
 
 
 def _default(name: str) -> Any:
-    """The default of an option, by its name with or without an algorithm; None if unknown."""
-    option = name.rpartition(".")[2]
-    fields = (f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind))
-    return next((f.default for f in fields if f.name == option), None)
+    """The default of an option, by its name with or without an algorithm before it."""
+    fields = [f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind)]
+    defaults = {f.name: f.default for f in fields}
+    return defaults[known("option", name.rpartition(".")[2], defaults)]
 
 
-def _value(name: str, text: str, flag: str) -> Any:
+def _value(name: str, text: str) -> Any:
     """A value as the option's type has it; what is out of range is the configuration's to say."""
     default, text = _default(name), text.strip()
     wanted: str | None = None
@@ -97,10 +109,10 @@ def _value(name: str, text: str, flag: str) -> Any:
             return text.lower() == "true"
         wanted = "true or false"
     elif isinstance(default, tuple):
-        parts = text.split("x") if text else []
-        if all(part.isdigit() for part in parts) and parts:
+        parts = [] if text == "none" else text.split("x")
+        if all(part.isdigit() for part in parts):
             return [int(part) for part in parts]
-        wanted = "sizes such as 64x64"
+        wanted = "sizes such as 64x64, or none"
     elif isinstance(default, str):
         return text
     else:
@@ -109,11 +121,11 @@ def _value(name: str, text: str, flag: str) -> Any:
             return int(number) if isinstance(default, int) and number.is_integer() else number
         except ValueError:
             wanted = "a number"
-    raise ValueError(f"{flag} {name}={text!r} must be {wanted}")
+    raise ValueError(f"--grid {name}={text!r} must be {wanted}")
 
 
 def written(value: Any) -> str:
     """A value as it would be typed in a list."""
     if isinstance(value, list | tuple):
-        return "x".join(map(str, value))
+        return "x".join(map(str, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, NamedTuple, Self
 
 from rich.console import Console, Group
 from rich.live import Live as RichLive
@@ -16,17 +18,33 @@ from longrun.experiments.sweeps.plan import Run
 
 SHOWN = 32
 """Running runs in the table at most."""
+REFRESH_SECONDS = 0.25
+"""Drawing takes milliseconds, and a large machine has many workers that tell something."""
+
+ToCome = Mapping[str, tuple[int, int]]
+"""For each environment the runs that a search will still suggest, and their steps altogether."""
+
+
+class Speed(NamedTuple):
+    """What workers have spent on an environment."""
+
+    steps: int = 0
+    seconds: float = 0.0
+
+    def plus(self, steps: int, seconds: float) -> Speed:
+        return Speed(self.steps + steps, self.seconds + seconds)
 
 
 @dataclass
 class _Running:
     run: Run
     began: float
-    first: int | None = None
+    first: int = 0
     """steps when it was first heard of: a resumed run does not begin at 0"""
     steps: int = 0
     rate: float = 0.0
     reward: float = float("nan")
+    heard: bool = False
 
 
 class Live:
@@ -38,11 +56,13 @@ class Live:
         self._live = RichLive(console=self._console, auto_refresh=False) if shown else None
         self._log = log and not shown
         self._title = title
+        self._drawn = 0.0
         self._running: dict[int, _Running] = {}
         self._left: dict[str, int] = {}
         """steps of each environment that are neither done nor running"""
-        self._measured: dict[str, tuple[int, float]] = {}
-        """steps and seconds that workers have spent on each environment"""
+        self._to_come: ToCome = {}
+        self._measured: dict[str, Speed] = {}
+        """of runs that are finished"""
         self._counts = {"runs": 0, "finished": 0, "failed": 0}
 
     def __enter__(self) -> Self:
@@ -52,7 +72,7 @@ class Live:
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            self.refresh()
+            self._live.update(self._table(), refresh=True)
             self._live.stop()
 
     def add(self, run: Run, finished: bool) -> None:
@@ -61,64 +81,69 @@ class Live:
         if not finished:
             self._left[run.env] = self._left.get(run.env, 0) + run.all_steps
 
+    def expect(self, to_come: ToCome) -> None:
+        self._to_come = to_come
+
     def began(self, slot: int, run: Run) -> None:
         self._running[slot] = _Running(run, time.monotonic())
         self._left[run.env] -= run.all_steps
 
-    def progress(self, slot: int, message: dict[str, Any]) -> None:
+    def progress(self, slot: int, message: Mapping[str, Any]) -> None:
         running = self._running[slot]
         running.steps, running.reward = message["steps"], message["reward"]
         running.rate = message["steps_per_second"]
-        running.first = running.steps if running.first is None else running.first
+        if not running.heard:
+            running.first, running.heard = running.steps, True
 
-    def ended(self, slot: int, how: str) -> None:
-        """`how`: done, or what went wrong."""
+    def ended(self, slot: int, how: Literal["done", "again", "failed"], error: str = "") -> None:
         running = self._running.pop(slot)
         run, seconds = running.run, time.monotonic() - running.began
-        again = how.startswith("failed, tried again")
         if how == "done":
             self._counts["finished"] += 1
-            steps, spent = self._measured.get(run.env, (0, 0.0))
-            done = run.all_steps - (running.first or 0)
-            self._measured[run.env] = (steps + done, spent + seconds)
-        elif again:
+            speed = self._measured.get(run.env, Speed())
+            self._measured[run.env] = speed.plus(run.all_steps - running.first, seconds)
+        elif how == "again":
             self._left[run.env] += run.all_steps
         else:
             self._counts["failed"] += 1
+        what = {"done": "done", "again": "failed, tried again", "failed": "failed"}[how]
+        news = f"{run.name}: {what} ({seconds:.0f} s){error and f': {one_line(error)}'}"
         if self._log or (how != "done" and self._live is None):
-            print(f"{self._summary()}  {run.name}: {how} ({seconds:.0f} s)", flush=True)
+            print(f"{self._summary()}  {news}", flush=True)
         elif how != "done":
-            self._console.print(f"{run.name}: {how}", markup=False)
+            self._console.print(news, markup=False, highlight=False)
 
     def refresh(self) -> None:
-        if self._live is not None:
+        if self._live is not None and time.monotonic() - self._drawn > REFRESH_SECONDS:
             self._live.update(self._table(), refresh=True)
+            self._drawn = time.monotonic()
 
     def seconds_left(self) -> float | None:
         """None until something has been measured."""
-        rates = dict(self._measured)
-        for running in self._running.values():
-            steps, seconds = rates.get(running.run.env, (0, 0.0))
-            done = running.steps - (running.first or 0)
-            spent = time.monotonic() - running.began
-            rates[running.run.env] = (steps + done, seconds + spent)
-        total_steps = sum(steps for steps, _ in rates.values())
-        total_seconds = sum(seconds for _, seconds in rates.values())
-        if not total_steps:
+        now, speeds = time.monotonic(), dict(self._measured)
+        for r in self._running.values():
+            speed = speeds.get(r.run.env, Speed())
+            speeds[r.run.env] = speed.plus(r.steps - r.first, now - r.began)
+        everything = Speed(*(sum(column) for column in zip(*speeds.values(), strict=True)))
+        if not everything.steps:
             return None
-        left = dict(self._left)
-        for running in self._running.values():
-            left[running.run.env] += running.run.all_steps - running.steps
-        each = total_seconds / total_steps
-        seconds = sum(
-            steps * (rates[env][1] / rates[env][0] if rates.get(env, (0, 0))[0] else each)
-            for env, steps in left.items()
-        )
-        return seconds / max(1, len(self._running))
+
+        def seconds(env: str, steps: int) -> float:
+            speed = speeds.get(env, everything)
+            speed = speed if speed.steps else everything
+            return steps * speed.seconds / speed.steps
+
+        running = [seconds(r.run.env, r.run.all_steps - r.steps) for r in self._running.values()]
+        waiting = [seconds(env, steps) for env, steps in self._left.items()]
+        later = [seconds(env, steps) for env, (_, steps) in self._to_come.items()]
+        # All workers share the work, but none can share the longest run.
+        share = sum(running + waiting + later) / max(1, len(running))
+        return max([share, *running])
 
     def _summary(self) -> str:
         counts = self._counts
-        text = f"{counts['finished']} of {counts['runs']} runs finished"
+        runs = counts["runs"] + sum(runs for runs, _ in self._to_come.values())
+        text = f"{counts['finished']} of {runs} runs finished"
         return text + (f", {counts['failed']} failed" if counts["failed"] else "")
 
     def _table(self) -> Group:
@@ -130,13 +155,17 @@ class Live:
             table.add_row(
                 running.run.name,
                 f"{100 * running.steps / running.run.all_steps:.0f} %",
-                f"{running.reward:.3g}" if running.steps else "starting",
+                "starting" if math.isnan(running.reward) else f"{running.reward:.3g}",
                 f"{running.rate:,.0f}" if running.rate else "-",
             )
         rate = sum(running.rate for running in self._running.values())
         left = self.seconds_left()
         time_left = "-" if left is None else _duration(left)
         return Group(table, Text(f"{self._summary()}; {rate:,.0f} steps/s; {time_left} left"))
+
+
+def one_line(error: str) -> str:
+    return error.strip().partition("\n")[0]
 
 
 def _duration(seconds: float) -> str:

@@ -13,14 +13,15 @@ from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from longrun.envs.workers import ONE_THREAD
 from longrun.experiments.sweeps.folder import SweepFolder
 from longrun.experiments.sweeps.plan import Run
+from longrun.experiments.sweeps.worker import STOP_SECONDS, Message
 
-STOP_SECONDS = 60.0
-"""How long a worker has to save its run when the sweep is interrupted."""
+DYING_SECONDS = 5.0
+"""How long a worker that has hung up may take to end by itself."""
 
 
 class Workers(Protocol):
@@ -29,7 +30,7 @@ class Workers(Protocol):
     slots: int
 
     def start(self, slot: int, run: Run) -> None: ...
-    def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]: ...
+    def messages(self, seconds: float) -> Iterator[tuple[int, Message]]: ...
     def close(self) -> None: ...
 
 
@@ -46,20 +47,22 @@ class LocalWorkers:
     def start(self, slot: int, run: Run) -> None:
         if slot not in self._connections:
             self._spawn(slot)
-        order = {"run": run.as_json(), "path": str(self._folder.folder(run))}
+        order = {"run": run.as_json(), "path": str(self._folder.folder(run).absolute())}
         with suppress(OSError):  # a worker that died: `messages` tells
             self._connections[slot].send_bytes(json.dumps(order).encode())
 
-    def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
+    def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
         """What arrives within so many seconds, as soon as something does."""
-        slots = {connection: slot for slot, connection in self._connections.items()}
-        for connection in wait(list(slots), seconds):
-            assert isinstance(connection, Connection)
-            slot = slots[connection]
-            try:
-                yield slot, json.loads(connection.recv_bytes())
-            except (EOFError, OSError):
-                yield slot, {"kind": "died", "error": self._bury(slot), "again": True}
+        ready = wait(list(self._connections.values()), seconds)
+        for slot, connection in list(self._connections.items()):
+            if connection in ready:
+                try:
+                    yield slot, json.loads(connection.recv_bytes())
+                except (EOFError, OSError):
+                    yield slot, self._bury(slot)
+            # A process that an environment has forked can keep a dead worker's line open.
+            elif self._processes[slot].poll() is not None and not connection.poll():
+                yield slot, self._bury(slot)
 
     def close(self) -> None:
         """Ask all to save and end, and see that they do."""
@@ -68,27 +71,18 @@ class LocalWorkers:
                 connection.send_bytes(b'{"stop": true}')
         deadline = time.monotonic() + STOP_SECONDS
         for process in self._processes.values():
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # and whatever an environment had started
-            process.wait()
+            _end(process, max(0.0, deadline - time.monotonic()))
         for connection in self._connections.values():
             connection.close()
 
     def _spawn(self, slot: int) -> None:
         ours, theirs = Pipe()
-        log = self._folder.path / "workers" / f"{slot}.log"
+        program = [sys.executable, "-P", "-m", "longrun.experiments.sweeps.worker"]
+        log = self._log(slot)
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:
             self._processes[slot] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "longrun.experiments.sweeps.worker",
-                    str(theirs.fileno()),
-                ],
+                [*program, str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 env=os.environ | self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -99,6 +93,9 @@ class LocalWorkers:
         self._connections[slot] = ours
         theirs.close()
 
+    def _log(self, slot: int) -> Path:
+        return self._folder.path / "workers" / f"{slot}.log"
+
     def _environment(self) -> dict[str, str]:
         """Of a worker: one thread where there are many, and no part of a GPU for small networks."""
         found = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
@@ -108,10 +105,19 @@ class LocalWorkers:
             found |= {"JAX_PLATFORMS": "cpu"}
         return found
 
-    def _bury(self, slot: int) -> str:
+    def _bury(self, slot: int) -> Message:
         process = self._processes.pop(slot)
         self._connections.pop(slot).close()
-        status = process.wait()
+        status = _end(process, DYING_SECONDS)
         cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        log = Path(self._folder.path.name) / "workers" / f"{slot}.log"
-        return f"the worker process {process.pid} died: {cause} (see {log})"
+        error = f"the worker process {process.pid} died: {cause} (see {self._log(slot)})"
+        return {"kind": "died", "error": error}
+
+
+def _end(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """Let it end by itself, then end it and whatever an environment had started in it."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()

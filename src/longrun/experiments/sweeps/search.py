@@ -221,9 +221,7 @@ def import_optuna() -> Any:
             warnings.simplefilter("ignore")
             import optuna
     except ImportError:
-        raise ValueError(
-            "--search optuna needs a package; pip install 'longrun[optuna]'"
-        ) from None
+        raise ValueError("--search optuna needs a package; pip install 'longrun[optuna]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

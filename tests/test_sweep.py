@@ -141,6 +141,14 @@ def test_a_sweep_grows_without_touching_what_is_finished(copy, inline, capsys):
     assert f"3 of 3 runs are finished in {copy}" in capsys.readouterr().out
 
 
+def test_a_sweep_that_grows_in_steps_goes_on_from_its_checkpoints(copy, inline):
+    before = (run_of(copy, 0) / "evaluations.csv").read_text()
+    assert main([*arguments(copy), "--steps", "704"]) == 0
+    after = (run_of(copy, 0) / "evaluations.csv").read_text()
+    assert after.startswith(before) and ",704," in after.removeprefix(before)
+    assert json.loads((run_of(copy, 0) / "summary.json").read_text())["steps"] == 704
+
+
 def test_a_sweep_without_evaluations_has_none(tmp_path, inline):
     out = tmp_path / "sweep"
     command = ["sweep", "apo", "--env", ENV, "--steps", "64", "--no-eval", "--out", str(out)]

@@ -229,6 +229,20 @@ def test_a_sweep_grows_by_what_is_new(tmp_path):
     assert [r.identity for r in opened.runs] == [r.identity for r in grown.runs]
 
 
+def test_a_sweep_grows_in_steps_unless_the_learning_rate_decays(tmp_path):
+    for fixed in ({}, {"learning_rate_decay": True}):
+        path = tmp_path / f"sweep{len(fixed)}"
+        SweepFolder.create(path, runs_of([block(fixed=fixed)]))
+        longer = runs_of([block(steps=256, fixed=fixed)])
+        if fixed:
+            with pytest.raises(ValueError, match="has steps=128, not 256"):
+                SweepFolder.create(path, longer)
+        else:
+            SweepFolder.create(path, longer)
+        wanted = 128 if fixed else 256
+        assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
+
+
 def test_a_sweep_inside_the_program_grows_by_runs_of_their_own(tmp_path):
     for seeds in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]):
         runs = runs_of([block(env="jax:tandem", grid={}, seeds=seeds)])
@@ -244,7 +258,7 @@ def test_a_sweep_inside_the_program_grows_by_runs_of_their_own(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"steps": 256}, "seed0' has steps=128, not 256"),
+        ({"steps": 64}, "seed0' has steps=128, not 64"),
         ({"fixed": {"num_envs": 8}}, "seed0' has num_envs=4, not 8"),
         ({"evaluation": {"eval_every": 64}}, "seed0' has eval_every=None, not 64"),
         ({"seeds": [1]}, "gae_lambda=0.8_seed0' is not part of this one"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
-from longrun.cli.options import Parser, parse
+from longrun.cli.options import Parser, parse, whole
 from longrun.cli.sweep import add_running_options
-from longrun.config import known
+from longrun.config import known, whole_number
 
 EXPERIMENTS = {
     "figure1": "APO against PPO with four discount factors: Swimmer, HalfCheetah, Ant",
@@ -29,11 +30,15 @@ def reproduce_command(arguments: list[str]) -> int:
     scales = "; ".join(f"{name}: {words}" for name, words in SCALES_IN_WORDS.items())
     parser.add_argument("--scale", metavar="NAME", help=f"{scales} (default: laptop)")
     parser.add_argument("--env", nargs="+", metavar="ID", help="some of the tasks only")
+    parser.add_argument("--steps", type=whole, help="of each run (default: the scale's)")
+    parser.add_argument("--seeds", type=int, metavar="K", help="from 0 on (default: the scale's)")
     parser.add_argument("--out", type=Path, help="the sweep's folder (default: runs/EXPERIMENT)")
     add_running_options(parser)
     given = parse(parser, arguments)
     name = known("experiment", given["experiment"], EXPERIMENTS)
     scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
+    changes = {n: whole_number(n, given[n], 1) for n in ("steps", "seeds") if n in given}
+    scale = dataclasses.replace(scale, **changes)
     from longrun.experiments import reproduction
     from longrun.experiments.sweeps.folder import SweepFolder
     from longrun.experiments.sweeps.plan import runs_of

@@ -20,7 +20,7 @@ from longrun.config import ALGORITHMS, known, whole_number
 
 EXAMPLES = """\
 The same command again goes on where it was stopped, and finished runs are not done again; with
-more seeds, values or environments than before the sweep grows.
+more seeds, values, environments or steps than before the sweep grows.
 
 examples:
   longrun sweep apo --env Swimmer-v5 --steps 300000 --seeds 5 --out runs/sweep \\

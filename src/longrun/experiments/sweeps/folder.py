@@ -111,6 +111,8 @@ class SweepFolder:
             "seeds": run.seeds,
             "steps": run.steps,
         }
+        if _may_grow(run, found.get("steps", 0)):
+            found["steps"] = run.steps
         found["seeds"] = [replica["seed"] for replica in found.get("replicas", [])]
         if why := _difference("", {name: found.get(name) for name in wanted}, wanted):
             raise ValueError(
@@ -163,13 +165,20 @@ class SweepFolder:
             raise self._another("it is a search")
         wanted = {run.identity: run for run in runs}
         named = {run.name: run for run in runs}
+        grown: list[Run] = []
         for run in self.runs:
             for single in apart(run):
                 here = wanted.pop(single.identity, None) or named.get(run.name)
                 if here is None:
                     raise self._another(f"'{run.name}' is not part of this one")
+                if _may_grow(here, run.steps):
+                    single = dataclasses.replace(single, steps=here.steps)
                 if why := _difference("", _comparable(single), _comparable(here)):
                     raise self._another(f"'{run.name}' has {why}")
+            grown.append(dataclasses.replace(run, steps=here.steps))
+        if grown != self.runs:
+            self.runs = grown
+            self.note()
         self.add(together(list(wanted.values()), taken=[run.name for run in self.runs]))
 
     def _another(self, why: str) -> ValueError:
@@ -193,6 +202,12 @@ class SweepFolder:
 def _as_read(content: Any) -> Any:
     """As it comes back from a file: tuples as lists."""
     return json.loads(json.dumps(content))
+
+
+def _may_grow(run: Run, steps: int) -> bool:
+    """Whether it is what a run of fewer steps comes to: not where the learning rate has decayed."""
+    decays = any(config.learning_rate_decay for config in run.configs())
+    return 0 < steps < run.steps and not decays
 
 
 def _comparable(run: Run) -> Any:

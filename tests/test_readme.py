@@ -10,6 +10,8 @@ import pytest
 from longrun import cli
 from longrun.experiments import reproduction
 from longrun.experiments.reproduction import Scale
+from longrun.experiments.sweeps import start
+from test_sweep import Inline
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -21,8 +23,11 @@ def shortened(text: str) -> str:
     """Fewer steps, the same code."""
     text = text.replace("300_000", "4_000").replace("100_000", "4_000").replace("10_000", "1_000")
     text = text.replace("--preset queueing", "--preset queueing --num-envs 8 --minibatch-size 512")
-    text = text.replace("--seeds 5", "--seeds 1").replace("--trials 30", "--trials 2")
+    text = text.replace("--seeds 5", "--seeds 1").replace("--trials 30", "--trials 1")
+    text = text.replace("--env Swimmer-v5 HalfCheetah-v5", "--env Swimmer-v5 --eval-steps 1000")
+    text = text.replace("--preset tuned", "--preset tuned --eval-steps 1000")
     text = text.replace("reproduce figure1", "reproduce figure1 --env Swimmer-v5")
+    text = text.replace("longrun report", "longrun report --no-frames")
     return re.sub(r"steps (\d+)", lambda m: f"steps {min(int(m[1]) // 100, 5000)}", text)
 
 
@@ -49,6 +54,7 @@ def test_python_snippets_run(snippet, elsewhere, capsys):
 
 def test_commands_run_in_the_order_shown(elsewhere, capsys, monkeypatch):
     monkeypatch.setitem(reproduction.SCALES, "smoke", Scale(2000, seeds=1, eval_every=2000))
+    monkeypatch.setattr(start, "LocalWorkers", Inline)
     for command in COMMANDS:
         words = shortened(command).split()[1:]
         if "--ray" in words:

@@ -252,12 +252,13 @@ def test_the_interval_of_an_improvement_is_that_of_rliable(drawn):
     other = np.random.default_rng(4).normal(size=(6, 3)) * [1.0, 5.0, 0.2] + [0.5, 1.0, 1.0]
     np.random.seed(0)
     _, theirs = library.get_interval_estimates(
-        {"a,b": (drawn, other)}, rliable.probability_of_improvement, reps=2000
+        {"a,b": (drawn, other)}, rliable.probability_of_improvement, reps=500
     )
     low, high = theirs["a,b"][:, 0]
     ours = improvement(drawn, other, fresh())
-    assert ours.low == pytest.approx(low, abs=0.08 * (high - low))
-    assert ours.high == pytest.approx(high, abs=0.08 * (high - low))
+    noise = 0.12 * (high - low)  # of 500 samples
+    assert ours.low == pytest.approx(low, abs=noise)
+    assert ours.high == pytest.approx(high, abs=noise)
 
 
 def test_profiles_are_those_of_rliable(drawn):

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"longrun: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt as stop:
-        print(f"longrun: interrupted{''.join(map(str, stop.args))}", file=sys.stderr)
+        print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130
 
 

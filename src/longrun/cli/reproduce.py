@@ -37,8 +37,9 @@ def reproduce_command(arguments: list[str]) -> int:
     given = parse(parser, arguments)
     name = known("experiment", given["experiment"], EXPERIMENTS)
     scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
-    changes = {n: whole_number(n, given[n], 1) for n in ("steps", "seeds") if n in given}
-    scale = dataclasses.replace(scale, **changes)
+    steps = whole_number("steps", given.get("steps", scale.steps), 1)
+    seeds = whole_number("seeds", given.get("seeds", scale.seeds), 1)
+    scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
     from longrun.experiments import reproduction
     from longrun.experiments.sweeps.folder import SweepFolder
     from longrun.experiments.sweeps.plan import runs_of

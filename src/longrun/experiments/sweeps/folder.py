@@ -167,15 +167,17 @@ class SweepFolder:
         named = {run.name: run for run in runs}
         grown: list[Run] = []
         for run in self.runs:
+            steps = run.steps
             for single in apart(run):
                 here = wanted.pop(single.identity, None) or named.get(run.name)
                 if here is None:
                     raise self._another(f"'{run.name}' is not part of this one")
                 if _may_grow(here, run.steps):
-                    single = dataclasses.replace(single, steps=here.steps)
+                    steps = here.steps
+                    single = dataclasses.replace(single, steps=steps)
                 if why := _difference("", _comparable(single), _comparable(here)):
                     raise self._another(f"'{run.name}' has {why}")
-            grown.append(dataclasses.replace(run, steps=here.steps))
+            grown.append(dataclasses.replace(run, steps=steps))
         if grown != self.runs:
             self.runs = grown
             self.note()

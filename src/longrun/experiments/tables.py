@@ -92,14 +92,19 @@ def print_tables(tables: Sequence[TextTable]) -> None:
         table = Table(title=escape(each.title), caption=escape(each.note) or None)
         columns = [list(column) for column in zip(each.header, *each.rows, strict=True)]
         narrow = sum(max(map(len, column)) + 3 for column in columns) >= console.width
-        for name, *cells in columns:
-            words = max((len(word) for cell in cells for word in cell.split()), default=0)
+        least = [min(_longest_word(cells), LONGEST_WORD) for cells in columns]
+        for (name, *_), width in zip(columns, least, strict=True):
             justify: JustifyMethod = "left" if name in NAMES else "right"
-            least = min(words, LONGEST_WORD) if name in NAMES else None
-            table.add_column(escape(name), justify=justify, overflow="fold", min_width=least)
+            table.add_column(escape(name), justify=justify, overflow="fold", min_width=width)
         for row in each.rows:
             table.add_row(*(escape(c.replace(" [", "\n[") if narrow else c) for c in row))
-        console.print(table)
+        # A terminal that is too narrow wraps the lines; cutting them would lose numbers.
+        room = sum(least) + 3 * len(least) + 1
+        console.print(table, width=max(console.width, room), crop=False, no_wrap=True)
+
+
+def _longest_word(cells: Sequence[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=0)
 
 
 def require_table(out: Path) -> None:

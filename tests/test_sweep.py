@@ -157,7 +157,8 @@ def test_a_sweep_without_evaluations_has_none(tmp_path, inline):
     assert (run_of(out, 0) / "summary.json").exists()
 
 
-def test_environments_inside_the_program_share_a_run(tmp_path, inline):
+def test_environments_inside_the_program_share_a_run_on_a_device(tmp_path, inline, monkeypatch):
+    monkeypatch.setattr(start, "_backend", lambda: "gpu")
     out = tmp_path / "sweep"
     small = ["--num-envs", "4", "--rollout-steps", "8", "--hidden-sizes", "4", "--epochs", "1"]
     small += ["--minibatch-size", "16", "--steps", "64", "--no-eval", "--seeds", "2"]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from longrun.cli import main
 from longrun.experiments.sweeps import live as live_module
+from longrun.experiments.sweeps import start
 from longrun.experiments.sweeps.ending import flag
 from longrun.experiments.sweeps.folder import SweepFolder
 from longrun.experiments.sweeps.grids import Range, parse_lists, parse_ranges, written
@@ -243,10 +244,20 @@ def test_a_sweep_grows_in_steps_unless_the_learning_rate_decays(tmp_path):
         assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
 
 
+def test_replicas_are_put_together_on_a_device_alone(tmp_path, monkeypatch):
+    runs = runs_of([block(env="jax:tandem", grid={}, seeds=[0, 1])])
+    folder = SweepFolder.create(tmp_path / "sweep", runs)
+    assert names(folder) == ["jax-tandem_apo_seed0", "jax-tandem_apo_seed1"]
+    for backend, on_device in (("cpu", False), ("gpu", True)):
+        monkeypatch.setattr(start, "_backend", lambda backend=backend: backend)
+        assert start._on_device(["Swimmer-v5", "jax:tandem"]) == on_device
+        assert not start._on_device(["Swimmer-v5"])
+
+
 def test_a_sweep_inside_the_program_grows_by_runs_of_their_own(tmp_path):
     for seeds in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]):
         runs = runs_of([block(env="jax:tandem", grid={}, seeds=seeds)])
-        folder = SweepFolder.create(tmp_path / "sweep", runs)
+        folder = SweepFolder.create(tmp_path / "sweep", runs, batched=True)
     assert names(folder) == [
         "jax-tandem_apo_2-replicas",
         "jax-tandem_apo_2-replicas-2",

@@ -48,16 +48,21 @@ class SweepFolder:
         self.runs = list(runs)
 
     @classmethod
-    def create(cls, path: Path, runs: Sequence[Run], **made_by: Any) -> SweepFolder:
-        """A new sweep of these runs, or the same gone on with, or one that grows by some."""
+    def create(
+        cls, path: Path, runs: Sequence[Run], batched: bool = False, **made_by: Any
+    ) -> SweepFolder:
+        """A new sweep of these runs, or the same gone on with, or one that grows by some.
+
+        If `batched`, replicas of one program are one run.
+        """
         if (path / "sweep.json").exists():
             folder = cls.open(path)
             with folder.locked():
-                folder._grow(runs)
+                folder._grow(runs, batched)
             return folder
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"'{path}' is not empty and holds no sweep; choose another --out")
-        folder = cls(path, uuid.uuid4().hex, together(runs))
+        folder = cls(path, uuid.uuid4().hex, together(runs) if batched else runs)
         folder._write(made_by)
         return folder
 
@@ -159,7 +164,7 @@ class SweepFolder:
         finally:
             os.close(folder)
 
-    def _grow(self, runs: Sequence[Run]) -> None:
+    def _grow(self, runs: Sequence[Run], batched: bool) -> None:
         """By those that are not there yet; those that are must be among the wanted ones."""
         if "search" in read_json(self.path / "sweep.json"):
             raise self._another("it is a search")
@@ -181,7 +186,8 @@ class SweepFolder:
         if grown != self.runs:
             self.runs = grown
             self.note()
-        self.add(together(list(wanted.values()), taken=[run.name for run in self.runs]))
+        new = list(wanted.values())
+        self.add(together(new, taken=[run.name for run in self.runs]) if batched else new)
 
     def _another(self, why: str) -> ValueError:
         return ValueError(

@@ -1,7 +1,8 @@
 """What a sweep consists of: runs, each with a name, all known to be valid before the first starts.
 
 A `Run` becomes one run folder. It has one replica, or, where replicas train faster in one program
-(environments that run inside it), all that differ in seed and numeric options alone: `together`.
+(environments that run inside it, on a device), all that differ in seed and numeric options alone:
+`together`.
 """
 
 from __future__ import annotations

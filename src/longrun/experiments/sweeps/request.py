@@ -56,10 +56,15 @@ def blocks_of(request: Request) -> list[Block]:
     ]
 
 
-def studies_of(request: Request) -> list[Study]:
+def studies_of(request: Request, on_device: bool) -> list[Study]:
     """The searches that Optuna is to make."""
     studies = [
-        Study(block, request.space(block.algorithm), request.trials or TRIALS)
+        Study(
+            block,
+            request.space(block.algorithm),
+            request.trials or TRIALS,
+            batched=on_device and is_native(block.env),
+        )
         for block in blocks_of(request)
     ]
     for study in studies:

@@ -15,7 +15,7 @@ import numpy as np
 
 from longrun.experiments.sweeps.folder import SweepFolder
 from longrun.experiments.sweeps.grids import Options, Range, written
-from longrun.experiments.sweeps.plan import Block, Run, is_native, run_name, runs_of, together
+from longrun.experiments.sweeps.plan import Block, Run, run_name, runs_of, together
 from longrun.train.files import read_json, write_bytes
 
 METRIC = "average_reward"
@@ -58,6 +58,8 @@ class Study:
     block: Block
     space: Space
     trials: int
+    batched: bool = False
+    """all seeds of a trial in one run"""
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -66,7 +68,7 @@ class Study:
     def from_json(cls, content: Mapping[str, Any]) -> Study:
         ranges = {n: Range(**r) for n, r in content["space"]["ranges"].items()}
         space = Space(content["space"]["lists"], ranges)
-        return cls(Block(**content["block"]), space, content["trials"])
+        return cls(Block(**content["block"]), space, content["trials"], content["batched"])
 
     @property
     def name(self) -> str:
@@ -76,9 +78,10 @@ class Study:
         """All seeds of one trial, named after its number."""
         block = dataclasses.replace(self.block, settings=[options])
         about = (block.env, block.algorithm, block.preset, {"trial": f"{trial:03}"})
+        runs = runs_of([block])
         return [
             dataclasses.replace(run, name=run_name(*about, run.name.rpartition("_")[2]))
-            for run in together(runs_of([block]))
+            for run in (together(runs) if self.batched else runs)
         ]
 
 
@@ -125,7 +128,7 @@ class OptunaSearch:
         for name, study in self._studies.items():
             runs, steps = found.get(study.block.env, (0, 0))
             trials, seeds = max(0, self._unasked(name)), len(study.block.seeds)
-            more = trials * (1 if is_native(study.block.env) else seeds)
+            more = trials * (1 if study.batched else seeds)
             found[study.block.env] = (runs + more, steps + trials * seeds * study.block.steps)
         return found
 

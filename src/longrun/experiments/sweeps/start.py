@@ -30,10 +30,11 @@ from longrun.train.job import available_cores
 
 def begin(request: Request, path: Path) -> SweepFolder:
     """The sweep's folder, new or to go on with; nothing is written if anything is wrong."""
+    on_device = _on_device(request.envs)
     if request.search != "optuna":
-        return SweepFolder.create(path, runs_of(blocks_of(request)))
+        return SweepFolder.create(path, runs_of(blocks_of(request)), on_device)
     import_optuna()
-    return _optuna_folder(path, studies_of(request))
+    return _optuna_folder(path, studies_of(request, on_device))
 
 
 def run_sweep(
@@ -105,10 +106,19 @@ def _workers(
         return RayWorkers(folder, ray, slots, native)
     if slots is None:
         # A device is one place: programs that share it wait for each other or run out of memory.
-        slots = 1 if native and _backend() != "cpu" else available_cores()
+        slots = 1 if _on_device(envs) else available_cores()
     if not studies:
         slots = min(slots, len(folder.runs))  # a single one may have all cores
     return LocalWorkers(folder, slots, native)
+
+
+def _on_device(envs: Sequence[str]) -> bool:
+    """Whether some environments run inside the program, and that on something else than a CPU.
+
+    Replicas are then one program, which a device runs in about the time of one of them. On a CPU
+    processes with a run each are faster (measured, docs/design.md).
+    """
+    return any(map(is_native, envs)) and _backend() != "cpu"
 
 
 def _backend() -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 
 TASKS = {"HalfCheetah-v5": 1_000_000, "Ant-v5": 150_000}
-"""Steps of each of the four runs: short ones would show little but how long things take to start."""
+"""Steps of each of the four runs; short ones would show little but what it takes to start."""
 RUNS = 4
 OPTIONS = {"minibatch_size": 250}
 """as in throughput.py, where the rivals train with them"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,9 +136,26 @@ def test_a_narrow_terminal_cuts_no_name_short(sweep, capsys, monkeypatch):
 
 def test_the_baseline_is_the_first_setting_or_the_one_named(sweep):
     settings = read_results([sweep])
-    assert compare(settings).baseline == "APO"
-    assert compare(settings, baseline="PPO discount=0.99").baseline == "PPO discount=0.99"
-    assert compare(settings, baseline="PPO").baseline == "PPO discount=0.99"
+    assert set(compare(settings).baselines.values()) == {"APO"}
+    assert compare(settings, baseline="PPO discount=0.99").baselines[""] == "PPO discount=0.99"
+    assert compare(settings, baseline="PPO").baselines[""] == "PPO discount=0.99"
+
+
+def test_a_baseline_may_be_another_setting_on_each_task(sweep):
+    settings = [
+        replace(s, label=f"APO epochs={ord(s.env[0])}") if s.label == "APO" else s
+        for s in read_results([sweep])
+    ]
+    assert compare(settings, baseline="APO").baselines == {
+        "A-v0": "APO epochs=65",
+        "B-v0": "APO epochs=66",
+    }
+    found = compare(settings, baseline="PPO")
+    assert found.baselines[""] == "PPO discount=0.99"
+    found = compare(settings)
+    assert all(found.baselines[env].startswith("APO") for env in found.tasks)
+    assert "" not in found.baselines
+    assert all(row.improvement for row in found.rows if row.env and "PPO" in row.label)
 
 
 def test_a_baseline_is_found_by_words_that_fit_one_setting_only():

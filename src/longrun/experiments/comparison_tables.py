@@ -51,7 +51,8 @@ class Row:
 @dataclass(frozen=True)
 class Comparison:
     rows: list[Row]
-    baseline: str
+    baselines: dict[str, str]
+    """the label to beat, for each task, and for all of them ("") if they share it"""
     tasks: list[str]
     """those that the rows over all tasks are about"""
     partial: list[str]
@@ -69,18 +70,21 @@ def compare(
     at: int | None = None,
     best: bool = False,
 ) -> Comparison:
-    """Everything that the tables say; the baseline is the first setting unless it is named."""
+    """Everything that the tables say; baselines are the first settings unless named."""
     if not settings:
         raise ValueError("there is nothing to compare: no setting has evaluations yet")
-    chosen = find_baseline([s.label for s in settings], baseline)
+    chosen = find_baselines(settings, baseline)
     tasks = list(dict.fromkeys(s.env for s in settings))
     scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
     rows = [
-        row for env in tasks for m in metrics for row in _task_rows(env, m, scores[m][env], chosen)
+        row
+        for env in tasks
+        for m in metrics
+        for row in _task_rows(env, m, scores[m][env], chosen.get(env))
     ]
     if len(tasks) > 1:
         for metric in metrics:
-            rows += _overall_rows(metric, _overall(scores[metric]), chosen)
+            rows += _overall_rows(metric, _overall(scores[metric]), chosen.get(""))
     on = Counter(s.label for s in settings)
     return Comparison(rows, chosen, tasks, [n for n, count in on.items() if count < len(tasks)])
 
@@ -108,19 +112,44 @@ def _scores(settings: Sequence[Setting], metric: str, at: int | None, best: bool
     return scores
 
 
+def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:
+    """For each environment the label that is meant there; "" stands for all of them together.
+
+    Options may be chosen for each environment by itself: then the words that fit one setting on
+    each ("APO") name a baseline everywhere, but none that all environments share.
+    """
+    labels: dict[str, list[str]] = {}
+    for setting in settings:
+        labels.setdefault(setting.env, []).append(setting.label)
+    first = settings[0].label
+    found = {
+        env: (first if first in own else own[0]) if wanted is None else find_baseline(own, wanted)
+        for env, own in labels.items()
+        if wanted is None or _meant(own, wanted)
+    }
+    if not found:
+        find_baseline([setting.label for setting in settings], wanted)  # which says why
+    shared = set(found.values())
+    return found | ({"": shared.pop()} if len(shared) == 1 else {})
+
+
 def find_baseline(labels: Sequence[str], wanted: str | None) -> str:
     """The label that is meant: itself, its short form, or the only one with all these words."""
     if wanted is None:
         return labels[0]
-    short, _ = shortened(labels)
-    words = wanted.split()
-    meant = [label for label in short if wanted in (label, short[label])]
-    meant = meant or [label for label in short if all(w in label.split() for w in words)]
+    meant = _meant(labels, wanted)
     if len(meant) == 1:
         return meant[0]
     if meant:
         raise ValueError(f"--baseline '{wanted}' fits several: {'; '.join(meant[:4])}")
-    return known("baseline", wanted, short)
+    return known("baseline", wanted, shortened(labels)[0])
+
+
+def _meant(labels: Sequence[str], wanted: str) -> list[str]:
+    short, _ = shortened(labels)
+    exactly = [label for label in short if wanted in (label, short[label])]
+    words = wanted.split()
+    return exactly or [label for label in short if all(w in label.split() for w in words)]
 
 
 def _overall(scores: Scores) -> dict[str, Array]:
@@ -135,7 +164,7 @@ def _overall(scores: Scores) -> dict[str, Array]:
 
 
 def _task_rows(
-    env: str, metric: str, scores: Mapping[str, tuple[Array, int]], baseline: str
+    env: str, metric: str, scores: Mapping[str, tuple[Array, int]], baseline: str | None
 ) -> list[Row]:
     """A seed without a score is not left out: the others alone might tell a better story."""
     whole = {label: own[:, None] for label, (own, _) in scores.items() if np.isfinite(own).all()}
@@ -145,7 +174,7 @@ def _task_rows(
     ]
 
 
-def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str) -> list[Row]:
+def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str | None) -> list[Row]:
     return [
         Row(
             "", label, metric, int(np.isfinite(own).sum()), None, *_figures(label, scores, baseline)
@@ -155,13 +184,13 @@ def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str) -> li
 
 
 def _figures(
-    label: str, scores: Mapping[str, Array], baseline: str
+    label: str, scores: Mapping[str, Array], baseline: str | None
 ) -> tuple[dict[str, Estimate], Estimate | None]:
     """Aggregates and the improvement over the baseline, as far as there are scores."""
     if label not in scores:
         return {}, None
     found = estimates(scores[label], np.random.default_rng(SEED))
-    if label == baseline or baseline not in scores:
+    if baseline is None or label == baseline or baseline not in scores:
         return found, None
     return found, improvement(scores[label], scores[baseline], np.random.default_rng(SEED))
 
@@ -187,7 +216,7 @@ def _text_table(
     shared: str,
 ) -> TextTable:
     """Interquartile means in all metrics; what follows the first of them is about it alone."""
-    over_all = rows[0].env == ""
+    over_all, baseline = rows[0].env == "", found.baselines.get(rows[0].env)
     aspects = ("mean", "median") if over_all else ("mean",)
     first, *others = metrics
     header = ["setting", *(["runs"] if over_all else ["seeds", "steps"]), METRICS[first], *aspects]
@@ -201,13 +230,14 @@ def _text_table(
         line += [
             number_text(main.aggregates[a].value, 4) if main.aggregates else "-" for a in aspects
         ]
-        line += ["baseline" if label == found.baseline else estimate_text(main.improvement)]
+        line += ["baseline" if label == baseline else estimate_text(main.improvement)]
         line += [estimate_text(of[metric].aggregates.get("iqm")) for metric in others]
         lines.append(line)
     place = rows[0].env or f"{len(found.tasks)} tasks, each from 0 (worst seed) to 1 (best seed)"
-    notes = [
-        f"P(better): that a seed has more {METRICS[first]} than one of {short[found.baseline]}"
-    ]
+    notes = []
+    if baseline is not None:
+        beaten = f"than one of {short[baseline]}"
+        notes.append(f"P(better): that a seed has more {METRICS[first]} {beaten}")
     notes += [f"all with {shared}"] if shared else []
     if over_all and found.partial:
         notes.append(f"not on all tasks: {', '.join(short[label] for label in found.partial)}")
@@ -228,7 +258,11 @@ def raw_rows(found: Comparison) -> list[dict[str, object]]:
         }
         for name in ("iqm", "mean", "median"):
             line |= _flat(name, row.aggregates.get(name))
-        lines.append(line | {"baseline": found.baseline} | _flat("improvement", row.improvement))
+        lines.append(
+            line
+            | {"baseline": found.baselines.get(row.env, "")}
+            | _flat("improvement", row.improvement)
+        )
     return lines
 
 

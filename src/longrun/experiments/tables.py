@@ -100,7 +100,7 @@ def print_tables(tables: Sequence[TextTable]) -> None:
             table.add_row(*(escape(c.replace(" [", "\n[") if narrow else c) for c in row))
         # A terminal that is too narrow wraps the lines; cutting them would lose numbers.
         room = sum(least) + 3 * len(least) + 1
-        console.print(table, width=max(console.width, room), crop=False, no_wrap=True)
+        console.print(table, width=max(console.width, room), crop=False)
 
 
 def _longest_word(cells: Sequence[str]) -> int:

@@ -28,6 +28,7 @@ def shortened(text: str) -> str:
     text = text.replace("--preset tuned", "--preset tuned --eval-steps 1000")
     text = text.replace("reproduce figure1", "reproduce figure1 --env Swimmer-v5")
     text = text.replace("longrun report", "longrun report --no-frames")
+    text = text.replace("solve criss-cross --regime BM", "solve criss-cross --regime IL")
     return re.sub(r"steps (\d+)", lambda m: f"steps {min(int(m[1]) // 100, 5000)}", text)
 
 

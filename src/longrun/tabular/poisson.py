@@ -177,7 +177,8 @@ def _krylov(
     single precision it drifts from the truth, which is looked up whenever directions are forgotten.
     """
     solution = np.zeros(len(right)) if guess is None else guess.copy()
-    directions, images = np.empty((2, MEMORY, len(right)), np.float32)
+    # Zeros, since BLAS may look at rows beyond those asked for, and warn of what it finds there.
+    directions, images = np.zeros((2, MEMORY, len(right)), np.float32)
     best, least = solution.copy(), np.inf
     while True:
         residual = _centred(right - matrix @ solution)

@@ -11,6 +11,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from rich.console import Console
+
 from longrun.experiments.report.curves import TRAINING
 from longrun.experiments.report.data import page_data
 from longrun.experiments.report.frames import best_policies, film
@@ -32,7 +34,8 @@ def write_report(path: Path, out: Path, frames: bool = True) -> None:
         policies = best_policies(folder.groups)
         for each in policies:
             who = {"env": each.env, "setting": names[each.env, each.label]}
-            pictures = film(each, MOST_OF_FRAMES // len(policies))
+            with Console(stderr=True).status(f"drawing {each.env}"):
+                pictures = film(each, MOST_OF_FRAMES // len(policies))
             data["frames"].append(who | {"seed": each.replica.seed} | pictures)
     write_bytes(out, page(data).encode())
 

@@ -53,7 +53,8 @@ class Live:
     def __init__(self, title: str, wanted: bool | None = None, log: bool = True) -> None:
         self._console = Console(stderr=True)
         shown = sys.stderr.isatty() if wanted is None else wanted
-        self._live = RichLive(console=self._console, auto_refresh=False) if shown else None
+        live = RichLive(console=self._console, auto_refresh=False, transient=True)
+        self._live = live if shown else None
         self._log = log and not shown
         self._title = title
         self._drawn = 0.0
@@ -72,7 +73,6 @@ class Live:
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            self._live.update(self._table(), refresh=True)
             self._live.stop()
 
     def add(self, run: Run, finished: bool) -> None:

@@ -143,7 +143,7 @@ def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
     grid = []
     for task in tasks:
         own = [result for result in results if result.env == task]
-        names = [f"nu = {result.options['value_constraint']:g}" for result in own]
+        names = [f"nu={result.options['value_constraint']:g}" for result in own]
         values = [read_metrics(result.paths, ["value_mean"])[0] for result in own]
         returns = [_named(r, name) for r, name in zip(own, names, strict=True)]
         averages = [_named(r, n, v) for r, n, v in zip(own, names, values, strict=True)]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from fake_runs import fake_run, rising
 from longrun.cli import main
 from longrun.experiments import reproduction
+from longrun.experiments.paper_figures import draw, lines_of, read_sweep
 from longrun.experiments.reproduction import BLOCKS, SCALES, Scale, tasks_of
 from longrun.experiments.sweeps import start
 from longrun.experiments.sweeps.folder import SweepFolder
@@ -92,3 +95,38 @@ def test_an_experiment_runs_to_its_figure_and_goes_on_where_it_was(tmp_path, cap
     for run in SweepFolder.open(out).runs:
         summary = json.loads((out / "runs" / run.name / "summary.json").read_text())
         assert summary["steps"] == 2000
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """Draws an experiment of two seeds that never ran; a run earns its place in the plan."""
+
+    def draw_experiment(experiment: str) -> tuple[SweepFolder, list[Path]]:
+        scale = Scale(1000, seeds=2, whole_grid=True)
+        runs = runs_of(BLOCKS[experiment](scale, ["Ant-v5"]))
+        folder = SweepFolder.create(tmp_path / experiment, runs)
+        for height, run in enumerate(runs):
+            more = {"algorithm": run.algorithm, "env": run.env, "options": [run.options]}
+            fake_run(folder.folder(run), rising(height), seeds=run.seeds, **more)
+        return folder, draw(experiment, folder.path)
+
+    return draw_experiment
+
+
+@pytest.mark.parametrize("experiment", ["figure1", "appendix", "grid"])
+def test_every_experiment_has_its_picture_and_tables(experiment, drawn):
+    folder, written = drawn(experiment)
+    assert [path.suffix for path in written] == [".png", ".pdf", ".svg", ".csv", ".csv"]
+    assert all(path.stat().st_size > 500 for path in written)
+    table, evaluations = (path.read_text().splitlines() for path in written[3:])
+    assert len(table) - 1 == len(folder.runs) / 2
+    assert len(evaluations) - 1 == 10 * len(folder.runs)
+
+
+def test_a_line_of_figure1_is_the_best_setting_of_its_discount(drawn):
+    folder, _ = drawn("figure1")
+    lines = lines_of(read_sweep(folder.path))
+    assert Counter(line.algorithm for line in lines) == {"apo": 1, "ppo": 4}
+    ppo = [line.options for line in lines if line.algorithm == "ppo"]
+    assert [options["discount"] for options in ppo] == [0.9, 0.95, 0.99, 0.999]
+    assert {options["gae_lambda"] for options in ppo} == {0.99}, "the last in the plan earns most"

@@ -7,8 +7,8 @@ BIN := .venv/bin
 run: .venv/ready            ## APO against discounted PPO on Swimmer-v5, about two minutes
 	$(BIN)/python examples/swimmer.py
 
-test: lint types            ## set-up, lint, type check, tests
-	$(BIN)/pytest
+test: lint                  ## set-up, lint, type check beside the tests
+	$(BIN)/mypy & types=$$!; $(BIN)/pytest; tests=$$?; wait $$types && exit $$tests
 
 test-adapters: .venv/ready   ## the tests of Brax, MuJoCo Playground and gymnax, with these installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[brax,gymnax]"

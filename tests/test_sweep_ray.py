@@ -124,6 +124,7 @@ drive.Sweep._hear = hear
 """
 
 
+@pytest.mark.slow
 def test_runs_come_back_from_elsewhere_and_go_there_again(ray, expected, tmp_path):
     """Workers that do not see the folder; the cluster is found by itself."""
     out = tmp_path / "sweep"

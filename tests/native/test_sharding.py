@@ -70,6 +70,7 @@ def test_four_devices_learn_what_one_does(one: Path, tmp_path: Path) -> None:
     require_same(one, tmp_path / "four")
 
 
+@pytest.mark.slow
 def test_two_processes_learn_what_one_does_and_one_of_them_writes_it_down(
     one: Path, tmp_path: Path
 ) -> None:

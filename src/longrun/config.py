@@ -22,6 +22,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from longrun.presets import PRESETS
+
 
 def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
     """A numeric hyper-parameter in [low, high]; replicas of one run may differ in it."""
@@ -177,39 +179,6 @@ ALGORITHMS: dict[str, type[Config]] = {
     "ppo": PPOConfig,
     "atrpo": ATRPOConfig,
     "trpo": TRPOConfig,
-}
-
-PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},  # the fields above default to it
-    "tuned": {  # chosen on MuJoCo tasks with seeds from 100 on (results/RESULTS.md)
-        "normalize_observations": True,
-        "normalize_advantages": True,
-        "scale_rewards": True,
-        "learning_rate_decay": True,
-        "entropy_coefficient": 0.0,
-        "initial_log_std": -0.5,
-        "termination": "reset",
-        "reset_cost_step_size": 1.0,
-    },
-    "queueing": {  # chosen on criss-cross and six-class networks (benchmarks/queueing.py)
-        "num_envs": 1024,
-        "rollout_steps": 256,
-        "minibatch_size": 16384,
-        "epochs": 4,
-        "learning_rate": 5e-4,
-        "gae_lambda": 0.95,
-        "entropy_coefficient": 0.0,
-        "normalize_advantages": True,
-        "scale_rewards": True,
-        "learning_rate_decay": True,
-    },
-}
-"""What a preset changes; a field that an algorithm does not have is left out for it."""
-
-PRESETS_IN_WORDS = {
-    "paper": "the paper's plain setting",
-    "tuned": "normalised, decaying, and falls cost what it takes to make them rare, for control",
-    "queueing": "1024 environments and scaled rewards, for jax: queueing networks",
 }
 
 

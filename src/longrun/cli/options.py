@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from longrun.config import ALGORITHMS, PRESETS_IN_WORDS, Config, known
+from longrun.config import ALGORITHMS, Config, known
+from longrun.presets import PRESETS_IN_WORDS
 
 
 class Parser(argparse.ArgumentParser):

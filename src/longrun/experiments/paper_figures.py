@@ -6,8 +6,6 @@ lambda) the one with the best mean final return over seeds is shown, as in the p
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +21,7 @@ from longrun.experiments.results import Setting, read_metrics, read_results
 from longrun.experiments.statistics import scores_of
 from longrun.experiments.sweeps.folder import SweepFolder
 from longrun.experiments.sweeps.grids import Options
+from longrun.experiments.tables import as_csv
 from longrun.train.files import write_bytes
 
 RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
@@ -47,9 +46,10 @@ class Result:
     """its run folders"""
 
     @property
-    def about(self) -> tuple[str, str, str]:
+    def about(self) -> dict[str, object]:
+        """The first columns of the tables."""
         options = " ".join(f"{name}={value:g}" for name, value in self.options.items())
-        return self.env, self.algorithm, options
+        return {"env": self.env, "algorithm": self.algorithm, "options": options}
 
     @property
     def score(self) -> float:
@@ -197,34 +197,28 @@ def _write_numbers(axis: Axes, scores: Array, middle: float) -> None:
 
 def _table(results: Sequence[Result]) -> str:
     """CSV: every setting with its final scores, mean over seeds and each seed's return."""
-    rows: list[Sequence[object]] = [
-        ["env", "algorithm", "options", "steps", "seeds", *TOLD, f"{RETURN}_of_seeds"]
-    ]
+    rows = []
     for result in results:
         scores = {metric: scores_of(result.evaluations, metric) for metric in TOLD}
-        means = [f"{scores[metric][0].mean():.6g}" for metric in TOLD]
-        each = " ".join(f"{score:.6g}" for score in scores[RETURN][0])
-        seeds = " ".join(map(str, result.evaluations.seeds))
-        rows.append([*result.about, scores[RETURN][1], seeds, *means, each])
-    return _as_csv(rows)
+        rows.append(
+            result.about
+            | {"steps": scores[RETURN][1], "seeds": " ".join(map(str, result.evaluations.seeds))}
+            | {metric: f"{scores[metric][0].mean():.6g}" for metric in TOLD}
+            | {f"{RETURN}_of_seeds": " ".join(f"{score:.6g}" for score in scores[RETURN][0])}
+        )
+    return as_csv(rows)
 
 
 def _evaluations(results: Sequence[Result]) -> str:
     """CSV: every evaluation of every seed."""
-    rows: list[Sequence[object]] = [["env", "algorithm", "options", "seed", "step", *TOLD]]
+    rows = []
     for result in results:
-        values = result.evaluations.values
-        for column, seed in enumerate(result.evaluations.seeds):
-            for row, step in enumerate(result.evaluations.steps):
-                figures = [f"{values[metric][row, column]:.6g}" for metric in TOLD]
-                rows.append([*result.about, seed, step, *figures])
-    return _as_csv(rows)
-
-
-def _as_csv(rows: Sequence[Sequence[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+        found = result.evaluations
+        for column, seed in enumerate(found.seeds):
+            for row, step in enumerate(found.steps):
+                figures = {metric: f"{found.values[metric][row, column]:.6g}" for metric in TOLD}
+                rows.append(result.about | {"seed": seed, "step": step} | figures)
+    return as_csv(rows)
 
 
 FIGURES: Mapping[str, Callable[[Sequence[Result], Sequence[Path]], None]] = {

@@ -8,10 +8,11 @@ from typing import Any
 
 import jax
 
-from longrun.config import PRESETS, known, whole_number
+from longrun.config import known, whole_number
 from longrun.experiments.sweeps.grids import Options, Range
 from longrun.experiments.sweeps.plan import Block, is_native, mine, require_known, settings_for
 from longrun.experiments.sweeps.search import Space, Study
+from longrun.presets import PRESETS
 from longrun.train.job import name_of, open_env
 
 METHODS = ("grid", "random", "optuna")

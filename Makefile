@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-adapters lint types format clean
+.PHONY: run test test-portable test-adapters lint types format clean
 
 run: .venv/ready            ## APO against discounted PPO on Swimmer-v5, about two minutes
 	$(BIN)/python examples/swimmer.py
 
 test: lint                  ## set-up, lint, type check beside the tests
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest; tests=$$?; wait $$types && exit $$tests
+
+test-portable: .venv/ready  ## the numerical tests as if on older machines (instruction sets, BLAS, order)
+	$(BIN)/python tests/portable.py
 
 test-adapters: .venv/ready   ## the tests of Brax, MuJoCo Playground and gymnax, with these installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[brax,gymnax]"

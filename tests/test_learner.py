@@ -144,7 +144,14 @@ def test_a_gaussian_policy_starts_with_the_standard_deviation_that_is_asked_for(
 
 @families
 @pytest.mark.parametrize("normalize", [False, True])
-def test_the_first_ratio_is_exactly_1(spaces: Spaces, normalize: bool) -> None:
+def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> None:
+    """The old log-probabilities come from a product with the whole batch, the new ones from products
+    with minibatches, which a machine may sum in another order. Sums of at most 64 terms of size 1
+    then differ by x <= 64 eps, the mean of (ratio - 1) - log(ratio) by x^2 / 2 and by what exp
+    rounds to beside 1, half a unit.
+    """
+    eps = float(np.finfo(np.float32).eps)
+    rounding = (64 * eps) ** 2 / 2 + eps / 2
     spaces = dataclasses.replace(spaces, observation_size=17)
     config = make_config(
         "apo",
@@ -167,12 +174,12 @@ def test_the_first_ratio_is_exactly_1(spaces: Spaces, normalize: bool) -> None:
         np.testing.assert_allclose(learnt_from, acted, rtol=1e-4, atol=1e-4)
         order = shuffles(seed, config).policy
         policy, _, metrics = learner.improve_policy(config, spaces, state, batch, order, 0.0)
-        assert float(metrics["kl"]) == 0.0
+        assert abs(float(metrics["kl"])) <= rounding
         assert float(metrics["clip_fraction"]) == 0.0
         assert all(map(np.array_equal, leaves(policy), leaves(state.params.policy)))
     moved = dataclasses.replace(config, learning_rate=1e-2)
     _, _, metrics = learner.improve_policy(moved, spaces, state, batch, order, 0.0)
-    assert float(metrics["kl"]) > 1e-4
+    assert float(metrics["kl"]) > 1e-4  # far above rounding: a policy that moved is seen
 
 
 def test_clipped_surrogate() -> None:

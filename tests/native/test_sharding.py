@@ -33,7 +33,9 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
     settings = {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        # Beside the flags there are: a pretended machine (tests/portable.py) is set by them.
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')}"
+        f" --xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
         "no_proxy": "127.0.0.1",  # processes on one machine find each other without one
     }

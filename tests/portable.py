@@ -1,8 +1,8 @@
 """Run the numerical tests as if on other machines: `make test-portable`.
 
-Instruction sets, BLAS and XLA's fusion round differently. Each pretended machine is a process of its
-own, since all three libraries choose their kernels when they are loaded. Only machines older than
-this one can be pretended: newer instructions would be illegal here.
+Instruction sets, BLAS and XLA's fusion round differently. Each pretended machine is a process of
+its own, since all three libraries choose their kernels when they are loaded. Only machines older
+than this one can be pretended: newer instructions would be illegal here.
 
     python tests/portable.py                 all machines that this one can pretend to be
     python tests/portable.py --machine avx2  one of them

@@ -145,10 +145,10 @@ def test_a_gaussian_policy_starts_with_the_standard_deviation_that_is_asked_for(
 @families
 @pytest.mark.parametrize("normalize", [False, True])
 def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> None:
-    """The old log-probabilities come from a product with the whole batch, the new ones from products
-    with minibatches, which a machine may sum in another order. Sums of at most 64 terms of size 1
-    then differ by x <= 64 eps, the mean of (ratio - 1) - log(ratio) by x^2 / 2 and by what exp
-    rounds to beside 1, half a unit.
+    """Old log-probabilities come from a product with the whole batch, new ones from products with
+    minibatches, which a machine may sum in another order. Sums of at most 64 terms of size 1 then
+    differ by x <= 64 eps, the mean of (ratio - 1) - log(ratio) by x^2 / 2 and by what exp rounds to
+    beside 1, half a unit.
     """
     eps = float(np.finfo(np.float32).eps)
     rounding = (64 * eps) ** 2 / 2 + eps / 2

@@ -279,6 +279,7 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "normalize_observations": (True, {}),
     "normalize_advantages": (True, {}),
     "recompute_advantages": (True, {}),
+    "bounded_mean": (True, {}),
     "scale_rewards": (True, {}),
     "learning_rate_decay": (True, {}),  # half of the run is over
     "gain_step_size": (0.5, {}),
@@ -298,7 +299,8 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "line_search_steps": (1, {"kl_limit": 10.0}),  # far more than the quadratic model bears
 }
 ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
-ELSEWHERE = (*ROLLOUT_SHAPE, "initial_log_std")  # the start's has a test of its own above
+# The start's has a test of its own above, and what environments are given has test_actions.py.
+ELSEWHERE = (*ROLLOUT_SHAPE, "initial_log_std", "action_bounds")
 FIELDS = [(a, f.name) for a, kind in ALGORITHMS.items() for f in dataclasses.fields(kind)]
 
 
@@ -500,7 +502,8 @@ def test_the_host_loop_recomputes_by_whole_updates(
         return results[-1]
 
     monkeypatch.setattr(learner, "update", spied)
-    agent = APO(Drift, num_workers=0, **SMALL | {"epochs": epochs}, recompute_advantages=True)
+    options = SMALL | {"epochs": epochs, "action_bounds": "clip"}
+    agent = APO(Drift, num_workers=0, **options, recompute_advantages=True)
     agent.learn(3 * 16)
     assert len(results) == (4 if whole else 0)  # one of them to compile it
     if whole:

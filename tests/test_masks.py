@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -138,14 +139,16 @@ def test_numpy_and_jax_act_alike_and_within_the_mask() -> None:
 def test_forbidden_choices_have_no_probability_no_entropy_and_no_gradient() -> None:
     policy = Policy(((jnp.zeros((1, 3)), jnp.array([1.0, 2.0, 3.0])),), jnp.zeros(0))
     mask = jnp.array([1.0, 1.0, 0.0])
-    distribution = distribution_of(Spaces(4, 1, (3,), masked=True))
+    spaces = Spaces(4, 1, (3,), masked=True)
+    distribution = distribution_of(spaces)
+    look = partial(policy_outputs, make_config("apo"), spaces)
 
     def log_prob(bias: jax.Array) -> jax.Array:
         changed = policy._replace(layers=((policy.layers[0][0], bias),))
-        outputs = policy_outputs(changed, jnp.zeros(1), mask)
+        outputs = look(changed, jnp.zeros(1), mask)
         return distribution.log_prob(outputs, policy.log_std, jnp.array([1]))
 
-    outputs = policy_outputs(policy, jnp.zeros(1), mask)
+    outputs = look(policy, jnp.zeros(1), mask)
     assert outputs.tolist() == [1, 2, FORBIDDEN]
     p = np.exp([1, 2]) / np.exp([1, 2]).sum()
     assert float(log_prob(policy.layers[0][1])) == pytest.approx(np.log(p[1]))

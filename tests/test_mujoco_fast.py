@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from typing import Any
 
 import gymnasium
@@ -11,7 +12,11 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import ClipAction, TimeLimit
 
+from longrun.envs import seeding
+from longrun.envs.memory import SharedArrays
 from longrun.envs.mujoco_fast import fast_stepper
+from longrun.envs.shard import Plan, Shard
+from longrun.envs.spaces import describe
 
 TASKS = ["Swimmer-v5", "HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"]
 
@@ -84,7 +89,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("task", "options"), CASES, ids=[f"{task}-{i}" for i, (task, _) in enumerate(CASES)]
 )
-def test_equals_gymnasium_to_the_bit(task: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("raw", [False, True], ids=["clipped", "raw"])
+def test_equals_gymnasium_to_the_bit(task: str, options: dict[str, Any], raw: bool) -> None:
     mortal = task not in ("Swimmer-v5", "HalfCheetah-v5") and options.get(
         "terminate_when_unhealthy", True
     )
@@ -109,8 +115,9 @@ def test_equals_gymnasium_to_the_bit(task: str, options: dict[str, Any]) -> None
             assert np.array_equal(obs, expected)
             scale = (0.0, 0.1, 0.5, 1.0, 5.0)[episode % 5]
             episode += 1
-        action = np.clip(scale * rng.standard_normal(space.shape), space.low, space.high)
-        action = action.astype(np.float32)
+        action = (scale * rng.standard_normal(space.shape)).astype(np.float32)
+        if not raw:
+            action = np.clip(action, space.low, space.high)
         expected, expected_reward, *expected_ends, _ = plain.step(action)
         obs.fill(np.nan)
         reward, terminated, truncated = stepper.step(action, obs)
@@ -129,6 +136,45 @@ def test_equals_gymnasium_to_the_bit(task: str, options: dict[str, Any]) -> None
     assert np.array_equal(stepped.reset(seed=7)[0], plain.reset(seed=7)[0])
     action = space.low
     assert np.array_equal(stepped.step(action)[0], plain.step(action)[0])
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("bounds", ["raw", "clip"])
+def test_a_workers_reward_is_gymnasiums_for_the_action_that_was_drawn_or_clipped(
+    task: str, bounds: str
+) -> None:
+    """MuJoCo clamps the force, but the control cost is charged on the action as it comes."""
+    factory = partial(gymnasium.make, task)
+    plain = factory()
+    sizes = describe(plain)
+    plan = Plan(factory, sizes, (8,), False, (0,), 1, 20, action_bounds=bounds)  # type: ignore
+    arrays = SharedArrays(plan.memory())
+    arrays.close()
+    shard = Shard(plan, arrays, worker=0, num_workers=1)
+    shard.restart(0, [0])
+    arrays["weights"][0, 2 * sizes.feature_size :][: sizes.action_size] = np.log(3.0)
+    shard.rollout(0, 0)
+    drawn, reward = arrays["action"][0, :, 0], arrays["reward"][0, :, 0]
+    ended = arrays["terminated"][0, :, 0]
+    low, high = sizes.limits
+    assert (np.abs(drawn) > 2 * high).any()
+
+    plain.reset(seed=seeding.episode_seed(0, seeding.EPISODE, 0, 0))
+    steps = int(np.argmax(ended)) + 1 if ended.any() else len(drawn)
+    assert steps > 3
+    clamped, charged = factory(), []
+    clamped.reset(seed=seeding.episode_seed(0, seeding.EPISODE, 0, 0))
+    for action, paid in zip(drawn[:steps], reward, strict=False):
+        given = action if bounds == "raw" else np.clip(action, low, high)
+        obs, expected, _, _, info = plain.step(given)
+        assert np.float32(expected) == paid
+        other, _, _, _, other_info = clamped.step(np.clip(action, low, high))
+        np.testing.assert_array_equal(obs, other)  # the same motion, at another price
+        charged.append(info["reward_ctrl"] - other_info["reward_ctrl"])
+        weight = plain.unwrapped._ctrl_cost_weight  # type: ignore[attr-defined]
+        excess = np.sum(np.square(given)) - np.sum(np.square(np.clip(action, low, high)))
+        np.testing.assert_allclose(charged[-1], -weight * excess, rtol=1e-4, atol=1e-6)
+    assert (min(charged) < 0) == (bounds == "raw")
 
 
 def test_writes_a_float32_row_and_nothing_beside_it() -> None:

@@ -166,7 +166,7 @@ def test_a_myopic_agent_stays_at_home() -> None:
 
 
 def test_a_continuous_action_follows_the_observation() -> None:
-    agent = APO(Aim, entropy_coefficient=0.0, **QUICK).learn(60 * ITERATION)
+    agent = APO(Aim, entropy_coefficient=0.0, action_bounds="clip", **QUICK).learn(60 * ITERATION)
     targets = np.array([[-0.8, 0, 0], [0.0, 1, 0], [0.8, 0, 1]], np.float32)
     actions, _ = agent.predict(targets)
     assert actions.shape == (3, 1)

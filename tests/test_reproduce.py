@@ -16,7 +16,9 @@ from longrun.experiments.reproduction import BLOCKS, SCALES, Scale, tasks_of
 from longrun.experiments.sweeps import start
 from longrun.experiments.sweeps.folder import SweepFolder
 from longrun.experiments.sweeps.plan import runs_of
-from test_sweep import ENV, Inline, content
+from test_sweep import Inline, content
+
+KIND = "tiny_envs:KindDrift-v0"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
 
 def test_an_experiment_runs_to_its_figure_and_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(start, "LocalWorkers", Inline)
-    monkeypatch.setitem(reproduction.TASKS, "figure2", (ENV,))
+    monkeypatch.setitem(reproduction.TASKS, "figure2", (KIND,))
     monkeypatch.setattr(reproduction, "CONSTRAINTS", (0.0, 0.1))
     monkeypatch.setitem(SCALES, "smoke", Scale(steps=2000, seeds=2, eval_every=2000))
     out = tmp_path / "sweep"

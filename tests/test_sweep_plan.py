@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longrun.cli import main
+from longrun.config import make_config
 from longrun.experiments.sweeps import live as live_module
 from longrun.experiments.sweeps import start
 from longrun.experiments.sweeps.ending import flag
@@ -29,7 +31,8 @@ from longrun.experiments.sweeps.plan import (
     settings_for,
     together,
 )
-from longrun.experiments.sweeps.search import Space
+from longrun.experiments.sweeps.search import Space, Study, read_studies, written_studies
+from longrun.train.run_folder import RunFolder, describe_run
 
 ENV = "tiny_envs:Drift-v0"
 
@@ -287,6 +290,54 @@ def test_another_sweep_in_the_folder_is_left_alone(changes, why, tmp_path):
         caught.value
     )
     assert (tmp_path / "sweep.json").read_bytes() == before
+
+
+def as_first_written(path):
+    """The sweep as it was before the `paper` preset gave raw actions."""
+    content = json.loads((path / "sweep.json").read_text())
+    assert content.pop("meaning") == 2
+    (path / "sweep.json").write_text(json.dumps(content))
+
+
+def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
+    tuned = dataclasses.replace(block(), preset="tuned")
+    SweepFolder.create(tmp_path, runs_of([block(), tuned]))
+    as_first_written(tmp_path)
+    folder = SweepFolder.open(tmp_path)
+    assert {run.configs()[0].action_bounds for run in folder.runs} == {"clip"}
+    assert [run.fixed for run in folder.runs if run.preset == "tuned"] == [{}] * 4
+    folder.note()
+    again = SweepFolder.open(tmp_path)
+    assert [run.as_json() for run in again.runs] == [run.as_json() for run in folder.runs]
+    with pytest.raises(ValueError, match=r"is not part of this one|has action_bounds=clip"):
+        SweepFolder.create(tmp_path, runs_of([block(), tuned]))
+    same = dataclasses.replace(block(), fixed={"action_bounds": "clip"})
+    SweepFolder.create(tmp_path, runs_of([same, tuned]))
+
+
+def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):
+    study = Study(dataclasses.replace(block(), settings=[]), Space({"epochs": [1, 2]}, {}), 3)
+    SweepFolder.create(tmp_path, [], search=written_studies([study]))
+    as_first_written(tmp_path)
+    for _ in range(2):
+        [found] = read_studies(tmp_path)
+        assert found.block.fixed == {"action_bounds": "clip"}
+        [run, _] = found.runs(0, {"epochs": 1})
+        assert run.configs()[0].action_bounds == "clip"
+        SweepFolder.open(tmp_path).note()
+
+
+def test_an_old_runs_folder_belongs_to_a_sweep_that_clips_alone(tmp_path):
+    new = SweepFolder.create(tmp_path, runs_of([block(seeds=[0])]))
+    run = new.runs[0]
+    clips = make_config("apo", action_bounds="clip", **run.options)
+    about = describe_run(run.env, [clips], [0], run.steps)
+    for name in ("action_bounds", "bounded_mean"):
+        del about["options"][name]
+    RunFolder.create(new.folder(run), about)
+    with pytest.raises(ValueError, match="another sweep: it has action_bounds=clip, not raw"):
+        new.require_own(run)
+    new.require_own(dataclasses.replace(run, fixed={"action_bounds": "clip"}))
 
 
 # What is refused, in one line and before anything is written.

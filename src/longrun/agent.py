@@ -11,6 +11,7 @@ from gymnasium import spaces as gym_spaces
 
 from longrun.config import make_config, whole_number
 from longrun.envs.acting import NumpyPolicy, draw_noise
+from longrun.envs.actions import as_given
 from longrun.envs.make import require_id
 from longrun.envs.names import with_args
 from longrun.envs.native.protocol import Environment
@@ -126,7 +127,11 @@ class Agent:
         return self
 
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
-        """The action for an observation; or one for each row of a batch of Box observations."""
+        """The action for an observation; or one for each row of a batch of Box observations.
+
+        It is what the environment would be given in training: with `action_bounds="raw"` it may
+        lie beyond the action space.
+        """
         policy = self._acting_policy()
         write = observation_writer(self.observation_space)
         batched = (
@@ -137,10 +142,7 @@ class Agent:
         for row, one in zip(rows, obs if batched else [obs], strict=True):
             write(one, row)
         noise = None if deterministic else draw_noise(self._predictions, self.spaces, len(rows))
-        actions = policy.act(rows, noise)
-        if not self.spaces.categories:
-            low, high = (np.asarray(b, np.float32) for b in (self.spaces.low, self.spaces.high))
-            actions = np.clip(actions, low, high)
+        actions = as_given(np, self.spaces, self.config.action_bounds, policy.act(rows, noise))
         read = action_reader(self.action_space)
         if not batched:
             return read(actions[0]), None
@@ -155,6 +157,7 @@ class Agent:
                 self.config.hidden_sizes,
                 self.config.normalize_observations,
                 flat_weights(self._snapshot.state),
+                self.config.bounded_mean,
             )
             self._policy = (self._snapshot, policy)
         return self._policy[1]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,6 +53,15 @@ class Config:
     minibatch_size: int = count(100, "samples in a gradient step; a pass drops what is left over")
     initial_log_std: float = number(
         0.0, "log standard deviation that a Gaussian policy starts with", low=-10, high=2
+    )
+    action_bounds: Literal["clip", "raw"] = choice(
+        "clip",
+        "how a continuous action meets its bounds: 'clip' clips it on its way to the environment,"
+        " 'raw' (the authors') leaves that to the environment, which may charge for the excess",
+        among=("clip", "raw"),
+    )
+    bounded_mean: bool = choice(
+        False, "a Gaussian policy's mean through tanh, scaled to the bounds of the action space"
     )
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if it has others")
@@ -188,12 +197,27 @@ def algorithm_name(config: Config) -> str:
 
 def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config:
     """The preset of an algorithm with some options changed; unknown names list the near ones."""
+    changes = PRESETS[known("preset", preset, PRESETS)]
+    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    names = [option.name for option in dataclasses.fields(kind)]
+    return saved_config(algorithm, {k: v for k, v in changes.items() if k in names} | options)
+
+
+def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
+    """A configuration as it was written down, whatever presets say by now.
+
+    An option that did not exist then has its field's default, which stands for what was done then.
+    """
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = [option.name for option in dataclasses.fields(kind)]
     for name in options:
         known(f"{algorithm.upper()} option", name, names)
-    changes = PRESETS[known("preset", preset, PRESETS)]
-    return kind(**{k: v for k, v in changes.items() if k in names} | options)
+    return kind(**options)
+
+
+def field_defaults(algorithm: str) -> dict[str, Any]:
+    """What a run that does not mention an option has for it: what was done before it existed."""
+    return {option.name: option.default for option in dataclasses.fields(ALGORITHMS[algorithm])}
 
 
 def whole_number(name: str, value: Any, low: int = 0) -> int:

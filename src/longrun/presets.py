@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},  # the fields above default to it
+    "paper": {  # the fields' defaults but for this, which is safe with simulators that clamp
+        "action_bounds": "raw",
+    },
     "tuned": {  # chosen on MuJoCo tasks with seeds from 100 on (results/RESULTS.md)
         "normalize_observations": True,
         "normalize_advantages": True,

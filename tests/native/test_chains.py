@@ -99,12 +99,16 @@ def test_a_rollout_holds_facts() -> None:
     )
 
 
-def test_actions_are_clipped_on_their_way_and_kept_as_they_were_drawn() -> None:
-    rollout, _ = rollout_of(Count())
-    raw = np.asarray(rollout.action)[..., 0]
-    assert raw.min() < -1
-    assert raw.max() > 0.5
-    np.testing.assert_array_equal(rollout.reward, raw.clip(-1, 0.5))
+@pytest.mark.parametrize("bounds", ["clip", "raw"])
+def test_actions_meet_their_bounds_on_their_way_and_are_kept_as_they_were_drawn(
+    bounds: str,
+) -> None:
+    rollout, _ = rollout_of(Count(), action_bounds=bounds)
+    drawn = np.asarray(rollout.action)[..., 0]
+    assert drawn.min() < -1
+    assert drawn.max() > 0.5
+    given = drawn.clip(-1, 0.5) if bounds == "clip" else drawn
+    np.testing.assert_array_equal(rollout.reward, given)
 
 
 def test_the_deterministic_policy_is_the_networks_mode() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from longrun.config import ALGORITHMS, Config, known
-from longrun.presets import PRESETS_IN_WORDS
+from longrun.presets import PRESETS, PRESETS_IN_WORDS
 
 
 class Parser(argparse.ArgumentParser):
@@ -124,7 +124,8 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
     for option in options.values():
         flag = "--" + option.name.replace("_", "-")
         default = option.default
-        text = f"{option.metadata['help']} (default: {shown(default)})"
+        usual = PRESETS["paper"].get(option.name, default)
+        text = f"{option.metadata['help']} (default: {shown(usual)})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         elif isinstance(default, tuple):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from longrun.envs.actions import mean_within
 from longrun.envs.spaces import Array, Spaces
 
 OBSERVATION_LIMIT = 10.0
@@ -39,7 +40,12 @@ class NumpyPolicy:
     """A policy whose weights live in `flat` [W], which may be shared memory."""
 
     def __init__(
-        self, spaces: Spaces, hidden_sizes: Sequence[int], normalize: bool, flat: Array
+        self,
+        spaces: Spaces,
+        hidden_sizes: Sequence[int],
+        normalize: bool,
+        flat: Array,
+        bounded_mean: bool = False,
     ) -> None:
         parts: list[Array] = []
         offset = 0
@@ -50,6 +56,7 @@ class NumpyPolicy:
         self._mean, self._inverse_std, self._log_std, *layers = parts
         self._layers = list(zip(layers[::2], layers[1::2], strict=True))
         self._normalize = normalize
+        self._bounded_mean = bounded_mean and not spaces.categories
         self._spaces = spaces
         self._ends = np.cumsum(spaces.categories)
 
@@ -69,6 +76,8 @@ class NumpyPolicy:
         outputs: Array = x[:, 0]
         if self._spaces.masked:
             outputs = np.where(mask > 0, outputs, np.float32(FORBIDDEN))
+        if self._bounded_mean:
+            outputs = mean_within(np, self._spaces, outputs)
         return outputs
 
     def act(self, obs: Array, noise: Array | None) -> Array:

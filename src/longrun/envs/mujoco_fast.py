@@ -79,9 +79,10 @@ class FastStepper(ABC):
         self._elapsed = 0
 
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
-        """Apply `action` (nu,), already within bounds; write `obs_out` (observation size,).
+        """Apply `action` (nu,); write `obs_out` (observation size,).
 
-        Returns (reward, terminated, truncated).
+        Returns (reward, terminated, truncated). Of an action beyond its bounds MuJoCo applies the
+        bound, and the control cost is charged on the action itself, as in Gymnasium's step.
         """
         x_before = self._x()
         self._ctrl[:] = action

@@ -15,6 +15,7 @@ import numpy as np
 
 from longrun.envs import seeding
 from longrun.envs.acting import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.actions import ActionBounds, advice, as_given
 from longrun.envs.make import Factory, make_env
 from longrun.envs.memory import Spec
 from longrun.envs.spaces import Array, Spaces
@@ -38,6 +39,8 @@ class Plan:
     """E"""
     eval_steps: int = 0
     """S, for each of the E environments"""
+    action_bounds: ActionBounds = "clip"
+    bounded_mean: bool = False
 
     def memory(self) -> Spec:
         """Shapes of the arrays that shards and the learner share."""
@@ -88,11 +91,15 @@ class Shard:
             p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
         }
         self._policies = [
-            NumpyPolicy(plan.spaces, plan.hidden_sizes, plan.normalize_observations, weights)
+            NumpyPolicy(
+                plan.spaces,
+                plan.hidden_sizes,
+                plan.normalize_observations,
+                weights,
+                plan.bounded_mean,
+            )
             for weights in arrays["weights"]
         ]
-        self._low = np.asarray(plan.spaces.low, np.float32)
-        self._high = np.asarray(plan.spaces.high, np.float32)
         self._chains: dict[int, list[Chain]] = {}
         self._evaluators: dict[int, list[Stepper]] = {}
         self._opened: list[gymnasium.Env[Any, Any]] = []
@@ -113,10 +120,10 @@ class Shard:
         try:
             for t in range(plan.rollout_steps):
                 action[t] = act(obs[t], noise[t])
-                bounded = self._bounded(action[t])
+                given = self._given(action[t])
                 for i, chain in enumerate(chains):
                     successor = next_obs[t, i]
-                    facts = chain.stepper.step(bounded[i], successor)
+                    facts = chain.stepper.step(given[i], successor)
                     reward[t, i], terminated[t, i], truncated[t, i] = facts
                     obs[t + 1, i] = successor
                     if facts[1] or facts[2]:
@@ -125,7 +132,8 @@ class Shard:
             # What it was given may be to blame: a NaN of its own that came back as an action.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
             _check_finite(part, iteration, *seen)
-            raise _failure(part, i, f"step {t} of iteration {iteration}", error) from error
+            where = f"step {t} of iteration {iteration}"
+            raise _failure(part, i, where, error, self._advice(action[t, i])) from error
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
         _check_finite(part, iteration, *seen)
 
@@ -143,19 +151,20 @@ class Shard:
         obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
         self._start_episodes(part, chains, obs)
         act = self._policies[replica].act
+        given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
         t = i = 0
         try:
             for t in range(plan.eval_steps):
-                bounded = self._bounded(act(obs, None))
+                given = self._given(act(obs, None))
                 for i, chain in enumerate(chains):
-                    reward[t, i], terminated, truncated = chain.stepper.step(bounded[i], obs[i])
+                    reward[t, i], terminated, truncated = chain.stepper.step(given[i], obs[i])
                     ended[t, i] = terminated or truncated
                     if ended[t, i]:
                         chain.start_episode(obs[i])
         except Exception as error:
             _check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
-            raise _failure(part, i, where, error) from error
+            raise _failure(part, i, where, error, self._advice(given[i])) from error
         # A NaN observation lasts, and spoils the rewards after it.
         _check_finite(part, iteration, ("evaluation's observation", obs[None]))
         _check_finite(part, iteration, ("evaluation's reward", reward))
@@ -173,7 +182,7 @@ class Shard:
         part = self._parts[replica]
         resume_obs = self._arrays["obs"][replica][-1]
         for i, chain in enumerate(self._chains[replica], start=part.first):
-            for action in self._bounded(self._arrays["action"][replica][: counts[i], i]):
+            for action in self._given(self._arrays["action"][replica][: counts[i], i]):
                 chain.stepper.step(action, resume_obs[i])
 
     def close(self) -> None:
@@ -210,11 +219,13 @@ class Shard:
         noise = [draw_noise(rng, plan.spaces, plan.rollout_steps) for rng in streams]
         return np.stack(noise, axis=1)
 
-    def _bounded(self, action: Array) -> Array:
-        """Actions [n, A] as the environment may see them; the learner keeps the raw ones."""
-        if self._plan.spaces.categories:
-            return action
-        return np.minimum(np.maximum(action, self._low), self._high)
+    def _given(self, action: Array) -> Array:
+        """Actions [n, A] as the environments get them; the learner keeps those that were drawn."""
+        given: Array = as_given(np, self._plan.spaces, self._plan.action_bounds, action)
+        return given
+
+    def _advice(self, action: Array) -> str:
+        return advice(self._plan.spaces, self._plan.action_bounds, action)
 
 
 class Chain:
@@ -230,9 +241,9 @@ class Chain:
         self.episode += 1
 
 
-def _failure(part: Part, env: int, where: str, error: Exception) -> RuntimeError:
+def _failure(part: Part, env: int, where: str, error: Exception, more: str = "") -> RuntimeError:
     place = f"environment {part.first + env} of replica {part.replica}"
-    return RuntimeError(f"{place} failed at {where}: {error}")
+    return RuntimeError(f"{place} failed at {where}: {error}{more}")
 
 
 def _check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:

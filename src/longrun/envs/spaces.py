@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeGuard
 
 import gymnasium
@@ -27,7 +28,7 @@ class Spaces:
     """choices of each categorical component; empty for continuous actions"""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    """bounds that continuous actions are clipped to on their way to the environment"""
+    """bounds of continuous actions; `longrun.envs.actions` says what becomes of them"""
     masked: bool = False
     """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
 
@@ -65,6 +66,25 @@ class Spaces:
     def feature_size(self) -> int:
         """Columns of an observation row that the networks see."""
         return self.observation_size - self.mask_size
+
+    @cached_property
+    def limits(self) -> tuple[Array, Array]:
+        """low and high of continuous actions, [A] float32 each, rounded inwards.
+
+        A bound in double precision may have no float32 of its own, and the nearest one may lie
+        outside the action space.
+        """
+        low, high = (np.asarray(bound, np.float64) for bound in (self.low, self.high))
+        low32, high32 = low.astype(np.float32), high.astype(np.float32)
+        low32 = np.where(low32 < low, np.nextafter(low32, np.float32(np.inf)), low32)
+        high32 = np.where(high32 > high, np.nextafter(high32, np.float32(-np.inf)), high32)
+        return low32, high32
+
+    @cached_property
+    def centre_and_reach(self) -> tuple[Array, Array]:
+        """The middle of the limits and how far they are from it, [A] float32 each."""
+        low, high = self.limits
+        return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
 
     @property
     def action_dtype(self) -> type:
@@ -165,13 +185,10 @@ def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], N
 
 
 def action_reader(space: gym_spaces.Space[Any]) -> Callable[[Array], Any]:
-    """A function that turns an action row (clipped already) into the environment's own action."""
+    """A function that gives an action row the environment's own shape and type, no other values."""
     if isinstance(space, gym_spaces.Box):
-        shape, dtype, low, high = space.shape, space.dtype, space.low, space.high
-        if dtype == np.float32:
-            return lambda row: row.reshape(shape)
-        # A bound in another precision may lie a rounding error inside the float32 one.
-        return lambda row: np.clip(row.reshape(shape).astype(dtype), low, high)
+        shape, dtype = space.shape, space.dtype
+        return lambda row: row.reshape(shape).astype(dtype, copy=False)
     if isinstance(space, gym_spaces.Discrete):
         first, kind = space.start, np.dtype(space.dtype).type
         return lambda row: kind(row[0] + first)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.config import make_config
+from longrun.config import ALGORITHMS, field_defaults, make_config
 
 
 class Choice(NamedTuple):
@@ -21,8 +21,10 @@ class Choice(NamedTuple):
     @classmethod
     def of(cls, config: dict[str, Any], replica: dict[str, Any]) -> Choice:
         """From config.json and its entry for the replica."""
+        algorithm = config["algorithm"]
+        unsaid = field_defaults(algorithm) if algorithm in ALGORITHMS else {}
         own = {name: value for name, value in replica.items() if name != "seed"}
-        return cls(config["algorithm"], config.get("preset", "paper"), config["options"] | own)
+        return cls(algorithm, config.get("preset", "paper"), unsaid | config["options"] | own)
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:

@@ -37,7 +37,7 @@ def clipped_task(
 
     def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
         features, mask, action, old_log_prob, advantage = samples
-        outputs = policy_outputs(policy, features, mask)
+        outputs = policy_outputs(config, spaces, policy, features, mask)
         log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
         ratio = jnp.exp(log_ratio)
         surrogate = clipped_surrogate(ratio, advantage, config.clip_range).mean()
@@ -50,7 +50,7 @@ def clipped_task(
         }
         return -surrogate - config.entropy_coefficient * entropy, metrics
 
-    outputs = policy_outputs(policy, batch.features, batch.mask)
+    outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(outputs, policy.log_std, batch.action)
     samples = (batch.features, batch.mask, batch.action, old_log_prob, batch.advantage)
     return Task(loss, policy, opt_state, samples, shuffles)
@@ -61,16 +61,16 @@ def trust_region_step(
 ) -> tuple[Policy, Metrics]:
     """One natural-gradient step on the whole batch, as long as the KL limit allows."""
     distribution = distribution_of(spaces)
-    old_outputs = policy_outputs(policy, batch.features, batch.mask)
+    old_outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
 
     def surrogate(new: Policy) -> jax.Array:
-        outputs = policy_outputs(new, batch.features, batch.mask)
+        outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
         ratio = jnp.exp(distribution.log_prob(outputs, new.log_std, batch.action) - old_log_prob)
         return (ratio * batch.advantage).mean()
 
     def mean_kl(new: Policy) -> jax.Array:
-        outputs = policy_outputs(new, batch.features, batch.mask)
+        outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
         return distribution.kl(old_outputs, policy.log_std, outputs, new.log_std).mean()
 
     new, step = trust_region.natural_step(
@@ -82,7 +82,7 @@ def trust_region_step(
         cg_iterations=config.cg_iterations,
         line_search_steps=config.line_search_steps,
     )
-    outputs = policy_outputs(new, batch.features, batch.mask)
+    outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
     metrics = {
         "policy_loss": -step.surrogate,
         "entropy": distribution.entropy(outputs, new.log_std).mean(),

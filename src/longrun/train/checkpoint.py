@@ -17,7 +17,7 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from longrun.config import ALGORITHMS, Config, algorithm_name, known, make_config
+from longrun.config import ALGORITHMS, Config, algorithm_name, known, saved_config
 from longrun.envs.spaces import Array, Spaces
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
@@ -101,7 +101,7 @@ def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
         raise ValueError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
     tensors = safetensors.numpy.load(content)
     spaces = _spaces(header["spaces"])
-    configs = [make_config(header["algorithm"], **r["options"]) for r in header["replicas"]]
+    configs = [saved_config(header["algorithm"], r["options"]) for r in header["replicas"]]
     snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
     seeds = [replica["seed"] for replica in header["replicas"]]
     return Checkpoint(header["env"], spaces, configs, seeds, snapshots)

@@ -87,7 +87,7 @@ def collect(
     def one_step(chains: Chains, key: jax.Array) -> tuple[Chains, tuple[jax.Array, ...]]:
         act_key, env_key = jax.random.split(key)
         action = act(config, env.spaces, learnt, chains.obs, act_key if explore else None)
-        after, facts = native.step(env, env_key, chains, action, spares)
+        after, facts = native.step(env, env_key, chains, action, spares, config.action_bounds)
         return after, (chains.obs, action, *facts)
 
     chains, rows = jax.lax.scan(one_step, chains, jax.random.split(steps_key, steps))

@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax
 import numpy as np
@@ -37,11 +38,10 @@ def train(
     config = job.configs[0]
     assert not isinstance(job.env, Environment)
     eval_envs, eval_steps = evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
-    plan = Plan(
-        factory=env_factory(job.env),
-        spaces=spaces,
-        hidden_sizes=config.hidden_sizes,
-        normalize_observations=config.normalize_observations,
+    plan = _plan(
+        job.env,
+        config,
+        spaces,
         seeds=tuple(job.seeds),
         num_envs=config.num_envs,
         rollout_steps=config.rollout_steps,
@@ -60,6 +60,19 @@ def train(
         return _run_all(job, replicas, pool, listen)
     finally:
         pool.close()
+
+
+def _plan(env: EnvLike, config: Config, spaces: Spaces, **shape: Any) -> Plan:
+    """What workers need of a configuration, and how many of everything."""
+    return Plan(
+        factory=env_factory(env),
+        spaces=spaces,
+        hidden_sizes=config.hidden_sizes,
+        normalize_observations=config.normalize_observations,
+        action_bounds=config.action_bounds,
+        bounded_mean=config.bounded_mean,
+        **shape,
+    )
 
 
 def _run_all(job: Job, replicas: list[Replica], pool: Pool, listen: Listen) -> Seconds:
@@ -109,12 +122,11 @@ def measure(
 ) -> EvaluationReport:
     """The deterministic policy's long-run reward rate, simulated in this process."""
     envs, steps_each = evaluation_shape(steps)
-    plan = Plan(
-        env_factory(env),
+    plan = _plan(
+        env,
+        config,
         spaces,
-        config.hidden_sizes,
-        config.normalize_observations,
-        (seed,),
+        seeds=(seed,),
         num_envs=0,
         rollout_steps=0,
         eval_envs=envs,

@@ -11,6 +11,7 @@ import gymnasium
 import jax
 
 from longrun.config import Config, whole_number
+from longrun.envs.actions import require_bounds
 from longrun.envs.make import EnvLike, env_factory, env_name, make_env
 from longrun.envs.native.check import require_sound
 from longrun.envs.native.gymnasium import action_space, observation_space
@@ -162,6 +163,7 @@ def make_job(
 
 def fresh_snapshot(env: AnyEnv, config: Config, spaces: Spaces, seed: int) -> Snapshot:
     """Before the first step."""
+    require_bounds(config.bounded_mean, spaces)
     use_compilation_cache()
     state = learner.init(config, spaces, jax.random.key(seed))
     if isinstance(env, Environment):

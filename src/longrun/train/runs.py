@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longrun.config import Config, make_config
+from longrun.config import Config, saved_config
 from longrun.envs.make import require_id
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
@@ -68,9 +68,9 @@ def load(path: Path) -> Saved:
     if (path / "checkpoint" / "checkpoint.json").exists():
         return Saved(path, config, opened, checkpoint.load(path))
     configs = [
-        make_config(
+        saved_config(
             config["algorithm"],
-            **config["options"] | {name: v for name, v in replica.items() if name != "seed"},
+            config["options"] | {name: v for name, v in replica.items() if name != "seed"},
         )
         for replica in config["replicas"]
     ]

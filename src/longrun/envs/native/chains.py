@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from longrun.envs.actions import ActionBounds, as_given
 from longrun.envs.native.protocol import Environment
-from longrun.envs.spaces import Spaces
 
 
 class Chains(NamedTuple):
@@ -54,18 +54,16 @@ def ends(env: Environment) -> bool:
     return env.terminates or env.time_limit > 0
 
 
-def bounded(spaces: Spaces, action: jax.Array) -> jax.Array:
-    """Continuous actions [..., A] within the environment's bounds; choices as they are."""
-    if spaces.categories:
-        return action
-    return jnp.clip(action, jnp.asarray(spaces.low), jnp.asarray(spaces.high))
-
-
 def step(
-    env: Environment, key: jax.Array, chains: Chains, action: jax.Array, spares: Chains | None
+    env: Environment,
+    key: jax.Array,
+    chains: Chains,
+    action: jax.Array,
+    spares: Chains | None,
+    action_bounds: ActionBounds = "clip",
 ) -> tuple[Chains, Facts]:
     """One step of every environment with its action [N, A]; ended ones begin a new episode."""
-    action = bounded(env.spaces, action)
+    action = as_given(jnp, env.spaces, action_bounds, action)
     count = chains.obs.shape[0]
     step_key, reset_key = jax.random.split(key) if ends(env) and spares is None else (key, key)
     after = jax.vmap(env.step)(jax.random.split(step_key, count), chains.state, action)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium
 import jax
@@ -11,15 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
+from longrun.config import known
+from longrun.envs.actions import ActionBounds, as_given
 from longrun.envs.names import with_args
-from longrun.envs.native.chains import bounded
 from longrun.envs.native.make import PREFIXES, native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Array, Spaces
 
 
-def as_gymnasium(env: str | Environment, **args: Any) -> gymnasium.Env[Any, Any]:
+def as_gymnasium(
+    env: str | Environment, *, action_bounds: ActionBounds = "clip", **args: Any
+) -> gymnasium.Env[Any, Any]:
     """A Gymnasium environment from an env string, with these arguments added, or an instance.
+
+    Actions are clipped to their bounds; `action_bounds="raw"` hands them on as they come.
 
     >>> as_gymnasium("brax:halfcheetah", backend="spring")
     """
@@ -29,21 +34,23 @@ def as_gymnasium(env: str | Environment, **args: Any) -> gymnasium.Env[Any, Any]
             f"env={env!r} must be an Environment or a string that begins with"
             f" {', '.join(f'{prefix}:' for prefix in PREFIXES)}"
         )
-    return NativeGymEnv(native)
+    return NativeGymEnv(native, action_bounds)
 
 
 class NativeGymEnv(gymnasium.Env[Any, Any]):
     """One JAX-native environment behind Gymnasium's interface, its steps compiled.
 
-    Actions are clipped to their bounds and episodes are truncated at the time limit, as in our own
-    training. Where the environment masks choices, observations are a Dict of `action_mask` and
-    `observation`.
+    Episodes are truncated at the time limit, and actions are clipped to their bounds or handed on
+    as they come, as in our own training. Where the environment masks choices, observations are a
+    Dict of `action_mask` and `observation`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own declaration)
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, action_bounds: ActionBounds = "clip") -> None:
+        known("action_bounds", action_bounds, get_args(ActionBounds))
         self.environment = environment
+        self.action_bounds = action_bounds
         self.observation_space = observation_space(environment.spaces)
         self.action_space = action_space(environment.spaces)
         self._state: Any = None
@@ -66,7 +73,9 @@ class NativeGymEnv(gymnasium.Env[Any, Any]):
             raise gymnasium.error.ResetNeeded("call reset() before the first step()")
         spaces = self.environment.spaces
         action_row: Array = np.asarray(action, spaces.action_dtype)
-        action_row = action_row.reshape(spaces.action_size)
+        action_row = as_given(
+            np, spaces, self.action_bounds, action_row.reshape(spaces.action_size)
+        )
         self._steps += 1
         self._state, row, reward, terminated = _step(
             self.environment, self._episode_seed, self._steps, self._state, action_row
@@ -121,7 +130,6 @@ def _reset(environment: Environment, seed: Array) -> tuple[Any, jax.Array]:
 def _step(
     environment: Environment, seed: Array, count: int, state: Any, action: jax.Array
 ) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
-    action = bounded(environment.spaces, action)
     state, obs, reward, terminated = environment.step(_key(seed, count), state, action)
     return state, obs, reward, jnp.asarray(terminated)
 

@@ -1,7 +1,7 @@
 """What a JAX-native environment is: two pure functions of one environment, and its spaces.
 
-Batching, clipping of actions, time limits and resets are not its business: `chains.py` does them
-once for all.
+Batching, time limits and resets are not its business: `chains.py` does them once for all. So is
+clipping of actions, unless `action_bounds="raw"` asks that the environment sees what was drawn.
 """
 
 from __future__ import annotations
@@ -59,4 +59,5 @@ class Environment(ABC):
 
     @abstractmethod
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
-        """One step from a row of actions [A]: within the bounds, or int32 choices counted from 0"""
+        """One step from a row of actions [A]: int32 choices counted from 0, or numbers, which lie
+        within the bounds unless the policy's raw actions are asked for (`action_bounds="raw"`)."""

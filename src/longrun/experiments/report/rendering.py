@@ -18,9 +18,11 @@ import gymnasium
 import numpy as np
 from PIL import Image
 
+from longrun.config import Config
 from longrun.envs.acting import NumpyPolicy
+from longrun.envs.actions import as_given
 from longrun.envs.make import env_factory, make_env, require_id
-from longrun.envs.spaces import Spaces
+from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import GymnasiumStepper
 from longrun.train import checkpoint
 from longrun.train.files import write_json
@@ -56,10 +58,9 @@ def render(run: Path, replica: int, characters: int) -> dict[str, Any]:
     require_id(saved.env, run)
     config, state = saved.configs[replica], saved.snapshots[replica].state
     weights = flat_weights(state)
-    policy = NumpyPolicy(saved.spaces, config.hidden_sizes, config.normalize_observations, weights)
     env = _open(saved.env)
     try:
-        filmed = _film(env, policy, saved.spaces)
+        filmed = _film(env, config, saved.spaces, weights)
     finally:
         env.close()
     still_images = [_uri(_webp([filmed.images[k]], 75, 0)) for k in _places(len(filmed.images))]
@@ -96,20 +97,20 @@ def _is_mujoco(env: gymnasium.Env[Any, Any]) -> bool:
     return type(env.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
 
 
-def _film(env: gymnasium.Env[Any, Any], policy: NumpyPolicy, spaces: Spaces) -> Filmed:
+def _film(env: gymnasium.Env[Any, Any], config: Config, spaces: Spaces, weights: Array) -> Filmed:
     """The deterministic policy from a reset on; where an episode ends, the next one begins."""
+    policy = NumpyPolicy(
+        spaces, config.hidden_sizes, config.normalize_observations, weights, config.bounded_mean
+    )
     stepper, row = GymnasiumStepper(env), np.zeros((1, spaces.observation_size), np.float32)
     fps = float(env.metadata.get("render_fps") or USUAL_FPS)
     stride = max(1, math.ceil(fps / FASTEST))
-    bounds = [np.asarray(bound, np.float32) for bound in (spaces.low, spaces.high)]
     filmed = Filmed([], [], [], stride, fps)
     stepper.reset(0, row[0])
     for step in range(max(int(SECONDS * fps), STILLS * stride)):
         if step % stride == 0:
             filmed.images.append(_picture(env))
-        action = policy.act(row, None)[0]
-        if not spaces.categories:
-            action = np.clip(action, *bounds)
+        [action] = as_given(np, spaces, config.action_bounds, policy.act(row, None))
         reward, terminated, truncated = stepper.step(action, row[0])
         filmed.rewards.append(reward)
         if terminated or truncated:

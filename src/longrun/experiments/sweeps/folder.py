@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
+from longrun.config import field_defaults
+from longrun.experiments.sweeps.content import MEANING, read_sweep
 from longrun.experiments.sweeps.plan import Run, apart, together
 from longrun.train.files import read_json, write_json
 
@@ -70,11 +72,11 @@ class SweepFolder:
     def open(cls, path: Path) -> SweepFolder:
         if not (path / "sweep.json").exists():
             raise ValueError(f"'{path}' is not a sweep: it has no sweep.json")
-        content = read_json(path / "sweep.json")
         try:
+            content = read_sweep(path)
             runs = [Run.from_json(run) for run in content["runs"]]
             return cls(path, content["id"], runs)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None
 
     def add(self, runs: Sequence[Run]) -> None:
@@ -87,7 +89,7 @@ class SweepFolder:
 
     def note(self, **made_by: Any) -> None:
         """Write the runs down, and what else has changed."""
-        content = read_json(self.path / "sweep.json")
+        content = read_sweep(self.path)
         self._write({k: v for k, v in content.items() if k not in ("id", "runs")} | made_by)
 
     def folder(self, run: Run) -> Path:
@@ -107,12 +109,12 @@ class SweepFolder:
             found = read_json(file)
         except ValueError:
             return  # there is none, or it is damaged: then this run will fail, and no other
-        options = _as_read(dataclasses.asdict(run.configs()[0]))
-        known = found.get("options", {})  # a later version may have more options than made the run
+        # A later version may have more options than the one that made the run.
+        found["options"] = _as_read(field_defaults(run.algorithm)) | found.get("options", {})
         wanted = {
             "env": run.env,
             "algorithm": run.algorithm,
-            "options": {name: value for name, value in options.items() if name in known},
+            "options": _as_read(dataclasses.asdict(run.configs()[0])),
             "seeds": run.seeds,
             "steps": run.steps,
         }
@@ -197,6 +199,7 @@ class SweepFolder:
 
     def _write(self, made_by: Mapping[str, Any]) -> None:
         about = {
+            "meaning": MEANING,
             "versions": {"longrun": __version__, "python": platform.python_version()},
             "command": sys.argv,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),

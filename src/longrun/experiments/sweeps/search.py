@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from longrun.experiments.sweeps.content import read_sweep
 from longrun.experiments.sweeps.folder import SweepFolder
 from longrun.experiments.sweeps.grids import Options, Range, written
 from longrun.experiments.sweeps.plan import Block, Run, run_name, runs_of, together
@@ -231,7 +232,7 @@ def import_optuna() -> Any:
 
 def read_studies(path: Path) -> list[Study]:
     """Those of a sweep's folder; none where it is no search."""
-    return [Study.from_json(study) for study in read_json(path / "sweep.json").get("search", [])]
+    return [Study.from_json(study) for study in read_sweep(path).get("search", [])]
 
 
 def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:

@@ -26,9 +26,9 @@ import numpy as np
 from longrun.config import Config, make_config
 from longrun.envs.native.protocol import Environment
 from longrun.learn import learner
-from longrun.train import device
-from longrun.train.device import Replica, Span
-from longrun.train.device_loop import stacked
+from longrun.train.device import program as device
+from longrun.train.device.loop import stacked
+from longrun.train.device.program import Replica, Span
 from longrun.train.job import open_env
 
 BANDWIDTH, OPERATIONS = 4.8e12, 67e12

@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from longrun.experiments.results import mean_interval, read_run
-from longrun.experiments.tables import print_final
+from longrun.results.read import mean_interval, read_run
+from longrun.results.tables import print_final
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import Config, make_config
-from longrun.envs.native import chains as native
-from longrun.envs.native import classical
-from longrun.envs.native.fcfs import OrderedQueueingEnv
+from longrun.envs.native import batching as native
 from longrun.learn.acting import act
+from longrun.queueing import policies as classical
+from longrun.queueing.ordered_queues import OrderedQueueingEnv
 from longrun.tabular import MDP, evaluate
-from longrun.train.device_loop import stacked
+from longrun.train.device.loop import stacked
 from longrun.train.evaluation import student_reach
 from longrun.train.job import fresh_snapshot, make_job, open_env
 from longrun.train.session import Session

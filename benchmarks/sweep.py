@@ -34,7 +34,7 @@ DIRECT = """
 import sys
 from pathlib import Path
 from longrun.config import make_config
-from longrun.train import runs
+from longrun.train import start_or_resume as runs
 env, steps, out, *seeds = sys.argv[1:]
 for seed in seeds:
     config = make_config("apo", minibatch_size=250)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.tabular import solve
-from longrun.tabular.models.queueing import REGIMES, criss_cross
+from longrun.tabular.models.uniformised import REGIMES, criss_cross
 
 CHAINS, BLOCK, BLOCKS = 4096, 2000, 250
 INNER = 0.7

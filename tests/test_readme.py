@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from test_sweep import Inline
 
 from longrun import cli
-from longrun.experiments.sweeps import start
-from test_sweep import Inline
+from longrun.sweeps import run_sweep as start
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()

@@ -10,20 +10,23 @@ import numpy as np
 from gymnasium import spaces as gym_spaces
 
 from longrun.config import make_config, whole_number
-from longrun.envs.acting import NumpyPolicy, draw_noise
 from longrun.envs.actions import as_given
-from longrun.envs.make import require_id
-from longrun.envs.names import with_args
+from longrun.envs.env_strings import with_args
+from longrun.envs.factories import require_id
 from longrun.envs.native.protocol import Environment
+from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.envs.spaces import action_reader, observation_writer
-from longrun.train import checkpoint, device_loop, host
+from longrun.errors import InputError
+from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
+from longrun.train.device import loop as device_loop
 from longrun.train.evaluation import EvaluationReport
+from longrun.train.host import loop as host
+from longrun.train.host.replica import flat_weights
 from longrun.train.job import AnyEnv, Job, Snapshot, fresh_snapshot, make_job, name_of, open_env
-from longrun.train.replica import flat_weights
+from longrun.train.progress import OnLog, require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
-from longrun.train.watchers import OnLog, require_tensorboard
 
 
 class Agent:
@@ -210,7 +213,7 @@ class Agent:
     ) -> Self:
         """One replica of a checkpoint that was read from `path`."""
         if not 0 <= replica < len(saved.seeds):
-            raise ValueError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
+            raise InputError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
         if env is None:
             require_id(saved.env, path)
             env = saved.env

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from longrun.errors import InputError
 from longrun.presets import PRESETS
 
 
@@ -88,7 +89,7 @@ class Config:
         for option in dataclasses.fields(self):
             object.__setattr__(self, option.name, _checked(option, getattr(self, option.name)))
         if self.minibatch_size > self.steps_per_iteration:
-            raise ValueError(
+            raise InputError(
                 f"minibatch_size={self.minibatch_size} is larger than a rollout of num_envs="
                 f"{self.num_envs} x rollout_steps={self.rollout_steps}; lower minibatch_size"
             )
@@ -132,7 +133,7 @@ class Average(Config):
         super().__post_init__()
         if self.termination == "zero" and (self.reset_cost or self.reset_cost_step_size):
             name = "reset_cost" if self.reset_cost else "reset_cost_step_size"
-            raise ValueError(
+            raise InputError(
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 " set termination='reset'"
             )
@@ -224,9 +225,9 @@ def whole_number(name: str, value: Any, low: int = 0) -> int:
     """An argument that counts; NumPy's integers and floats such as 1e6 included."""
     whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
     if not whole or value != value // 1 or value < low:
-        raise ValueError(f"{name}={value!r} must be {low} or more, a whole number")
+        raise InputError(f"{name}={value!r} must be {low} or more, a whole number")
     if value >= 2**32:
-        raise ValueError(f"{name}={value!r} is too large; choose less than 2**32")
+        raise InputError(f"{name}={value!r} is too large; choose less than 2**32")
     return int(value)
 
 
@@ -248,7 +249,7 @@ def known(what: str, name: str, valid: Iterable[str]) -> str:
         return name
     near = difflib.get_close_matches(name, valid, n=4)
     hint = f"did you mean {', '.join(near)}?" if near else f"valid: {', '.join(valid[:40])}"
-    raise ValueError(f"unknown {what} '{name}'; {hint}")
+    raise InputError(f"unknown {what} '{name}'; {hint}")
 
 
 def _checked(option: dataclasses.Field[Any], value: Any) -> Any:
@@ -256,17 +257,17 @@ def _checked(option: dataclasses.Field[Any], value: Any) -> Any:
     default = option.default
     if isinstance(default, bool):
         if not isinstance(value, bool):
-            raise ValueError(f"{option.name}={value!r} must be True or False")
+            raise InputError(f"{option.name}={value!r} must be True or False")
         return value
     if isinstance(default, str):
         among = option.metadata["among"]
         if value not in among:
-            raise ValueError(f"{option.name}={value!r} must be one of {', '.join(among)}")
+            raise InputError(f"{option.name}={value!r} must be one of {', '.join(among)}")
         return value
     if isinstance(default, tuple):
         sizes = value if isinstance(value, list | tuple) else [None]
         if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
-            raise ValueError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
+            raise InputError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
         return tuple(sizes)
     return _checked_number(option, value)
 
@@ -278,10 +279,10 @@ def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"{option.name}={value!r} must be {wanted}") from None
+        raise InputError(f"{option.name}={value!r} must be {wanted}") from None
     if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
-        raise ValueError(f"{option.name}={value!r} must be {wanted}")
+        raise InputError(f"{option.name}={value!r} must be {wanted}")
     if not low <= number <= high:
         limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-        raise ValueError(f"{option.name}={value!r} is out of range; choose {limits}")
+        raise InputError(f"{option.name}={value!r} is out of range; choose {limits}")
     return int(number) if whole else number

@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.envs.native.gymnasium import as_gymnasium
-from longrun.envs.native.make import PREFIXES, native_env
+from longrun.envs.native.lookup import PREFIXES, native_env
 from longrun.envs.native.protocol import Environment
+from longrun.envs.native.to_gymnasium import as_gymnasium
 
 ENVS = 3
 PACKAGES = {"brax": "brax", "playground": "mujoco_playground", "gymnax": "gymnax"}

@@ -12,9 +12,9 @@ import pytest
 from probes import Choice, Count
 
 from longrun.config import make_config
-from longrun.envs.native import chains
+from longrun.envs.native import batching as chains
 from longrun.learn import learner
-from longrun.train import device
+from longrun.train.device import program as device
 
 
 def walk(env: Count, steps: int, count: int = 4) -> tuple[chains.Chains, Any]:

@@ -12,9 +12,9 @@ from probes import Choice, Count, Spoilt
 
 from longrun import APO
 from longrun.envs.native import Environment, Step
-from longrun.envs.native.check import require_sound
-from longrun.envs.native.networks import criss_cross
+from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.spaces import Spaces
+from longrun.queueing.known_networks import criss_cross
 
 
 @dataclass(frozen=True)

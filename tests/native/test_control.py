@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.envs.make import JAX_NATIVE
-from longrun.envs.native.builtin import BUILTIN
-from longrun.envs.native.classical import average_reward
+from longrun.builtin_envs import BUILTIN
+from longrun.envs.factories import JAX_NATIVE
 from longrun.envs.native.control import AccessControl, Inventory
+from longrun.queueing.policies import average_reward
 from longrun.tabular import evaluate, solve
 from longrun.tabular.models.classic import access_control, inventory
 

@@ -16,9 +16,9 @@ from longrun import APO, PPO, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.envs.native.networks import criss_cross
-from longrun.experiments.results import read_run
-from longrun.train import device_loop
+from longrun.queueing.known_networks import criss_cross
+from longrun.results.read import read_run
+from longrun.train.device import loop as device_loop
 from longrun.train.job import fresh_snapshot, make_job
 from longrun.train.run_folder import read_rows
 from longrun.train.session import Session

@@ -23,7 +23,7 @@ from longrun.tabular.models.classic import (
     riverswim,
 )
 from longrun.tabular.models.laws import distinct_numbers, stock_after_poisson_demand
-from longrun.tabular.models.queueing import criss_cross, n_model, tandem
+from longrun.tabular.models.uniformised import criss_cross, n_model, tandem
 
 
 def law(mdp: MDP, state: Any, action: int) -> dict[Any, float]:

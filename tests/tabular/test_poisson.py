@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
-from longrun.tabular import MDP, chain, evaluate, evaluation, poisson, products
+from longrun.tabular import MDP, chain, evaluate, evaluation, poisson
+from longrun.tabular import sparse_products as products
 from longrun.tabular.poisson import Multigrid, SparseChain
-from longrun.tabular.products import RowBlocks
+from longrun.tabular.sparse_products import RowBlocks
 from longrun.tabular.structure import chain_structure
 
 # --- chains ----------------------------------------------------------------------------------

@@ -15,13 +15,8 @@ from random_mdps import examples, seeds
 from scipy import sparse
 
 from longrun.tabular import MDP, NoConvergence, Solution, evaluate, solve
-from longrun.tabular.models.classic import (
-    access_control,
-    inventory,
-    machine_replacement,
-    riverswim,
-)
-from longrun.tabular.models.queueing import criss_cross, tandem
+from longrun.tabular.models.classic import access_control, inventory, machine_replacement, riverswim
+from longrun.tabular.models.uniformised import criss_cross, tandem
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.solvers.policy_iteration import one_recurrent_class
 from longrun.tabular.solvers.solution import bracket

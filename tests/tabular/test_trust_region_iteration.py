@@ -15,7 +15,7 @@ from random_mdps import examples, random_mdp, random_policy, seeds
 
 from longrun.tabular import MDP, evaluate, figures, improvement_bounds, solve
 from longrun.tabular.models.classic import access_control, riverswim
-from longrun.tabular.models.queueing import criss_cross, tandem
+from longrun.tabular.models.uniformised import criss_cross, tandem
 from longrun.tabular.solvers import Solution
 from longrun.tabular.truncation import Truncation, grow_box
 from longrun.tabular.trust_region import (

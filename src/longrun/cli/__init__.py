@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from longrun.cli.options import Parser, add_algorithm_options, add_run_options, parse, whole
 from longrun.config import ALGORITHMS, known
+from longrun.errors import InputError, LongrunError
 
 COMMANDS = {
     "train": "learn a policy, several seeds and settings at once",
@@ -30,7 +32,7 @@ COMMANDS = {
 
 USAGE = """longrun: reinforcement learning under the long-run average reward
 
-usage: longrun COMMAND ...   (longrun COMMAND --help explains each)
+usage: longrun COMMAND ...   (longrun COMMAND --help explains each; --debug shows tracebacks)
 
 {commands}
 
@@ -56,19 +58,24 @@ algorithms, criterion x policy step:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    """Exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted.
+
+    Errors that longrun raises on purpose become one line. Any other exception is a defect and keeps
+    its traceback; `--debug` or LONGRUN_DEBUG=1 shows it for all of them.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments or os.environ.get("LONGRUN_DEBUG", "0") not in ("", "0")
+    arguments = [argument for argument in arguments if argument != "--debug"]
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # for --env module:Id, last so that it hides nothing
     try:
         with _one_line_warnings():
             return _dispatch(arguments)
-    except ValueError as error:
+    except (LongrunError, OSError) as error:
+        if debug:
+            traceback.print_exc()
         print(f"longrun: {error}", file=sys.stderr)
-        return 2
-    except (RuntimeError, OSError) as error:
-        print(f"longrun: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130
@@ -113,7 +120,7 @@ def _train(arguments: list[str]) -> int:
     algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
     built_in = [a.removeprefix("jax:").partition("?")[0] for a in arguments if a[:4] == "jax:"]
     if built_in and {"-h", "--help"} & set(arguments):
-        from longrun.envs.native.builtin import explained
+        from longrun.builtin_envs import explained
 
         print(explained(built_in[0]))
         return 0
@@ -138,18 +145,18 @@ def _resume_only(arguments: list[str]) -> int:
     add_run_options(parser)
     given = parse(parser, arguments)
     if not given.get("resume"):
-        raise ValueError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
+        raise InputError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
     from longrun.cli.train import resume
 
     return _show_finished(resume(None, given))
 
 
 def _show_finished(run: Path) -> int:
-    from longrun.train.sharding import is_first_host
+    from longrun.train.device.sharding import is_first_host
 
     if is_first_host() and (run / "evaluations.csv").exists():
-        from longrun.experiments.results import read_results
-        from longrun.experiments.tables import print_final
+        from longrun.results.read import read_results
+        from longrun.results.tables import print_final
 
         print_final(read_results([run]))
     return 0
@@ -165,7 +172,7 @@ def _evaluate(arguments: list[str]) -> int:
     parser.add_argument("--steps", type=whole, help="steps of the evaluation (default: 10000)")
     given = parse(parser, arguments)
     from longrun.agent import AGENTS
-    from longrun.experiments.tables import print_reports
+    from longrun.results.tables import print_reports
     from longrun.train import checkpoint
 
     saved = checkpoint.load(given["run"])

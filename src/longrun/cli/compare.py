@@ -12,7 +12,7 @@ from longrun.cli.options import Parser, parse, whole
 from longrun.config import known
 
 if TYPE_CHECKING:
-    from longrun.experiments.results import Setting
+    from longrun.results.read import Setting
 
 DESCRIPTION = """\
 Compare settings: a table for each environment and, where there are several, one over all of them.
@@ -34,15 +34,15 @@ examples:
 
 def compare_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.experiments.comparison_tables import METRICS, compare, raw_rows, text_tables
-    from longrun.experiments.results import read_results
-    from longrun.experiments.tables import print_tables, require_table, write_table
+    from longrun.results.comparison import METRICS, compare, raw_rows, text_tables
+    from longrun.results.read import read_results
+    from longrun.results.tables import print_tables, require_table, write_table
 
     outs: list[Path] = given.get("out", [])
     for out in outs:
         require_table(out)
     if "profile" in given:
-        from longrun.experiments.pictures import require_picture
+        from longrun.results.plot_style import require_picture
 
         require_picture(given["profile"])
     chosen = known("metric", given.get("metric", "all"), [*METRICS, "all"])
@@ -117,8 +117,8 @@ def _tell_of_lengths(settings: Sequence[Setting], at: int | None) -> None:
 
 
 def _draw_profile(settings: Sequence[Setting], metric: str, out: Path, how: dict[str, Any]) -> None:
-    from longrun.experiments.comparison_tables import METRICS, scores_by_label
-    from longrun.experiments.figures import draw_profiles
+    from longrun.results.comparison import METRICS, scores_by_label
+    from longrun.results.plots import draw_profiles
 
     scores = scores_by_label(settings, metric, **how)
     tasks = list(dict.fromkeys(s.env for s in settings))

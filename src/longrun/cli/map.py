@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longrun.cli.options import Parser, parse, whole
+from longrun.errors import InputError
 
 if TYPE_CHECKING:
     from longrun.agent import Agent
-    from longrun.experiments.policy_comparison import Comparison
+    from longrun.policy_map.exact_comparison import Comparison
 
 WALLS = 0.01
 """Share of time at the walls of the box from which on a note tells of it."""
@@ -50,7 +51,7 @@ def map_command(arguments: list[str]) -> int:
     )
     parser.add_argument("--out", type=Path, help="picture: png, pdf or svg (default: policy.png)")
     given = parse(parser, arguments)
-    from longrun.experiments.policy_maps import policy_map
+    from longrun.policy_map.picture import policy_map
     from longrun.tabular.figures import require_picture
 
     out = given.get("out", Path("policy.png"))
@@ -71,14 +72,14 @@ def map_command(arguments: list[str]) -> int:
 def _agent(run: Path, replica: int) -> Agent:
     """A replica of a run on an environment that may have a map."""
     from longrun.agent import AGENTS
-    from longrun.envs.make import require_id
-    from longrun.experiments.policy_comparison import no_model
+    from longrun.envs.factories import require_id
+    from longrun.policy_map.exact_comparison import no_model
     from longrun.train import checkpoint
 
     saved = checkpoint.load(run)
     if not saved.env.startswith("jax:"):  # others might not even be installed
         require_id(saved.env, run)
-        raise ValueError(no_model(saved.env))
+        raise InputError(no_model(saved.env))
     return AGENTS[saved.algorithm]._of(saved, run, replica=replica)
 
 
@@ -86,13 +87,13 @@ def _compared(agent: Agent, given: dict[str, Any]) -> Comparison:
     from rich.console import Console
 
     from longrun.envs.native.protocol import Environment
-    from longrun.envs.native.queueing import QueueingEnv
-    from longrun.experiments.policy_comparison import (
+    from longrun.policy_map.exact_comparison import (
         compare,
         exact_model,
         learned_policy,
         require_mappable,
     )
+    from longrun.queueing.environment import QueueingEnv
 
     assert isinstance(agent._opened, Environment)
     env, size = require_mappable(agent._opened), given.get("size")

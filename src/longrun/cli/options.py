@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from longrun.config import ALGORITHMS, Config, known
+from longrun.errors import InputError
 from longrun.presets import PRESETS, PRESETS_IN_WORDS
 
 
@@ -24,7 +25,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message} (see {self.prog} --help)")
+        raise InputError(f"{message} (see {self.prog} --help)")
 
 
 def whole(text: str) -> int:
@@ -44,7 +45,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
     for argument in unknown:
         if argument.startswith("--"):
             known(f"option of {parser.prog}", argument.split("=")[0], parser._option_string_actions)
-        raise ValueError(f"'{argument}' is not expected (see {parser.prog} --help)")
+        raise InputError(f"'{argument}' is not expected (see {parser.prog} --help)")
     return vars(given)
 
 

@@ -11,7 +11,7 @@ from longrun.cli.options import Parser, parse, whole
 from longrun.config import known, whole_number
 
 if TYPE_CHECKING:
-    from longrun.experiments.results import Setting
+    from longrun.results.read import Setting
 
 DESCRIPTION = """\
 Draw learning curves: a row for each metric, a column for each environment, a colour for each
@@ -29,9 +29,9 @@ examples:
 
 def plot_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.experiments.figures import DEFAULT_METRICS, learning_curves
-    from longrun.experiments.pictures import require_picture
-    from longrun.experiments.tables import print_final
+    from longrun.results.plot_style import require_picture
+    from longrun.results.plots import DEFAULT_METRICS, learning_curves
+    from longrun.results.tables import print_final
 
     outs = given.get("out", [Path("curves.png")])
     for out in outs:
@@ -80,12 +80,7 @@ def _parser() -> Parser:
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
     """Settings with evaluations and with curves of training, as the metrics need them."""
-    from longrun.experiments.results import (
-        EVALUATION_COLUMNS,
-        metric_names,
-        read_metrics,
-        read_results,
-    )
+    from longrun.results.read import EVALUATION_COLUMNS, metric_names, read_metrics, read_results
 
     evaluated = [*EVALUATION_COLUMNS, "episode_average_reward"]
     training = [metric for metric in metrics if metric not in evaluated]

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from longrun.cli.options import Parser, parse
+from longrun.errors import InputError
 
 DESCRIPTION = """\
 Write one HTML page of a run folder, a sweep folder or a folder of these: learning curves to look
@@ -35,10 +36,10 @@ def report_command(arguments: list[str]) -> int:
     given = parse(parser, arguments)
     out = given.get("out", given["folder"] / "report.html")
     if out.suffix not in (".html", ".htm"):
-        raise ValueError(f"--out {out} must end in .html")
+        raise InputError(f"--out {out} must end in .html")
     from rich.console import Console
 
-    from longrun.experiments.report.page import write_report
+    from longrun.results.report.page import write_report
 
     with Console(stderr=True).status(f"writing {out}"):
         write_report(given["folder"], out, frames=not given.get("no_frames", False))

@@ -18,7 +18,7 @@ EXPERIMENTS = {
 
 
 def reproduce_command(arguments: list[str]) -> int:
-    from longrun.experiments.reproduction import SCALES, SCALES_IN_WORDS
+    from longrun.paper.experiments import SCALES, SCALES_IN_WORDS
 
     listed = "; ".join(f"{name}: {words}" for name, words in EXPERIMENTS.items())
     parser = Parser(
@@ -40,17 +40,17 @@ def reproduce_command(arguments: list[str]) -> int:
     steps = whole_number("steps", given.get("steps", scale.steps), 1)
     seeds = whole_number("seeds", given.get("seeds", scale.seeds), 1)
     scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
-    from longrun.experiments import reproduction
-    from longrun.experiments.sweeps.folder import SweepFolder
-    from longrun.experiments.sweeps.plan import runs_of
-    from longrun.experiments.sweeps.start import run_sweep
+    from longrun.paper import experiments as reproduction
+    from longrun.sweeps.plan import runs_of
+    from longrun.sweeps.run_sweep import run_sweep
+    from longrun.sweeps.sweep_folder import SweepFolder
 
     chosen = reproduction.tasks_of(name, given.get("env"))
     blocks = reproduction.BLOCKS[name](scale, chosen)
     folder = SweepFolder.create(given.get("out", Path("runs") / name), runs_of(blocks))
     running = {n: given[n] for n in ("workers", "ray", "retries", "quiet") if n in given}
     status = run_sweep(folder, **running)
-    from longrun.experiments.paper_figures import draw
+    from longrun.paper.figures import draw
 
     for picture in draw(name, folder.path):
         print(f"wrote {picture}")

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from longrun.cli.options import Parser, parse, shown, whole
 from longrun.config import known
+from longrun.errors import InputError
 from longrun.tabular import (
     MDP,
     MODELS,
@@ -158,9 +159,9 @@ def _require_sense(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> No
     """Refuse, before solving, what could not be done after it."""
     if given.get("check_truncation"):
         if "size" not in parameters:
-            raise ValueError("--check-truncation is for models with a --size")
+            raise InputError("--check-truncation is for models with a --size")
         if mdp.shape[0] <= 3:
-            raise ValueError("--check-truncation solves smaller boxes too; give --size 3 or more")
+            raise InputError("--check-truncation solves smaller boxes too; give --size 3 or more")
     if "map" in given:
         from longrun.tabular.figures import require_map
 

@@ -17,6 +17,7 @@ from longrun.cli.options import (
     whole,
 )
 from longrun.config import ALGORITHMS, known, whole_number
+from longrun.errors import InputError
 
 EXAMPLES = """\
 The same command again goes on where it was stopped, and finished runs are not done again; with
@@ -43,8 +44,8 @@ def sweep_command(arguments: list[str]) -> int:
         for name in itertools.takewhile(lambda a: not a.startswith("-"), arguments)
     ]
     given = parse(_parser(algorithms), arguments[len(algorithms) :])
-    from longrun.experiments.sweeps.folder import SweepFolder
-    from longrun.experiments.sweeps.start import run_sweep
+    from longrun.sweeps.run_sweep import run_sweep
+    from longrun.sweeps.sweep_folder import SweepFolder
 
     running = {name: given[name] for name in RUNNING if name in given}
     if not given.get("resume"):
@@ -52,9 +53,9 @@ def sweep_command(arguments: list[str]) -> int:
     others = [name for name in given if name not in (*RUNNING, "resume", "out")]
     if algorithms or others:
         what = f"--{others[0].replace('_', '-')}" if others else algorithms[0]
-        raise ValueError(f"--resume takes the sweep as it is in --out; leave out {what}")
+        raise InputError(f"--resume takes the sweep as it is in --out; leave out {what}")
     if "out" not in given:
-        raise ValueError("--resume needs --out, the sweep's folder")
+        raise InputError("--resume needs --out, the sweep's folder")
     return run_sweep(SweepFolder.open(given["out"]), **running)
 
 
@@ -131,14 +132,14 @@ def add_running_options(parser: Parser) -> None:
 
 
 def _new(algorithms: Sequence[str], given: Mapping[str, Any]) -> Any:
-    from longrun.experiments.sweeps.grids import parse_lists, parse_ranges
-    from longrun.experiments.sweeps.request import Request
-    from longrun.experiments.sweeps.start import begin
+    from longrun.sweeps.grids import parse_lists, parse_ranges
+    from longrun.sweeps.request import Request
+    from longrun.sweeps.run_sweep import begin
 
     if not algorithms:
-        raise ValueError(f"sweep needs an algorithm; valid: {', '.join(ALGORITHMS)}")
+        raise InputError(f"sweep needs an algorithm; valid: {', '.join(ALGORITHMS)}")
     if "env" not in given:
-        raise ValueError("sweep needs --env, for example --env Swimmer-v5 HalfCheetah-v5")
+        raise InputError("sweep needs --env, for example --env Swimmer-v5 HalfCheetah-v5")
     first = whole_number("seed", given.get("seed", 0))
     count = whole_number("seeds", given.get("seeds", 1), 1)
     evaluation = {name: given[name] for name in ("eval_every", "eval_steps") if name in given}

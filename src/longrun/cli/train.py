@@ -11,14 +11,16 @@ from typing import Any
 
 from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields, whole_number
-from longrun.envs.names import parse_args, with_args
-from longrun.envs.native.make import PREFIXES
-from longrun.train import checkpoint, runs
+from longrun.envs.env_strings import parse_args, with_args
+from longrun.envs.native.lookup import PREFIXES
+from longrun.errors import InputError
+from longrun.train import checkpoint
+from longrun.train import start_or_resume as runs
+from longrun.train.device.sharding import is_first_host, join_hosts
 from longrun.train.job import name_of, open_env
+from longrun.train.progress import require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session
-from longrun.train.sharding import is_first_host, join_hosts
-from longrun.train.watchers import require_tensorboard
 
 SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
 
@@ -26,7 +28,7 @@ SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": 
 def train(algorithm: str, given: dict[str, Any]) -> Path:
     """A new run; returns its folder."""
     if "env" not in given:
-        raise ValueError("train needs --env, for example --env Swimmer-v5")
+        raise InputError("train needs --env, for example --env Swimmer-v5")
     preset, steps = given.get("preset", "paper"), given.get("steps", 1_000_000)
     config = make_config(algorithm, preset, **algorithm_options(algorithm, given))
     configs, seeds = replicas_of(config, given)
@@ -55,7 +57,7 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
 def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     """Go on with the run in --out; options that shape it must be the same, --steps may grow."""
     if "out" not in given:
-        raise ValueError("--resume needs --out, the run's folder")
+        raise InputError("--resume needs --out, the run's folder")
     path: Path = given["out"]
     _join_hosts(RunFolder(path).read_config()["env"], given)
     run = runs.load(path)
@@ -65,7 +67,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
     preset = config.get("preset", "paper")
     if given.get("preset", preset) != preset:
-        raise ValueError(
+        raise InputError(
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
         )
     steps = whole_number("steps", given.get("steps", config["steps"]), 1)
@@ -89,10 +91,10 @@ def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], li
     first = whole_number("seed", given.get("seed", 0))
     grid = [_grid_axis(config, text) for text in given.get("grid", [])]
     if first + count > 2**32:
-        raise ValueError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
+        raise InputError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
     names = [axis[0][0] for axis in grid]
     if len(set(names)) < len(names):
-        raise ValueError(
+        raise InputError(
             f"--grid names {max(names, key=names.count)} twice; list all its values once"
         )
     points: list[dict[str, Any]] = [dict(point) for point in itertools.product(*grid)]
@@ -107,14 +109,14 @@ def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], li
 def _grid_axis(config: Config, text: str) -> list[tuple[str, float]]:
     name, equals, values = text.partition("=")
     if not equals or not values:
-        raise ValueError(f"--grid '{text}' must look like value_constraint=0,0.1,0.3")
+        raise InputError(f"--grid '{text}' must look like value_constraint=0,0.1,0.3")
     name = known(
         "numeric option for --grid", name.strip().replace("-", "_"), numeric_fields(config)
     )
     try:
         return [(name, float(value)) for value in values.split(",")]
     except ValueError:
-        raise ValueError(f"--grid '{text}' must list numbers, such as {name}=0.1,0.3") from None
+        raise InputError(f"--grid '{text}' must list numbers, such as {name}=0.1,0.3") from None
 
 
 def _require_unchanged(
@@ -123,17 +125,17 @@ def _require_unchanged(
     for name, value in options.items():
         found = getattr(configs[0], name)
         if (tuple(value) if isinstance(value, list) else value) != found:
-            raise ValueError(f"{name}={value} cannot be changed on --resume; the run has {found}")
+            raise InputError(f"{name}={value} cannot be changed on --resume; the run has {found}")
     same = given.get("seeds", len(set(seeds))) == len(set(seeds))
     if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
-        raise ValueError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
+        raise InputError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
 
 
 def _join_hosts(name: str, given: dict[str, Any]) -> None:
     """Before JAX does anything; the run is then one of JAX-native environments alone."""
     if "distributed" in given:
         if not name.startswith(tuple(f"{prefix}:" for prefix in PREFIXES)):
-            raise ValueError(
+            raise InputError(
                 f"--distributed trains environments inside the compiled program, such as"
                 f" jax:criss-cross, not '{name}'"
             )

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from longrun.envs.spaces import Array, Spaces
+from longrun.errors import InputError
 
 ActionBounds = Literal["clip", "raw"]
 
@@ -39,7 +40,7 @@ def mean_within(xp: Any, spaces: Spaces, outputs: Any) -> Any:
 def require_bounds(bounded_mean: bool, spaces: Spaces) -> None:
     """A ValueError where the mean is to be bounded and there is nothing to bound it by."""
     if bounded_mean and not np.isfinite([*spaces.low, *spaces.high]).all():
-        raise ValueError(
+        raise InputError(
             f"bounded_mean=True needs finite bounds, the action space has low={list(spaces.low)},"
             f" high={list(spaces.high)}; set bounded_mean=False"
         )

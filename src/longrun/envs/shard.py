@@ -14,12 +14,13 @@ import gymnasium
 import numpy as np
 
 from longrun.envs import seeding
-from longrun.envs.acting import NumpyPolicy, count_weights, draw_noise
 from longrun.envs.actions import ActionBounds, advice, as_given
-from longrun.envs.make import Factory, make_env
-from longrun.envs.memory import Spec
+from longrun.envs.factories import Factory, make_env
+from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
+from longrun.errors import EnvironmentFailure
 
 
 @dataclass(frozen=True)
@@ -241,9 +242,11 @@ class Chain:
         self.episode += 1
 
 
-def _failure(part: Part, env: int, where: str, error: Exception, more: str = "") -> RuntimeError:
+def _failure(
+    part: Part, env: int, where: str, error: Exception, more: str = ""
+) -> EnvironmentFailure:
     place = f"environment {part.first + env} of replica {part.replica}"
-    return RuntimeError(f"{place} failed at {where}: {error}{more}")
+    return EnvironmentFailure(f"{place} failed at {where}: {error}{more}")
 
 
 def _check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:
@@ -255,7 +258,7 @@ def _check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None
             found.append((t, i, name, values[t, i]))
     if found:
         t, i, name, value = min(found, key=lambda odd: odd[0])
-        raise RuntimeError(
+        raise EnvironmentFailure(
             f"environment {part.first + i} of replica {part.replica} returned a non-finite"
             f" {name} of {value} at step {t} of iteration {iteration}"
         )

@@ -12,6 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
+from longrun.errors import InputError
+
 Array = np.ndarray[Any, np.dtype[Any]]
 MASKED_KEYS = {"action_mask", "observation"}
 """Keys of a Dict observation that carries a mask, as PettingZoo and others have it."""
@@ -36,19 +38,19 @@ class Spaces:
         for name in ("categories", "low", "high"):
             value = getattr(self, name)
             if not isinstance(value, tuple) or len(value) not in (0, self.action_size):
-                raise ValueError(
+                raise InputError(
                     f"Spaces {name}={value!r} must be a tuple of action_size={self.action_size}"
                     " entries, or ()"
                 )
         if bool(self.categories) == bool(self.low) or len(self.low) != len(self.high):
-            raise ValueError(
+            raise InputError(
                 f"Spaces categories={self.categories}, low={self.low}, high={self.high}: give"
                 " categories for choices, or low and high for continuous actions"
             )
         if self.masked and not self.categories:
-            raise ValueError("Spaces masked=True needs categories: a mask is for choices")
+            raise InputError("Spaces masked=True needs categories: a mask is for choices")
         if self.feature_size < 1:
-            raise ValueError(
+            raise InputError(
                 f"Spaces observation_size={self.observation_size} leaves no feature beside a mask"
                 f" of {self.mask_size} columns; a row is the mask and then the features"
             )
@@ -101,7 +103,7 @@ def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
     if _carries_mask(observation):
         width = gym_spaces.flatdim(observation["action_mask"])
         if not spaces.categories or width != spaces.policy_outputs:
-            raise ValueError(
+            raise InputError(
                 f"action_mask has {width} entries and the action space is {env.action_space}; a"
                 " mask needs one entry for each choice of a Discrete or MultiDiscrete space"
             )
@@ -126,7 +128,7 @@ def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
     if isinstance(space, gym_spaces.MultiDiscrete):
         sizes = tuple(int(n) for n in space.nvec.reshape(-1))
         return Spaces(observation_size, len(sizes), sizes)
-    raise ValueError(
+    raise InputError(
         f"action space {space} is not supported; use a floating-point Box, Discrete or"
         " MultiDiscrete, or wrap the environment"
     )
@@ -134,7 +136,7 @@ def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
 
 def _flat_size(space: gym_spaces.Space[Any]) -> int:
     if not space.is_np_flattenable:
-        raise ValueError(
+        raise InputError(
             f"observation space {space} has no fixed flat size; use Box, Discrete, MultiDiscrete,"
             " MultiBinary, or a Dict or Tuple of these"
         )
@@ -160,7 +162,7 @@ def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], N
         def write_box(observation: Any, row: Array) -> None:
             observation = np.asarray(observation)
             if observation.shape != shape:
-                raise ValueError(
+                raise InputError(
                     f"an observation of shape {observation.shape} does not fit the observation"
                     f" space's {shape}"
                 )
@@ -172,11 +174,11 @@ def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], N
         try:
             flat = np.asarray(gym_spaces.flatten(space, observation))
         except (KeyError, IndexError, TypeError, ValueError, AssertionError) as error:
-            raise ValueError(
+            raise InputError(
                 f"an observation does not fit its space {space}: {str(observation)[:80]} ({error})"
             ) from None
         if flat.shape != row.shape:
-            raise ValueError(
+            raise InputError(
                 f"an observation has {flat.size} numbers, its space {space} {row.size}"
             )
         row[:] = flat

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Config
-from longrun.envs.acting import FORBIDDEN, OBSERVATION_LIMIT
 from longrun.envs.actions import mean_within
+from longrun.envs.numpy_policy import FORBIDDEN, OBSERVATION_LIMIT
 from longrun.envs.spaces import Spaces
 from longrun.learn.distributions import distribution_of
+from longrun.learn.mlp import apply_mlp
 from longrun.learn.moments import Moments, inverse_std
-from longrun.learn.networks import apply_mlp
 from longrun.learn.types import Policy, TrainState
 
 

@@ -18,12 +18,12 @@ import jax.numpy as jnp
 from longrun.config import Clipped, Config, TrustRegion
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
+from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
+from longrun.learn.minibatches import Task, Trained, init_optimiser, train_epochs
+from longrun.learn.mlp import Layers, apply_mlp, init_mlp
 from longrun.learn.moments import init_moments, merge
-from longrun.learn.networks import Layers, apply_mlp, init_mlp
-from longrun.learn.optimise import Task, Trained, init_optimiser, train_epochs
 from longrun.learn.policy_steps import clipped_task, trust_region_step
-from longrun.learn.pytree import register_config
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 
 register_config()

@@ -12,7 +12,7 @@ from longrun.envs.spaces import Spaces
 from longrun.learn import trust_region
 from longrun.learn.acting import policy_outputs
 from longrun.learn.distributions import distribution_of
-from longrun.learn.optimise import Task
+from longrun.learn.minibatches import Task
 from longrun.learn.types import Batch, Metrics, Policy
 
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from longrun.learn.mlp import Layers
 from longrun.learn.moments import Moments
-from longrun.learn.networks import Layers
 
 Facts = Any
 

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from longrun.errors import InputError, NoConvergence
 from longrun.tabular import chain
 from longrun.tabular.chain import DENSE
 from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import ACCEPTABLE, SparseChain
-from longrun.tabular.products import longest_row
+from longrun.tabular.sparse_products import longest_row
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
 
@@ -34,7 +35,7 @@ def evaluate(
     initial: [S] the law d_0 of the first state (default: the model's); it matters for discount < 1.
     """
     if not 0 <= discount <= 1:
-        raise ValueError(f"discount={discount} is outside [0, 1]; 1 is the average criterion")
+        raise InputError(f"discount={discount} is outside [0, 1]; 1 is the average criterion")
     start = mdp.initial if initial is None else state_law(initial, mdp.num_states)
     return Evaluation(mdp, mdp.distribution(policy), float(discount), start)
 
@@ -126,7 +127,7 @@ class Evaluation:
         law /= law.sum()
         missed = law @ self._chain.matrix - (1 - self.discount) * self.initial
         if not np.abs(missed).sum() <= ACCEPTABLE:
-            raise RuntimeError(f"the discounted law was found to {np.abs(missed).sum():.2g} only")
+            raise NoConvergence(f"the discounted law was found to {np.abs(missed).sum():.2g} only")
         return np.asarray(law)
 
     @cached_property
@@ -205,7 +206,7 @@ class Evaluation:
         found = float(np.ptp(rewards - equations.matrix @ values))
         rounding = 64 * np.finfo(float).eps * np.abs(values).max()  # large in a slow chain
         if not reached and found > rounding:
-            raise RuntimeError(
+            raise NoConvergence(
                 f"the chain's equations were solved to a spread of {found:.3g} only, not {goal:.3g}"
             )
         return values
@@ -220,7 +221,7 @@ class Evaluation:
 
     def _require_dense(self, what: str) -> None:
         if not self.is_dense:
-            raise ValueError(
+            raise InputError(
                 f"the {what} of {self.mdp.num_states:,} states is not formed (the limit is "
                 f"{DENSE:,}); gain, bias, stationary law and kemeny need no inverse"
             )

@@ -20,6 +20,7 @@ from pyamg.relaxation.relaxation import gauss_seidel
 from scipy import sparse
 from scipy.sparse import linalg
 
+from longrun.errors import NoConvergence
 from longrun.tabular.mdp import Array, Matrix
 
 Single: TypeAlias = NDArray[np.float32]
@@ -75,7 +76,7 @@ class SparseChain:
         law /= law.sum()
         missed = float(np.abs(self._transposed @ law).sum())
         if not missed <= ACCEPTABLE:
-            raise RuntimeError(
+            raise NoConvergence(
                 f"the stationary law was found to {missed:.2g} only; is the chain nearly reducible?"
             )
         return law

@@ -19,10 +19,11 @@ from safetensors import SafetensorError
 
 from longrun.config import ALGORITHMS, Config, algorithm_name, known, saved_config
 from longrun.envs.spaces import Array, Spaces
+from longrun.errors import FolderError
+from longrun.files import read_json, write_bytes, write_json
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
-from longrun.train.files import read_json, write_bytes, write_json
 from longrun.train.job import Snapshot
 
 FORMAT = 2
@@ -79,26 +80,26 @@ def load(path: Path) -> Checkpoint:
     """From a checkpoint's folder or a run's; a ValueError says what is missing or damaged."""
     folder = path / "checkpoint" if (path / "checkpoint").is_dir() else path
     if not (folder / "checkpoint.json").is_file():
-        raise ValueError(f"there is no checkpoint in '{path}'")
+        raise FolderError(f"there is no checkpoint in '{path}'")
     header = read_json(folder / "checkpoint.json")
     use_compilation_cache()
     try:
         return _read(folder, header)
     except KeyError as error:
-        raise ValueError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
+        raise FolderError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
     except (OSError, SafetensorError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(f"checkpoint '{folder}' is damaged: {error}") from None
+        raise FolderError(f"checkpoint '{folder}' is damaged: {error}") from None
 
 
 def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
     if header["format"] != FORMAT:
-        raise ValueError(
+        raise FolderError(
             f"checkpoint '{folder}' has format {header['format']}, this version reads {FORMAT}"
         )
     known("algorithm", header["algorithm"], ALGORITHMS)
     content = (folder / header["state"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != header["sha256"]:
-        raise ValueError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
+        raise FolderError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
     tensors = safetensors.numpy.load(content)
     spaces = _spaces(header["spaces"])
     configs = [saved_config(header["algorithm"], r["options"]) for r in header["replicas"]]
@@ -154,6 +155,8 @@ def require_same(
         ("environment", env, checkpoint.env),
     ):
         if expected != found:
-            raise ValueError(f"'{path}' holds {what} '{found}', not '{expected}'")
+            raise FolderError(f"'{path}' holds {what} '{found}', not '{expected}'")
     if spaces is not None and spaces != checkpoint.spaces:
-        raise ValueError(f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}")
+        raise FolderError(
+            f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}"
+        )

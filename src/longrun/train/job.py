@@ -12,17 +12,18 @@ import jax
 
 from longrun.config import Config, whole_number
 from longrun.envs.actions import require_bounds
-from longrun.envs.make import EnvLike, env_factory, env_name, make_env
-from longrun.envs.native.check import require_sound
-from longrun.envs.native.gymnasium import action_space, observation_space
-from longrun.envs.native.make import native_env
+from longrun.envs.factories import EnvLike, env_factory, env_name, make_env
+from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
+from longrun.envs.native.protocol_check import require_sound
+from longrun.envs.native.to_gymnasium import action_space, observation_space
 from longrun.envs.spaces import Array, Spaces, describe
+from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
 from longrun.train.evaluation import EvaluationReport
-from longrun.train.history import no_episodes
+from longrun.train.host.episodes import no_episodes
 
 AnyEnv = EnvLike | Environment
 """An id or env string, a Gymnasium environment, a function that makes one, or a JAX-native one."""
@@ -52,7 +53,7 @@ def open_env(env: AnyEnv) -> Opened:
     if isinstance(made, Environment):  # of a class or a function that makes one
         return _opened(made)
     if not isinstance(made, gymnasium.Env):
-        raise ValueError(
+        raise InputError(
             f"env={env!r} makes {type(made).__name__}, which is no gymnasium.Env or Environment"
         )
     try:

@@ -19,8 +19,9 @@ from typing import Any
 
 from longrun import __version__
 from longrun.config import Config, algorithm_name, differing
+from longrun.errors import FolderError
+from longrun.files import read_json, write_bytes, write_json
 from longrun.train.evaluation import EvaluationReport
-from longrun.train.files import read_json, write_bytes, write_json
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
@@ -36,7 +37,7 @@ class RunFolder:
     def create(cls, path: Path, description: Mapping[str, Any]) -> RunFolder:
         """A new folder; one that holds a run already is left alone."""
         if (path / "config.json").exists():
-            raise ValueError(f"'{path}' already holds a run; resume it or choose another folder")
+            raise FolderError(f"'{path}' already holds a run; resume it or choose another folder")
         write_json(path / "config.json", description)
         return cls(path)
 
@@ -48,7 +49,7 @@ class RunFolder:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError:
-            raise ValueError(f"'{self.path}' is being written by another process") from None
+            raise FolderError(f"'{self.path}' is being written by another process") from None
         finally:
             os.close(folder)
 

@@ -13,11 +13,13 @@ import numpy as np
 from longrun.config import algorithm_name, differing
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Spaces
-from longrun.train import checkpoint, device_loop, host
+from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
+from longrun.train.device import loop as device_loop
+from longrun.train.host import loop as host
 from longrun.train.job import Event, Job, Seconds, Snapshot, name_of
+from longrun.train.progress import OnLog, Progress, ProgressBar, TensorBoard
 from longrun.train.run_folder import RunFolder, describe_run
-from longrun.train.watchers import OnLog, Progress, ProgressBar, TensorBoard
 
 CHECKPOINT_SECONDS = 30.0
 

@@ -16,6 +16,7 @@ from scipy import special
 from longrun.envs.native.naming import env_string
 from longrun.envs.native.protocol import Environment, Step
 from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
 from longrun.tabular.models.laws import binomial_laws
 from longrun.tabular.validation import (
     require_at_least,
@@ -46,7 +47,7 @@ class AccessControl(Environment):
         require_probability(free_probability=self.free_probability)
         require_finite(**{f"priorities[{i}]": each for i, each in enumerate(self.priorities)})
         if not self.priorities:
-            raise ValueError("priorities=() is empty; give at least one reward")
+            raise InputError("priorities=() is empty; give at least one reward")
 
     @property
     def name(self) -> str:

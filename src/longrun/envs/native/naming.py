@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from longrun.envs.names import join_env
+from longrun.envs.env_strings import join_env
 
 
 def env_string(name: str, builder: Callable[..., Any], **arguments: Any) -> str:

@@ -13,7 +13,7 @@ from longrun.tabular.models.classic import (
     machine_replacement,
     riverswim,
 )
-from longrun.tabular.models.queueing import criss_cross, n_model, tandem
+from longrun.tabular.models.uniformised import criss_cross, n_model, tandem
 
 MODELS: dict[str, Callable[..., MDP]] = {
     "access-control": access_control,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from longrun.errors import InputError, NoConvergence
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers.linear_program import linear_program
 from longrun.tabular.solvers.policy_iteration import (
@@ -12,7 +13,7 @@ from longrun.tabular.solvers.policy_iteration import (
     one_recurrent_class,
     policy_iteration,
 )
-from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution
+from longrun.tabular.solvers.solution import OnIteration, Solution
 from longrun.tabular.solvers.value_iteration import (
     modified_policy_iteration,
     relative_value_iteration,
@@ -47,15 +48,15 @@ def solve(
     not close raises `NoConvergence` and tells how far it came.
     """
     if method not in METHODS:
-        raise ValueError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")
+        raise InputError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")
     if linear_solver not in ("auto", *EVALUATIONS):
-        raise ValueError(
+        raise InputError(
             f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
         )
     if not 0 < tolerance < 1:
-        raise ValueError(f"tolerance={tolerance} is not between 0 and 1; take 1e-8, for example")
+        raise InputError(f"tolerance={tolerance} is not between 0 and 1; take 1e-8, for example")
     if max_iterations is not None and max_iterations < 1:
-        raise ValueError(f"max_iterations={max_iterations} is less than 1")
+        raise InputError(f"max_iterations={max_iterations} is less than 1")
     require_constant_gain(mdp)
     limit = max_iterations or (200 if method == "policy_iteration" else 1_000_000)
     if method == "policy_iteration":

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from longrun.errors import NoConvergence
 from longrun.tabular.mdp import MDP, Array
 
 Actions = NDArray[np.intp]
@@ -30,10 +31,6 @@ class Solution:
     """[S] relative values of the optimality equation, 0 in state 0."""
     iterations: int
     method: str
-
-
-class NoConvergence(RuntimeError):
-    """The bracket did not close; the message tells how far it came."""
 
 
 class Bracket(NamedTuple):

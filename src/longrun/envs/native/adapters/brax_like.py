@@ -18,6 +18,7 @@ from jax.interpreters import partial_eval
 
 from longrun.envs.native.protocol import Environment, Step
 from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
 
 ANY_KEY = 0
 """Seed of the keys that shapes are found with, which do not depend on it."""
@@ -125,7 +126,7 @@ def _observation(env_name: str, obs: Any) -> Any:
     if not isinstance(obs, Mapping):
         return obs
     if "state" not in obs:
-        raise ValueError(
+        raise InputError(
             f"environment '{env_name}' observes {', '.join(obs)}; only a flat 'state' is supported"
         )
     return obs["state"]
@@ -160,7 +161,7 @@ def _what_a_step_reads(env: Any, layout: Any) -> tuple[tuple[int, ...], bool]:
         sets_done = after.done is not before.done  # it hands on the very value that it was given
         found = jax.tree.leaves(_without_rng(after))
         if len(found) != len(leaves):
-            raise ValueError(f"a step of {env} changes its state's structure; it cannot be carried")
+            raise InputError(f"a step of {env} changes its state's structure; it cannot be carried")
         return found, (after.obs, after.reward, after.done)
 
     action = jax.ShapeDtypeStruct((env.action_size,), jnp.float32)

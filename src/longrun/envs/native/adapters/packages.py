@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from longrun.config import known
+from longrun.errors import InputError
 
 
 def import_package(module: str, env: str, extra: str) -> Any:
@@ -20,7 +21,7 @@ def import_package(module: str, env: str, extra: str) -> Any:
             warnings.filterwarnings("ignore", "JAXopt is no longer maintained", DeprecationWarning)
             return import_module(module)
     except ImportError as error:
-        raise ValueError(
+        raise InputError(
             f"environment '{env}' needs the extra '{extra}' ({error}); install it with"
             f" pip install -e '.[{extra}]' in longrun's checkout"
         ) from None
@@ -32,13 +33,13 @@ def check_args(env: str, args: dict[str, Any], defaults: dict[str, Any]) -> None
         known(f"argument of '{env}'", name, sorted(defaults))
         kind = _kind(defaults[name])
         if kind is not None and _kind(value) != kind:
-            raise ValueError(f"{name}={value!r} of '{env}' must be {kind}")
+            raise InputError(f"{name}={value!r} of '{env}' must be {kind}")
 
 
 def check_time_limit(env: str, name: str, value: Any) -> int:
     """A whole number of steps from 0 (never)."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{name}={value!r} of '{env}' must be a whole number; 0 is no limit")
+        raise InputError(f"{name}={value!r} of '{env}' must be a whole number; 0 is no limit")
     return value
 
 

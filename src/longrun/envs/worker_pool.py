@@ -1,0 +1,208 @@
+"""Worker processes as seen from the parent: ask for a replica's rollout, wait until it is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any, Protocol
+
+from longrun.envs.factories import pickled
+from longrun.envs.shard import Plan, Shard, parts_of
+from longrun.envs.shared_memory import SharedArrays
+from longrun.envs.spaces import Array
+from longrun.errors import WorkerError
+
+ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+AHEAD = 2
+"""Commands that a worker holds at most: one that it runs, one to go on with at once.
+
+A socket takes a few hundred small messages; with many replicas a sender would block.
+"""
+
+
+class Pool(Protocol):
+    """Runs a shard's methods for a replica; `start` returns a wait for the replica's shards."""
+
+    arrays: dict[str, Array]
+
+    def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]: ...
+    def close(self) -> None: ...
+
+
+def open_pool(plan: Plan, num_workers: int) -> Pool:
+    return ProcessPool(plan, num_workers) if num_workers else LocalPool(plan)
+
+
+class LocalPool:
+    """Everything in this process, one call at a time: for debugging, with the same numbers."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._memory = SharedArrays(plan.memory())
+        self.arrays: dict[str, Array] = self._memory
+        self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
+        with self._lock:
+            if self._closed:
+                raise WorkerError("the environments were closed")
+            getattr(self._shard, command)(replica, *arguments)
+        return lambda: None
+
+    def close(self) -> None:
+        with self._lock:  # never while an environment is being stepped
+            self._closed = True
+            self._shard.close()
+            self._memory.close()
+
+
+class ProcessPool:
+    """Each worker owns a shard and runs whole rollouts by itself, without a word in between."""
+
+    def __init__(self, plan: Plan, num_workers: int) -> None:
+        program = pickled(plan)
+        self._memory = SharedArrays(plan.memory())
+        self.arrays: dict[str, Array] = self._memory
+        self._owners = _owners(num_workers, len(plan.seeds), plan.num_envs)
+        self._evaluators = _owners(num_workers, len(plan.seeds), plan.eval_envs)
+        self._lock = threading.Lock()
+        self._waiting: list[deque[tuple[Future[None], Any]]] = [deque() for _ in range(num_workers)]
+        self._failure: WorkerError | None = None
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._connections: list[Connection] = []
+        self._listener: threading.Thread | None = None
+        try:
+            for worker in range(num_workers):
+                self._start(worker, num_workers)
+            for connection in self._connections:
+                with suppress(OSError):  # a worker that died already: the listener tells
+                    connection.send_bytes(program)
+        except BaseException:
+            self.close()
+            raise
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
+        """Ask all workers that own some of the replica; they answer in the order asked."""
+        futures: list[Future[None]] = []
+        owners = self._evaluators if command == "evaluate" else self._owners
+        with self._lock:
+            for worker in owners[replica]:
+                if self._failure is not None:
+                    raise self._failure
+                future: Future[None] = Future()
+                futures.append(future)
+                self._waiting[worker].append((future, (command, (replica, *arguments))))
+                if len(self._waiting[worker]) <= AHEAD:
+                    self._send(worker, self._waiting[worker][-1][1])
+
+        def wait_for_all() -> None:
+            for future in futures:
+                future.result()
+
+        return wait_for_all
+
+    def close(self) -> None:
+        """End all workers, politely at first; calls under way fail."""
+        with self._lock:
+            self._failure = self._failure or WorkerError("the workers were closed")
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.send(("close", ()))
+        deadline = time.monotonic() + 0.5
+        for process in self._workers:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and whatever an environment had started
+            process.wait()
+        if self._listener is not None:
+            self._listener.join()
+        for connection in self._connections:
+            connection.close()
+        self._memory.close()
+
+    def _start(self, worker: int, num_workers: int) -> None:
+        ours, theirs = Pipe()
+        fds = (theirs.fileno(), self._memory.fd)
+        one_thread = dict.fromkeys(ONE_THREAD, "1")
+        paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        arguments = (worker, num_workers, *fds)
+        self._connections.append(ours)
+        self._workers.append(
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", "longrun.envs.worker_process", *map(str, arguments)],
+                pass_fds=fds,
+                env=os.environ | one_thread | paths,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the parent alone, which then ends us
+            )
+        )
+        theirs.close()
+
+    def _listen(self) -> None:
+        """Until every worker has hung up: pass answers on, and failures to whoever waits."""
+        alive = {connection: worker for worker, connection in enumerate(self._connections)}
+        while alive:
+            ready = wait(alive)
+            for connection in [c for c in alive if c in ready]:
+                try:
+                    kind, detail = connection.recv()
+                except (EOFError, OSError):
+                    self._fail(self._obituary(alive.pop(connection)))
+                    continue
+                if kind == "error":
+                    self._fail(f"worker {alive[connection]} failed:\n{detail}")
+                else:
+                    self._answer(alive[connection])
+
+    def _answer(self, worker: int) -> None:
+        with self._lock:
+            queue = self._waiting[worker]
+            if queue:  # nobody waits any more once the pool was closed
+                queue.popleft()[0].set_result(None)
+                if len(queue) >= AHEAD:
+                    self._send(worker, queue[AHEAD - 1][1])
+
+    def _send(self, worker: int, message: Any) -> None:
+        with suppress(OSError):  # the listener notices a death and fails the future
+            self._connections[worker].send(message)
+
+    def _obituary(self, worker: int) -> str:
+        process = self._workers[worker]
+        status = process.wait()
+        cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return f"worker {worker} (process {process.pid}) died: {cause}"
+
+    def _fail(self, message: str) -> None:
+        with self._lock:
+            self._failure = self._failure or WorkerError(message)
+            for queue in self._waiting:
+                while queue:
+                    queue.popleft()[0].set_exception(self._failure)
+
+
+def _owners(num_workers: int, replicas: int, per_replica: int) -> dict[int, list[int]]:
+    """For each replica the workers that own some of its environments."""
+    owners: dict[int, list[int]] = defaultdict(list)
+    for worker in range(num_workers):
+        for part in parts_of(worker, num_workers, replicas, per_replica):
+            owners[part.replica].append(worker)
+    return owners

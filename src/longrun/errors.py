@@ -1,0 +1,35 @@
+"""The errors that longrun raises on purpose, each with a message of one line for the user.
+
+They are ValueErrors or RuntimeErrors, so that callers may catch either. The command line turns
+these into one line and a status; any other exception is a defect and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class LongrunError(Exception):
+    """What all of them are."""
+
+
+class InputError(LongrunError, ValueError):
+    """An argument, an option or a file's content is wrong: the message names it and the fix."""
+
+
+class FolderError(InputError):
+    """A run folder, a sweep folder or a checkpoint is missing, damaged, locked or another one's."""
+
+
+class EnvironmentFailure(LongrunError, RuntimeError):
+    """An environment raised an error or returned something that cannot be learned from."""
+
+
+class WorkerError(EnvironmentFailure):
+    """A process that simulates environments failed or died."""
+
+
+class NonFiniteError(EnvironmentFailure):
+    """Values are not finite: an environment's, or those that were learned from it."""
+
+
+class NoConvergence(LongrunError, RuntimeError):
+    """An exact computation did not reach the precision that was asked for."""

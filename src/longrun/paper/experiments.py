@@ -1,0 +1,121 @@
+"""The paper's experiments as sweeps: what is run for each figure, at three scales.
+
+Tasks, discount factors, step sizes and constraint strengths are the paper's (Figures 1 and 2,
+Appendices B and C); lambda, alpha and nu of APO on a task are those that its authors' published
+notebooks name as best there, where they name any.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longrun.config import known
+from longrun.sweeps.plan import Block
+
+FIGURE_TASKS = ("Swimmer-v5", "HalfCheetah-v5", "Ant-v5")
+OTHER_TASKS = ("Hopper-v5", "Walker2d-v5", "Humanoid-v5")
+DISCOUNTS = (0.9, 0.95, 0.99, 0.999)
+LAMBDAS = (0.8, 0.9, 0.95, 0.99)
+STEP_SIZES = (0.03, 0.1, 0.3)
+CONSTRAINTS = (0.0, 0.03, 0.1, 0.3, 1.0)
+
+BEST_APO: dict[str, dict[str, float]] = {
+    "Swimmer-v5": {"gae_lambda": 0.99, "gain_step_size": 0.03, "value_constraint": 0.3},
+    "HalfCheetah-v5": {"gae_lambda": 0.9, "gain_step_size": 0.1, "value_constraint": 1.0},
+    "Ant-v5": {"gae_lambda": 0.95, "gain_step_size": 0.1, "value_constraint": 0.3},
+}
+"""The other tasks have Appendix B's middle: lambda .95, alpha .1, nu .1, the preset's."""
+PPO_LAMBDA = 0.95
+"""Of the PPO in the same notebooks."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of it."""
+
+    steps: int
+    seeds: int
+    whole_grid: bool = False
+    """PPO with every lambda of Appendix B, not with its authors' alone"""
+    eval_every: int = 100_000
+
+
+SCALES = {
+    "smoke": Scale(steps=20_000, seeds=2, eval_every=4_000),
+    "laptop": Scale(steps=1_000_000, seeds=5),
+    "paper": Scale(steps=3_000_000, seeds=5, whole_grid=True),
+}
+SCALES_IN_WORDS = {
+    "smoke": "20 thousand steps, 2 seeds: minutes, and shows that everything works",
+    "laptop": "a million steps, 5 seeds: an hour or two on two cores",
+    "paper": "3 million steps, 5 seeds, every lambda of Appendix B for PPO",
+}
+
+
+def figure1(scale: Scale, tasks: Sequence[str]) -> list[Block]:
+    """APO against PPO with four discount factors."""
+    return [block for task in tasks for block in (_apo(scale, task), _ppo(scale, task))]
+
+
+def figure2(scale: Scale, tasks: Sequence[str]) -> list[Block]:
+    """APO with five strengths of the Average Value Constraint."""
+    return [
+        _block(
+            scale,
+            "apo",
+            task,
+            [BEST_APO.get(task, {}) | {"value_constraint": nu} for nu in CONSTRAINTS],
+        )
+        for task in tasks
+    ]
+
+
+def grid(scale: Scale, tasks: Sequence[str]) -> list[Block]:
+    """Appendix B: every combination, 60 settings of APO and 16 of PPO for each task."""
+    apo = [
+        {"gae_lambda": lam, "gain_step_size": alpha, "value_constraint": nu}
+        for lam, alpha, nu in itertools.product(LAMBDAS, STEP_SIZES, CONSTRAINTS)
+    ]
+    ppo = [
+        {"discount": gamma, "gae_lambda": lam}
+        for gamma, lam in itertools.product(DISCOUNTS, LAMBDAS)
+    ]
+    return [
+        _block(scale, algorithm, task, settings)
+        for task in tasks
+        for algorithm, settings in (("apo", apo), ("ppo", ppo))
+    ]
+
+
+def _apo(scale: Scale, task: str) -> Block:
+    return _block(scale, "apo", task, [BEST_APO.get(task, {})])
+
+
+def _ppo(scale: Scale, task: str) -> Block:
+    lambdas = LAMBDAS if scale.whole_grid else (PPO_LAMBDA,)
+    return _block(
+        scale,
+        "ppo",
+        task,
+        [{"discount": gamma, "gae_lambda": lam} for gamma in DISCOUNTS for lam in lambdas],
+    )
+
+
+def _block(scale: Scale, algorithm: str, task: str, settings: Sequence[dict[str, Any]]) -> Block:
+    evaluation = {"eval_every": scale.eval_every}
+    return Block(
+        algorithm, task, settings, scale.steps, list(range(scale.seeds)), evaluation=evaluation
+    )
+
+
+BLOCKS = {"figure1": figure1, "figure2": figure2, "appendix": figure1, "grid": grid}
+TASKS = dict.fromkeys(BLOCKS, FIGURE_TASKS) | {"appendix": (*FIGURE_TASKS, *OTHER_TASKS)}
+
+
+def tasks_of(experiment: str, wanted: Sequence[str] | None = None) -> Sequence[str]:
+    """All tasks of the experiment, or those of them that are wanted."""
+    tasks = TASKS[experiment]
+    return tasks if wanted is None else [known("task", task, tasks) for task in wanted]

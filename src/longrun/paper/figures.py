@@ -1,0 +1,229 @@
+"""The paper's figures from a sweep that `reproduction` describes.
+
+Where a line stands for several settings (PPO with a discount factor, trained with more than one
+lambda) the one with the best mean final return over seeds is shown, as in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from longrun.envs.spaces import Array
+from longrun.files import write_bytes
+from longrun.paper.experiments import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_SIZES
+from longrun.results.plot_style import pictures
+from longrun.results.plots import Panel, draw_panels
+from longrun.results.read import Setting, read_metrics, read_results
+from longrun.results.statistics import scores_of
+from longrun.results.tables import as_csv
+from longrun.sweeps.grids import Options
+from longrun.sweeps.sweep_folder import SweepFolder
+
+RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
+TOLD = (RETURN, WITHIN, RATE)
+WORDS = {
+    RETURN: "episode return",
+    RATE: "average reward",
+    WITHIN: "reward per step in episodes",
+    "value_mean": "average value",
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One setting of the sweep."""
+
+    env: str
+    algorithm: str
+    options: Options
+    evaluations: Setting
+    paths: Sequence[Path]
+    """its run folders"""
+
+    @property
+    def about(self) -> dict[str, object]:
+        """The first columns of the tables."""
+        options = " ".join(f"{name}={value:g}" for name, value in self.options.items())
+        return {"env": self.env, "algorithm": self.algorithm, "options": options}
+
+    @property
+    def score(self) -> float:
+        """Mean over seeds of the final return; of the final rate where episodes do not end."""
+        returns = scores_of(self.evaluations, RETURN)[0]
+        if np.isfinite(returns).all():
+            return float(returns.mean())
+        return float(scores_of(self.evaluations, RATE)[0].mean())
+
+
+def draw(experiment: str, sweep: Path) -> list[Path]:
+    """All pictures and the table of an experiment, in the sweep's folder."""
+    results = read_sweep(sweep)
+    if not results:
+        return []
+    endings = [sweep / f"{experiment}.{ending}" for ending in ("png", "pdf", "svg")]
+    FIGURES[experiment](results, endings)
+    tables = {f"{experiment}.csv": _table(results), "evaluations.csv": _evaluations(results)}
+    for name, text in tables.items():
+        write_bytes(sweep / name, text.encode())
+    return [*endings, *(sweep / name for name in tables)]
+
+
+def read_sweep(sweep: Path) -> list[Result]:
+    """Settings that have been evaluated, in the sweep's order."""
+    folder = SweepFolder.open(sweep)
+    groups: dict[str, list[Path]] = {}
+    about = {}
+    for run in folder.runs:
+        if (folder.folder(run) / "evaluations.csv").exists():
+            key = repr((run.env, run.algorithm, sorted(run.options.items())))
+            groups.setdefault(key, []).append(folder.folder(run))
+            about[key] = (run.env, run.algorithm, run.options)
+    results = []
+    for key, paths in groups.items():
+        [evaluations] = read_results(paths)
+        results.append(Result(*about[key], evaluations, paths))
+    return results
+
+
+def lines_of(results: Sequence[Result]) -> list[Result]:
+    """The best setting of each line of Figure 1: APO, and PPO with each discount."""
+    best: dict[tuple[str, str], Result] = {}
+    for result in results:
+        name = _line(result)
+        if (result.env, name) not in best or result.score > best[result.env, name].score:
+            best[result.env, name] = result
+    return list(best.values())
+
+
+def _line(result: Result) -> str:
+    if result.algorithm == "apo":
+        return "APO"
+    return f"PPO, discount {result.options['discount']:g}"
+
+
+def _named(result: Result, name: str, settings: Setting | None = None) -> Setting:
+    return replace(settings or result.evaluations, label=name)
+
+
+def _curves(results: Sequence[Result], outs: Sequence[Path], metrics: Sequence[str]) -> None:
+    """A row for each metric, a column for each task."""
+    lines = lines_of(results)
+    tasks = list(dict.fromkeys(line.env for line in lines))
+    grid = [
+        [
+            Panel(
+                [_named(line, _line(line)) for line in lines if line.env == task],
+                metric,
+                title=task if metric == metrics[0] else "",
+                ylabel=WORDS[metric] if task == tasks[0] else "",
+            )
+            for task in tasks
+        ]
+        for metric in metrics
+    ]
+    draw_panels(grid, outs)
+
+
+def _figure1(results: Sequence[Result], outs: Sequence[Path]) -> None:
+    _curves(results, outs, [RETURN])
+
+
+def _appendix(results: Sequence[Result], outs: Sequence[Path]) -> None:
+    _curves(results, outs, TOLD)
+
+
+def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
+    """A row for each task: return on the left, the networks' average value on the right."""
+    tasks = list(dict.fromkeys(result.env for result in results))
+    grid = []
+    for task in tasks:
+        own = [result for result in results if result.env == task]
+        names = [f"nu={result.options['value_constraint']:g}" for result in own]
+        values = [read_metrics(result.paths, ["value_mean"])[0] for result in own]
+        returns = [_named(r, name) for r, name in zip(own, names, strict=True)]
+        averages = [_named(r, n, v) for r, n, v in zip(own, names, values, strict=True)]
+        grid.append(
+            [
+                Panel(returns, RETURN, title=task, ylabel=WORDS[RETURN]),
+                Panel(averages, "value_mean", title=task, ylabel=WORDS["value_mean"]),
+            ]
+        )
+    draw_panels(grid, outs)
+
+
+def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
+    """Final returns: for each task APO with each alpha (lambda x nu), and PPO (lambda x gamma)."""
+    tasks = list(dict.fromkeys(result.env for result in results))
+    columns = [f"APO, alpha = {alpha:g}" for alpha in STEP_SIZES] + ["PPO"]
+    with pictures(outs, (3.6 * len(columns), 2.9 * len(tasks) + 0.4)) as figure:
+        axes = figure.subplots(len(tasks), len(columns), squeeze=False)
+        for row, task in zip(axes, tasks, strict=True):
+            own = {_place(r): r.score for r in results if r.env == task}
+            low, high = min(own.values()), max(own.values())
+            for axis, column in zip(row, columns, strict=True):
+                across = DISCOUNTS if column == "PPO" else CONSTRAINTS
+                scores = np.array(
+                    [[own.get((column, lam, x), np.nan) for x in across] for lam in LAMBDAS]
+                )
+                axis.imshow(scores, vmin=low, vmax=high, cmap="viridis", aspect="auto")
+                axis.set_xticks(range(len(across)), [f"{x:g}" for x in across])
+                axis.set_yticks(range(len(LAMBDAS)), [f"{x:g}" for x in LAMBDAS])
+                axis.set_xlabel("discount" if column == "PPO" else "nu")
+                axis.set_ylabel("lambda")
+                axis.set_title(f"{task}: {column}", fontsize=10)
+                _write_numbers(axis, scores, (low + high) / 2)
+
+
+def _place(result: Result) -> tuple[str, float, float]:
+    """Its column, row and place in the row of the grid's picture."""
+    options = result.options
+    if result.algorithm == "ppo":
+        return "PPO", options["gae_lambda"], options["discount"]
+    column = f"APO, alpha = {options['gain_step_size']:g}"
+    return column, options["gae_lambda"], options["value_constraint"]
+
+
+def _write_numbers(axis: Axes, scores: Array, middle: float) -> None:
+    for (row, column), score in np.ndenumerate(scores):
+        if np.isfinite(score):
+            colour = "black" if score > middle else "white"
+            axis.text(column, row, f"{score:.4g}", ha="center", va="center", color=colour, size=7)
+
+
+def _table(results: Sequence[Result]) -> str:
+    """CSV: every setting with its final scores, mean over seeds and each seed's return."""
+    rows = []
+    for result in results:
+        scores = {metric: scores_of(result.evaluations, metric) for metric in TOLD}
+        rows.append(
+            result.about
+            | {"steps": scores[RETURN][1], "seeds": " ".join(map(str, result.evaluations.seeds))}
+            | {metric: f"{scores[metric][0].mean():.6g}" for metric in TOLD}
+            | {f"{RETURN}_of_seeds": " ".join(f"{score:.6g}" for score in scores[RETURN][0])}
+        )
+    return as_csv(rows)
+
+
+def _evaluations(results: Sequence[Result]) -> str:
+    """CSV: every evaluation of every seed."""
+    rows = []
+    for result in results:
+        found = result.evaluations
+        for column, seed in enumerate(found.seeds):
+            for row, step in enumerate(found.steps):
+                figures = {metric: f"{found.values[metric][row, column]:.6g}" for metric in TOLD}
+                rows.append(result.about | {"seed": seed, "step": step} | figures)
+    return as_csv(rows)
+
+
+FIGURES: Mapping[str, Callable[[Sequence[Result], Sequence[Path]], None]] = {
+    "figure1": _figure1,
+    "figure2": _figure2,
+    "appendix": _appendix,
+    "grid": _grid,
+}

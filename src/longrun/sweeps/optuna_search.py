@@ -1,0 +1,241 @@
+"""Points to try that are not a grid: drawn at random, or chosen by Optuna from results so far."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longrun.errors import InputError
+from longrun.files import read_json, write_bytes
+from longrun.sweeps.grids import Options, Range, written
+from longrun.sweeps.json_content import read_sweep
+from longrun.sweeps.plan import Block, Run, run_name, runs_of, together
+from longrun.sweeps.sweep_folder import SweepFolder
+
+METRIC = "average_reward"
+"""What a search maximises: the mean over seeds of the last evaluation's reward per step."""
+MOST_CORNERS = 1000
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be tried; each name is an option of the algorithm."""
+
+    lists: Mapping[str, Sequence[Any]]
+    ranges: Mapping[str, Range]
+
+    def draw(self, count: int, seed: int) -> list[Options]:
+        """Points, the same for the same seed and each once; fewer where there are no more."""
+        rng = np.random.default_rng(seed)
+        points: dict[str, Options] = {}
+        for _ in range(100 * count):
+            point = {n: values[int(rng.integers(len(values)))] for n, values in self.lists.items()}
+            point |= {n: numbers.draw(rng) for n, numbers in self.ranges.items()}
+            points.setdefault(repr(point), point)
+            if len(points) == count:
+                break
+        return list(points.values())
+
+    def corners(self) -> Iterator[Options]:
+        """Every combination of listed values and ends of ranges; where these are sound, all is."""
+        axes = {n: list(values) for n, values in self.lists.items()}
+        for name, r in self.ranges.items():
+            axes[name] = [int(r.low), int(r.high)] if r.whole else [r.low, r.high]
+        for values in itertools.islice(itertools.product(*axes.values()), MOST_CORNERS):
+            yield dict(zip(axes, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Study:
+    """One search: its fixed part and its space, in a form that JSON keeps."""
+
+    block: Block
+    space: Space
+    trials: int
+    batched: bool = False
+    """all seeds of a trial in one run"""
+
+    def as_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Study:
+        ranges = {n: Range(**r) for n, r in content["space"]["ranges"].items()}
+        space = Space(content["space"]["lists"], ranges)
+        return cls(Block(**content["block"]), space, content["trials"], content["batched"])
+
+    @property
+    def name(self) -> str:
+        return f"{self.block.algorithm} {self.block.env}"
+
+    def runs(self, trial: int, options: Options) -> list[Run]:
+        """All seeds of one trial, named after its number."""
+        block = dataclasses.replace(self.block, settings=[options])
+        about = (block.env, block.algorithm, block.preset, {"trial": f"{trial:03}"})
+        runs = runs_of([block])
+        return [
+            dataclasses.replace(run, name=run_name(*about, run.name.rpartition("_")[2]))
+            for run in (together(runs) if self.batched else runs)
+        ]
+
+
+class OptunaSearch:
+    """Asks Optuna for points and tells it what they came to; its journal lies in the sweep.
+
+    A trial without a result stays open: one that failed is told when it has been mended, one that
+    was under way when the sweep was stopped goes on. Only one that was never written out is lost.
+    """
+
+    def __init__(self, folder: SweepFolder, studies: Sequence[Study]) -> None:
+        self._folder = folder
+        self._studies = {study.name: study for study in studies}
+        self._optuna = import_optuna()
+        self._journals = {name: self._open(study) for name, study in self._studies.items()}
+        self._trial_of: dict[str, tuple[str, int]] = {}
+        """of each run that has not ended"""
+        self._runs_of: dict[tuple[str, int], list[Run]] = {}
+        there = {run.name for run in folder.runs}
+        under_way = [run for name in self._studies for run in self._under_way(name)]
+        self._forgotten = [run for run in under_way if run.name not in there]
+        """asked for, but the sweep was killed before it wrote them down"""
+
+    def suggest(self, count: int) -> list[Run]:
+        runs, self._forgotten = self._forgotten, []
+        for name in itertools.cycle(self._studies):
+            wanting = [n for n in self._studies if self._unasked(n) > 0]
+            if not wanting or len(runs) >= count:
+                break
+            if name in wanting:
+                runs += self._ask(name)
+        return runs
+
+    def finished(self, run: Run) -> None:
+        trial = self._trial_of.pop(run.name, None)
+        if trial is None or trial in self._trial_of.values():
+            return
+        score = self._score(self._runs_of[trial])
+        if score is not None:
+            self._journals[trial[0]].tell(trial[1], score)
+
+    def to_come(self) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for name, study in self._studies.items():
+            runs, steps = found.get(study.block.env, (0, 0))
+            trials, seeds = max(0, self._unasked(name)), len(study.block.seeds)
+            more = trials * (1 if study.batched else seeds)
+            found[study.block.env] = (runs + more, steps + trials * seeds * study.block.steps)
+        return found
+
+    def best(self) -> list[tuple[str, Options, float]]:
+        """For each study that has a result: its name, the best options, their score."""
+        return [
+            (name, _options_of(self._studies[name].space, study.best_params), study.best_value)
+            for name, study in self._journals.items()
+            if any(t.state.name == "COMPLETE" for t in study.get_trials(deepcopy=False))
+        ]
+
+    def _unasked(self, name: str) -> int:
+        trials = self._journals[name].get_trials(deepcopy=False)
+        asked = sum(trial.state.name != "FAIL" for trial in trials)
+        return self._studies[name].trials - int(asked)
+
+    def _ask(self, name: str) -> list[Run]:
+        journal, study = self._journals[name], self._studies[name]
+        # Seeded by the trial, so that a search that is gone on with repeats no earlier point.
+        number = len(journal.get_trials(deepcopy=False))
+        seed = np.random.SeedSequence((study.block.seeds[0], number)).generate_state(1)[0]
+        journal.sampler = self._optuna.samplers.TPESampler(seed=int(seed))
+        trial = journal.ask()
+        for option, values in study.space.lists.items():
+            trial.suggest_categorical(option, [written(value) for value in values])
+        for option, r in study.space.ranges.items():
+            if r.whole:
+                trial.suggest_int(option, int(r.low), int(r.high), log=r.log)
+            else:
+                trial.suggest_float(option, r.low, r.high, log=r.log)
+        return self._expect(name, trial.number, trial.params)
+
+    def _under_way(self, name: str) -> list[Run]:
+        """Runs of all trials that have no result yet."""
+        space, runs = self._studies[name].space, []
+        for trial in self._journals[name].get_trials(deepcopy=False):
+            if trial.state.is_finished():
+                continue
+            if trial.params.keys() == {*space.lists, *space.ranges}:
+                runs += self._expect(name, trial.number, trial.params)
+            else:  # killed while it was being asked for
+                self._journals[name].tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+        return runs
+
+    def _expect(self, name: str, number: int, params: Mapping[str, Any]) -> list[Run]:
+        study = self._studies[name]
+        runs = study.runs(number, _options_of(study.space, params))
+        self._runs_of[name, number] = runs
+        self._trial_of |= {run.name: (name, number) for run in runs}
+        return runs
+
+    def _score(self, runs: Sequence[Run]) -> float | None:
+        """None where a policy's reward was no number: the trial then has no result."""
+        summaries = [read_json(self._folder.folder(run) / "summary.json") for run in runs]
+        finals = [replica[METRIC] for summary in summaries for replica in summary["final"]]
+        return None if None in finals else float(np.mean(finals))
+
+    def _open(self, study: Study) -> Any:
+        optuna = self._optuna
+        journal = self._folder.path / "optuna.journal"
+        mend(journal)
+        backend = optuna.storages.journal.JournalFileBackend(str(journal))
+        return optuna.create_study(
+            study_name=study.name,
+            storage=optuna.storages.JournalStorage(backend),
+            direction="maximize",
+            load_if_exists=True,
+        )
+
+
+def mend(journal: Path) -> None:
+    """Undo what a kill may have left: a lock that nobody holds, a last line cut short.
+
+    Optuna waits for the one and refuses the other. The sweep's own lock keeps others out.
+    """
+    Path(f"{journal}.lock").unlink(missing_ok=True)
+    if journal.exists():
+        content = journal.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            write_bytes(journal, whole)
+
+
+def _options_of(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Optuna knows listed values by their text; here they are values again."""
+    listed = {n: {written(v): v for v in values} for n, values in space.lists.items()}
+    return {n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()}
+
+
+def import_optuna() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import optuna
+    except ImportError:
+        raise InputError("--search optuna needs a package; pip install 'longrun[optuna]'") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def read_studies(path: Path) -> list[Study]:
+    """Those of a sweep's folder; none where it is no search."""
+    return [Study.from_json(study) for study in read_sweep(path).get("search", [])]
+
+
+def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:
+    content: list[dict[str, Any]] = json.loads(json.dumps([study.as_json() for study in studies]))
+    return content

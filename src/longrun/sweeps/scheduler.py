@@ -1,0 +1,160 @@
+"""The sweep itself: hands runs to workers, hears how they go, tries failed ones again."""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from longrun.sweeps.live_table import Live, ToCome
+from longrun.sweeps.local_workers import Workers
+from longrun.sweeps.plan import Run
+from longrun.sweeps.sweep_folder import Failure, SweepFolder
+from longrun.sweeps.worker_process import Message
+
+LISTEN_SECONDS = 1.0
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Search(Protocol):
+    """Comes up with runs as results come in."""
+
+    def suggest(self, count: int) -> list[Run]:
+        """Up to about so many more runs; none for now, or for good, when there are none."""
+        ...
+
+    def finished(self, run: Run) -> None:
+        """The run is over, and its summary is there."""
+        ...
+
+    def to_come(self) -> ToCome:
+        """What it will still suggest."""
+        ...
+
+
+class NoSearch:
+    """All runs are known from the start."""
+
+    def suggest(self, count: int) -> list[Run]:
+        return []
+
+    def finished(self, run: Run) -> None:
+        pass
+
+    def to_come(self) -> ToCome:
+        return {}
+
+
+@dataclass
+class Outcome:
+    """How the sweep ended."""
+
+    finished: list[Run] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+
+class Sweep:
+    """One pass over a sweep's folder, until every run is finished or given up."""
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        workers: Workers,
+        live: Live,
+        retries: int = 1,
+        search: Search | None = None,
+    ) -> None:
+        self._folder, self._workers, self._live = folder, workers, live
+        self._search = search or NoSearch()
+        self._retries = retries
+        self._waiting: deque[Run] = deque()
+        self._running: dict[int, Run] = {}
+        self._attempts: dict[str, int] = {}
+        self._outcome = Outcome()
+
+    def run(self) -> Outcome:
+        """On the way out, whatever the reason, all that was trained is on disk."""
+        try:
+            with self._live:
+                self._take(self._folder.runs)
+                self._folder.forget_failures(self._outcome.finished)
+                self._fill()
+                while self._running:
+                    for slot, message in self._workers.messages(LISTEN_SECONDS):
+                        self._hear(slot, message)
+                    self._fill()
+                    self._live.refresh()
+        except KeyboardInterrupt:
+            print(f"stopping: {len(self._running)} runs are being saved", flush=True)
+            raise
+        finally:
+            self._workers.close()
+        return self._outcome
+
+    def _take(self, runs: Sequence[Run]) -> None:
+        """Finished ones are done; the others wait, those that were begun before the rest."""
+        new: list[Run] = []
+        for run in runs:
+            self._folder.require_own(run)
+            finished = self._folder.is_finished(run)
+            self._live.add(run, finished)
+            if finished:
+                self._outcome.finished.append(run)
+                self._search.finished(run)
+            elif self._folder.folder(run).exists():
+                self._waiting.append(run)
+            else:
+                new.append(run)
+        self._waiting.extend(new)
+
+    def _fill(self) -> None:
+        """Give every idle worker something to do."""
+        idle = [slot for slot in range(self._workers.slots) if slot not in self._running]
+        # What is suggested may turn out to be finished, so until there is enough or no more.
+        while len(self._waiting) < len(idle):
+            suggested = self._search.suggest(len(idle) - len(self._waiting))
+            if not suggested:
+                break
+            self._folder.add(suggested)
+            self._take(suggested)
+        self._live.expect(self._search.to_come())
+        for slot, run in zip(idle, list(self._waiting), strict=False):
+            self._waiting.popleft()
+            self._attempts[run.name] = self._attempts.get(run.name, 0) + 1
+            self._running[slot] = run
+            self._workers.start(slot, run)
+            self._live.began(slot, run)
+
+    def _hear(self, slot: int, message: Message) -> None:
+        run = self._running.get(slot)
+        if run is None:
+            return  # a worker that died when it had nothing to do
+        if message["kind"] == "progress":
+            self._live.progress(slot, message)
+            return
+        del self._running[slot]
+        if message["kind"] == "done":
+            self._outcome.finished.append(run)
+            self._folder.forget_failures([run])
+            self._live.ended(slot, "done")
+            self._search.finished(run)
+        else:
+            self._failed(slot, run, message)
+
+    def _failed(self, slot: int, run: Run, message: Message) -> None:
+        if message.get("errno") in FULL:
+            raise OSError(
+                f"the disk is full; free some space and give the same command again:"
+                f" {len(self._outcome.finished)} of {len(self._folder.runs)} runs are finished"
+            )
+        attempts = self._attempts[run.name]
+        if message.get("again", True) and attempts <= self._retries:
+            self._live.ended(slot, "again", message["error"])
+            self._waiting.append(run)
+            return
+        failure = Failure(run.name, message["error"], attempts, message.get("traceback", ""))
+        self._live.ended(slot, "failed", message["error"])
+        self._outcome.failures.append(failure)
+        self._folder.add_failure(failure)

@@ -1,0 +1,104 @@
+"""Where replicas and their environments live: over all devices, of one host or of many.
+
+There is one code path. With one device the mesh has one place; with several hosts each runs the
+same program on its own devices, and the arrays are global.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from longrun.errors import InputError
+from longrun.train.device.program import Replica
+
+
+class Layout:
+    """A mesh of devices, replicas along one side and environments along the other."""
+
+    def __init__(self, replicas: int, num_envs: int) -> None:
+        devices = jax.devices()
+        across = math.gcd(replicas, len(devices))
+        within = len(devices) // across
+        if num_envs % within:
+            raise InputError(
+                f"num_envs={num_envs} of {replicas} replicas do not divide over {len(devices)}"
+                f" devices; choose num_envs as a multiple of {within}, or {len(devices)} seeds"
+            )
+        mesh = Mesh(np.array(devices).reshape(across, within), ("replicas", "envs"))
+        self._everywhere = NamedSharding(mesh, PartitionSpec())
+        self.by_replica = NamedSharding(mesh, PartitionSpec("replicas"))
+        self.by_env = NamedSharding(mesh, PartitionSpec("replicas", "envs"))
+        self._copy = jax.jit(lambda x: x, out_shardings=self._everywhere)
+
+    def place(self, replicas: Replica) -> Replica:
+        """Host arrays [R, ...] on the devices that they belong to."""
+        return Replica(
+            jax.device_put(replicas.learnt, self.by_replica),
+            jax.device_put(replicas.chains, self.by_env),
+        )
+
+    def fetch(self, tree: Any) -> Any:
+        """NumPy copies of global arrays; on every host the whole."""
+        return jax.device_get(self._copy(tree) if jax.process_count() > 1 else tree)
+
+
+def join_hosts(where: str) -> None:
+    """Become one of several processes that train together; before anything else is done with JAX.
+
+    `where` is 'auto' on clusters that JAX knows (Slurm, Open MPI, Kubernetes, TPU), otherwise the
+    first one's address, how many there are, and which one this is: '10.0.0.1:1234,2,0'.
+    """
+    if where == "auto":
+        jax.distributed.initialize()
+        return
+    form = re.fullmatch(r"(.+:\d+),(\d+),(\d+)", where)
+    if form is None:
+        raise InputError(
+            f"--distributed '{where}' must be auto, or address:port,processes,index such as"
+            " 10.0.0.1:1234,2,0"
+        )
+    processes, index = int(form[2]), int(form[3])
+    if index >= processes:
+        raise InputError(
+            f"--distributed '{where}' has index {index} of {processes} processes; count from 0"
+        )
+    jax.distributed.initialize(form[1], processes, index)
+
+
+def is_first_host() -> bool:
+    """Whether this process is the one that writes files and talks."""
+    return bool(jax.process_index() == 0)
+
+
+def wait_for_hosts(what: str) -> None:
+    """Go on when all processes have got here."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(what)
+
+
+@contextmanager
+def ends_all_hosts() -> Iterator[None]:
+    """Around what the first process does alone: if it fails there, the others do not wait for it"""
+    try:
+        yield
+    except BaseException:
+        agreed(False)
+        raise
+    if not agreed(True):
+        raise InputError("the first process could not begin; see what it says")
+
+
+def agreed(number: int) -> int:
+    """The first host's number: what is measured must not differ between hosts."""
+    if jax.process_count() == 1:
+        return number
+    return int(multihost_utils.broadcast_one_to_all(np.int32(number)))

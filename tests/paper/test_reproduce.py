@@ -1,0 +1,134 @@
+"""The paper's experiments: what they consist of, and that one of them runs to its figure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from test_sweep import Inline, content
+
+from fake_runs import fake_run, rising
+from longrun.cli import main
+from longrun.paper import experiments as reproduction
+from longrun.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
+from longrun.paper.figures import draw, lines_of, read_sweep
+from longrun.sweeps import run_sweep as start
+from longrun.sweeps.plan import runs_of
+from longrun.sweeps.sweep_folder import SweepFolder
+
+KIND = "tiny_envs:KindDrift-v0"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "scale", "count"),
+    [
+        ("figure1", "smoke", 30),  # one of APO and four discounts of PPO on three tasks, two seeds
+        ("figure1", "laptop", 75),
+        ("figure1", "paper", 255),
+        ("figure2", "smoke", 30),
+        ("appendix", "smoke", 60),
+        ("grid", "smoke", 456),  # 60 of APO and 16 of PPO on three tasks
+        ("grid", "paper", 1140),
+    ],
+)
+def test_how_many_runs_an_experiment_has(experiment, scale, count):
+    runs = runs_of(BLOCKS[experiment](SCALES[scale], tasks_of(experiment)))
+    assert len(runs) == count
+    assert len({run.name for run in runs}) == count
+    assert {run.steps for run in runs} == {SCALES[scale].steps}
+    assert set(Counter(run.seeds[0] for run in runs)) == set(range(SCALES[scale].seeds))
+
+
+def test_figure1_begins_with_every_setting_of_the_first_seed():
+    runs = runs_of(BLOCKS["figure1"](SCALES["smoke"], tasks_of("figure1", ["Ant-v5"])))
+    assert [run.name for run in runs[:5]] == [
+        "Ant-v5_apo_gae_lambda=0.95_gain_step_size=0.1_value_constraint=0.3_seed0",
+        "Ant-v5_ppo_discount=0.9_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_discount=0.95_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_discount=0.99_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_discount=0.999_gae_lambda=0.95_seed0",
+    ]
+    assert runs[0].settings == {"eval_every": 4000}
+
+
+def test_figure2_has_five_constraints_of_the_best_setting():
+    runs = runs_of(BLOCKS["figure2"](SCALES["smoke"], ["Swimmer-v5"]))
+    assert [run.options["value_constraint"] for run in runs] == [0.0, 0.03, 0.1, 0.3, 1.0] * 2
+    assert {(r.options["gae_lambda"], r.options["gain_step_size"]) for r in runs} == {(0.99, 0.03)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["figure3"], "unknown experiment 'figure3'; did you mean figure2, figure1"),
+        (["figure1", "--scale", "papr"], "unknown scale 'papr'; did you mean paper"),
+        (["figure1", "--env", "Hoper-v5"], "unknown task 'Hoper-v5'"),
+        (["figure1", "--env", "Ant-v5", "Ant-v5"], "twice; list each value and environment once"),
+        (["figure1", "--workers", "0"], "workers=0 must be 1 or more"),
+        ([], "the following arguments are required: experiment"),
+    ],
+)
+def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
+
+
+def test_an_experiment_runs_to_its_figure_and_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(start, "LocalWorkers", Inline)
+    monkeypatch.setitem(reproduction.TASKS, "figure2", (KIND,))
+    monkeypatch.setattr(reproduction, "CONSTRAINTS", (0.0, 0.1))
+    monkeypatch.setitem(SCALES, "smoke", Scale(steps=2000, seeds=2, eval_every=2000))
+    out = tmp_path / "sweep"
+    command = ["reproduce", "figure2", "--scale", "smoke", "--out", str(out), "--quiet"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert f"4 of 4 runs are finished in {out}" in printed
+    wanted = {"figure2.png", "figure2.pdf", "figure2.svg", "figure2.csv", "evaluations.csv"}
+    assert {line.rpartition("/")[2] for line in printed.splitlines() if "wrote " in line} == wanted
+    assert wanted < {path.name for path in out.iterdir()}
+    before = content(out / "runs")
+    assert main(["sweep", "--resume", "--out", str(out), "--quiet"]) == 0
+    assert content(out / "runs") == before
+    for run in SweepFolder.open(out).runs:
+        summary = json.loads((out / "runs" / run.name / "summary.json").read_text())
+        assert summary["steps"] == 2000
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """Draws an experiment of two seeds that never ran; a run earns its place in the plan."""
+
+    def draw_experiment(experiment: str) -> tuple[SweepFolder, list[Path]]:
+        scale = Scale(1000, seeds=2, whole_grid=True)
+        runs = runs_of(BLOCKS[experiment](scale, ["Ant-v5"]))
+        folder = SweepFolder.create(tmp_path / experiment, runs)
+        for height, run in enumerate(runs):
+            more = {"algorithm": run.algorithm, "env": run.env, "options": [run.options]}
+            fake_run(folder.folder(run), rising(height), seeds=run.seeds, **more)
+        return folder, draw(experiment, folder.path)
+
+    return draw_experiment
+
+
+@pytest.mark.parametrize("experiment", ["figure1", "appendix", "grid"])
+def test_every_experiment_has_its_picture_and_tables(experiment, drawn):
+    folder, written = drawn(experiment)
+    assert [path.suffix for path in written] == [".png", ".pdf", ".svg", ".csv", ".csv"]
+    assert all(path.stat().st_size > 500 for path in written)
+    table, evaluations = (path.read_text().splitlines() for path in written[3:])
+    assert len(table) - 1 == len(folder.runs) / 2
+    assert len(evaluations) - 1 == 10 * len(folder.runs)
+
+
+def test_a_line_of_figure1_is_the_best_setting_of_its_discount(drawn):
+    folder, _ = drawn("figure1")
+    lines = lines_of(read_sweep(folder.path))
+    assert Counter(line.algorithm for line in lines) == {"apo": 1, "ppo": 4}
+    ppo = [line.options for line in lines if line.algorithm == "ppo"]
+    assert [options["discount"] for options in ppo] == [0.9, 0.95, 0.99, 0.999]
+    assert {options["gae_lambda"] for options in ppo} == {0.99}, "the last in the plan earns most"

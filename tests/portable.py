@@ -6,6 +6,7 @@ than this one can be pretended: newer instructions would be illegal here.
 
     python tests/portable.py                 all machines that this one can pretend to be
     python tests/portable.py --machine avx2  one of them
+    python tests/portable.py --quick         fewer tests
     python tests/portable.py --list          what there is
 """
 
@@ -25,6 +26,15 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 ROOT = Path(__file__).parents[1]
 NUMERICAL = ("tests/learn", "tests/tabular", "tests/native", "tests/queueing")
 """Where the numerical tests are; the other tests start processes or look at files."""
+QUICK = (
+    "tests/learn/test_advantages.py",
+    "tests/learn/test_distributions.py",
+    "tests/learn/test_learner.py",
+    "tests/learn/test_trust_region.py",
+    "tests/tabular",
+    "tests/queueing/test_policy_maps.py",
+)
+"""Those of them that .ci/run repeats."""
 LIMIT = 1800
 """Seconds after which a machine's run is ended."""
 
@@ -109,6 +119,7 @@ def run(name: str, arguments: list[str]) -> tuple[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--machine", choices=MACHINES, action="append", help="one of them; repeat")
+    parser.add_argument("--quick", action="store_true", help="the tests that .ci/run repeats")
     parser.add_argument("--list", action="store_true", help="the machines, and stop")
     parser.add_argument("pytest", nargs="*", help="tests and options for pytest (after --)")
     given = parser.parse_args()
@@ -121,7 +132,7 @@ def main() -> int:
     results = {}
     for name in given.machine or MACHINES:
         if possible[name]:
-            results[name] = run(name, given.pytest or list(NUMERICAL))
+            results[name] = run(name, given.pytest or list(QUICK if given.quick else NUMERICAL))
         else:
             results[name] = (f"left out: this CPU has no {MACHINES[name].needs}", 0.0)
     for name, (verdict, seconds) in results.items():

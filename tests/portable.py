@@ -67,6 +67,8 @@ class Machine:
             "NPY_DISABLE_CPU_FEATURES": " ".join(numpy_kernels(self.without)),
             "PYTHONHASHSEED": str(self.hash_seed),
             "JAX_PLATFORMS": "cpu",
+            # Programs that another machine compiled would not show how this one rounds.
+            "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".pytest_cache" / f"programs-{self.xla}"),
         }
 
     def options(self) -> list[str]:

@@ -12,14 +12,15 @@ import pytest
 import safetensors.numpy
 from probes import Choice, Count, Spoilt
 
-from longrun import APO, PPO, NonFiniteError
+from longrun import APO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
 from longrun.queueing.known_networks import criss_cross
 from longrun.results.read import read_run
 from longrun.train.device import loop as device_loop
-from longrun.train.job import fresh_snapshot, make_job
+from longrun.train.job import make_job
+from longrun.train.loops import open_env
 from longrun.train.run_folder import read_rows
 from longrun.train.session import Session
 
@@ -99,18 +100,18 @@ def test_what_is_learnt_does_not_depend_on_how_long_calls_are(
     for most in (1, 3):
         monkeypatch.setattr(device_loop.Calls, "iterations", _at_most(most))
         agents.append(APO("jax:criss-cross", **SMALL).learn(6 * ITERATION))
-    one, three = (jax.tree.leaves(agent._snapshot) for agent in agents)
+    one, three = (jax.tree.leaves(agent.snapshot) for agent in agents)
     for a, b in zip(one, three, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def _at_most(most: int) -> Any:
-    return lambda self, done: min(most, self._job.iterations - done)
+    return lambda self, done: min(most, self.job.iterations - done)
 
 
 def test_calls_get_longer_and_stop_at_evaluations() -> None:
     config = make_config("apo", **SMALL)
-    job = make_job(Choice(), [config], [0], 1000 * ITERATION, eval_every=70 * ITERATION)
+    job = make_job([config], [0], 1000 * ITERATION, eval_every=70 * ITERATION)
     calls = device_loop.Calls(job)
     assert calls.iterations(0) == 1
     calls.took(1, 30.0)  # compilation
@@ -142,16 +143,27 @@ def test_with_the_best_choice_forbidden_the_second_best_is_found() -> None:
 
 
 def test_a_mask_that_forbids_everything_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"mask of replica 0 \(seed 3\) forbids every choice"):
+    message = r"mask of replica 0 \(seed 3\) forbids every choice"
+    with pytest.raises(EnvironmentFailure, match=message):
         APO(Choice("all"), seed=3, **SMALL).learn(ITERATION)
 
 
-def test_rewards_that_are_no_numbers_stop_the_run_and_keep_what_was_before(tmp_path: Path) -> None:
+def test_non_finite_rewards_stop_the_run_and_keep_the_state_before(tmp_path: Path) -> None:
     agent = APO(Spoilt(after=40), **SMALL)
-    with pytest.raises(ValueError, match=r"reward of replica 0 \(seed 0\) was not .*iteration 3"):
+    message = r"reward of replica 0 \(seed 0\) was not .*iteration 3"
+    with pytest.raises(NonFiniteError, match=message):
         agent.learn(10 * ITERATION, log_dir=tmp_path / "run")
     assert agent.steps_ <= 2 * ITERATION
     assert np.isfinite(agent.gain_)
+
+
+def test_non_finite_rewards_of_an_evaluation_are_refused() -> None:
+    agent = APO(Spoilt(after=40), **SMALL)
+    with pytest.raises(NonFiniteError, match="reward of seed 0 was not finite in the evaluation"):
+        agent.evaluate(100)
+    message = r"reward of replica 0 \(seed 0\) was not finite in the evaluation after iteration 1"
+    with pytest.raises(NonFiniteError, match=message):
+        agent.learn(ITERATION, eval_every=ITERATION, eval_steps=100)
 
 
 def test_training_that_goes_astray_stops_with_the_numbers_that_did() -> None:
@@ -170,12 +182,11 @@ def test_episodes_are_measured_and_time_limits_bootstrap() -> None:
 def test_a_replica_among_others_learns_what_it_learns_alone() -> None:
     configs = [make_config("apo", **SMALL, gae_lambda=x) for x in (0.5, 0.9, 0.95)]
     env = criss_cross()
-    job = make_job(env, configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
-    starts = [
-        fresh_snapshot(env, c, env.spaces, s) for c, s in zip(configs, (5, 6, 7), strict=True)
-    ]
-    together = Session(job, env.spaces, starts).run(False).snapshots[1]
-    alone = APO(env, seed=6, **SMALL, gae_lambda=0.9).learn(3 * ITERATION)._snapshot
+    job = make_job(configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
+    loop = open_env(env)
+    starts = [loop.fresh_snapshot(c, s) for c, s in zip(configs, (5, 6, 7), strict=True)]
+    together = Session(loop, job, starts).run(False).snapshots[1]
+    alone = APO(env, seed=6, **SMALL, gae_lambda=0.9).learn(3 * ITERATION).snapshot
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)  # batched products round otherwise
 
@@ -203,8 +214,8 @@ def test_save_and_load_keep_the_environments(tmp_path: Path) -> None:
     loaded = APO.load(tmp_path / "agent")
     assert repr(loaded) == "APO('jax:criss-cross', seed=0, steps_=192)"
     for a, b in zip(
-        jax.tree.leaves(agent.learn(ITERATION)._snapshot),
-        jax.tree.leaves(loaded.learn(ITERATION)._snapshot),
+        jax.tree.leaves(agent.learn(ITERATION).snapshot),
+        jax.tree.leaves(loaded.learn(ITERATION).snapshot),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)

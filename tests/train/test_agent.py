@@ -57,11 +57,11 @@ def test_predicted_actions_are_valid_in_every_action_space(name):
 def test_actions_in_training_are_valid_in_every_action_space(name):
     """Sampler raises for an action outside its space; evaluating needs no compiled update."""
     agent = APO(partial(Sampler, UNIT, ACTIONS[name]), num_workers=0, **TINY)
-    agent._snapshot = agent._snapshot._replace(
-        state=agent._snapshot.state._replace(
-            params=agent._snapshot.state.params._replace(
-                policy=agent._snapshot.state.params.policy._replace(
-                    layers=[(w, b + 3.0) for w, b in agent._snapshot.state.params.policy.layers]
+    agent.snapshot = agent.snapshot._replace(
+        state=agent.state._replace(
+            params=agent.state.params._replace(
+                policy=agent.state.params.policy._replace(
+                    layers=[(w, b + 3.0) for w, b in agent.state.params.policy.layers]
                 )
             )
         )
@@ -70,7 +70,7 @@ def test_actions_in_training_are_valid_in_every_action_space(name):
 
 
 def test_the_deterministic_action_is_the_networks_mean_within_bounds(agent):
-    state = agent._snapshot.state
+    state = agent.state
     for obs in np.random.default_rng(0).normal(0, 3, (20, 2)).astype(np.float32):
         seen = read(agent.config, agent.spaces, state.obs_moments, obs)
         mean = apply_mlp(state.params.policy.layers, seen.features)
@@ -102,7 +102,7 @@ def test_stochastic_discrete_actions_follow_the_policys_probabilities():
     agent = APO(MORTAL_DISCRETE, **TINY)
     obs = np.zeros((3000, 2), np.float32)
     actions, _ = agent.predict(obs, deterministic=False)
-    flat = longrun.train.host.replica.flat_weights(agent._snapshot.state)
+    flat = longrun.train.host.replica.flat_weights(agent.state)
     policy = NumpyPolicy(agent.spaces, (8,), True, flat)
     logits = policy.outputs(obs[:1])[0]
     expected = np.exp(logits) / np.exp(logits).sum()
@@ -111,10 +111,10 @@ def test_stochastic_discrete_actions_follow_the_policys_probabilities():
 
 
 def test_predicting_changes_nothing(agent):
-    before = bits(agent._snapshot)
+    before = bits(agent.snapshot)
     agent.predict(np.zeros(2, np.float32), deterministic=False)
     agent.evaluate(20)
-    assert bits(agent._snapshot) == before
+    assert bits(agent.snapshot) == before
 
 
 @pytest.mark.parametrize("obs", [np.zeros(3), np.zeros((2, 3)), np.zeros((1, 1, 2)), 0.0])
@@ -156,8 +156,8 @@ def test_on_log_stops_the_run_by_returning_false_and_is_not_called_again(num_wor
     agent = APO(MORTAL, num_workers=num_workers, **TINY).learn(50 * ITERATION, on_log=stop)
     assert told == [ITERATION, 2 * ITERATION]
     assert agent.steps_ == 2 * ITERATION
-    assert bits(agent._snapshot) == bits(
-        APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION)._snapshot
+    assert bits(agent.snapshot) == bits(
+        APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION).snapshot
     )
 
 

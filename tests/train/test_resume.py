@@ -42,8 +42,8 @@ def test_learning_in_two_parts_with_or_without_a_file_between_equals_learning_in
     halves.save(tmp_path)
     halves.learn(3 * ITERATION)
     loaded = APO.load(tmp_path, env, num_workers=2).learn(3 * ITERATION)
-    assert bits(halves._snapshot) == bits(whole._snapshot)
-    assert bits(loaded._snapshot) == bits(whole._snapshot)
+    assert bits(halves.snapshot) == bits(whole.snapshot)
+    assert bits(loaded.snapshot) == bits(whole.snapshot)
     assert whole.steps_ == halves.steps_ == loaded.steps_ == 6 * ITERATION
 
 
@@ -52,17 +52,17 @@ def test_the_trust_region_step_resumes_to_the_bit_too(tmp_path):
     whole = ATRPO(MORTAL, num_workers=0, **options).learn(2 * ITERATION)
     ATRPO(MORTAL, num_workers=0, **options).learn(ITERATION).save(tmp_path)
     loaded = ATRPO.load(tmp_path, MORTAL, num_workers=0).learn(ITERATION)
-    assert bits(loaded._snapshot) == bits(whole._snapshot)
+    assert bits(loaded.snapshot) == bits(whole.snapshot)
 
 
 def test_episodes_too_long_to_be_repeated_are_started_anew_with_a_warning(monkeypatch):
     monkeypatch.setattr(history, "LONGEST_REPLAY", 20)
     agent = APO(ENDLESS, num_workers=0, **TINY).learn(2 * ITERATION)
-    assert agent._snapshot.environments["length"].tolist() == [-1] * 4
+    assert agent.snapshot.environments["length"].tolist() == [-1] * 4
     with pytest.warns(UserWarning, match="4 environments .* too far to repeat"):
         agent.learn(ITERATION)
-    assert agent._snapshot.environments["number"].tolist() == [1] * 4
-    assert agent._snapshot.environments["length"].tolist() == [16] * 4
+    assert agent.snapshot.environments["number"].tolist() == [1] * 4
+    assert agent.snapshot.environments["length"].tolist() == [16] * 4
 
 
 # On the command line.
@@ -166,7 +166,7 @@ def test_a_run_stopped_by_on_log_goes_on_on_the_command_line(tmp_path):
     resume(tmp_path / "stopped")
     assert_same_run(tmp_path / "stopped", tmp_path / "whole")
     resumed, whole = (APO.load(tmp_path / name) for name in ("stopped", "whole"))
-    assert bits(resumed._snapshot) == bits(whole._snapshot)
+    assert bits(resumed.snapshot) == bits(whole.snapshot)
 
 
 @pytest.mark.parametrize("what", ["add_metrics", "add_evaluations"])
@@ -239,7 +239,7 @@ def test_a_table_whose_rows_were_all_dropped_gets_its_header_again(tmp_path):
     folder = RunFolder(tmp_path)
     row = {"replica": 0, "seed": 0, "step": ITERATION, "reward": 1.5}
     folder.add_metrics([row])
-    folder.forget_after([0])
+    folder.drop_rows_after([0])
     folder.add_metrics([row])
     assert (tmp_path / "metrics.csv").read_text() == "replica,seed,step,reward\n0,0,64,1.5\n"
 
@@ -248,7 +248,7 @@ def test_a_row_that_a_crash_cut_short_is_left_out(tmp_path, uninterrupted):
     shutil.copytree(uninterrupted, tmp_path, dirs_exist_ok=True)
     with (tmp_path / "metrics.csv").open("a") as file:
         file.write("1,1,64,12")
-    RunFolder(tmp_path).forget_after([ITERATIONS * ITERATION] * 2)
+    RunFolder(tmp_path).drop_rows_after([ITERATIONS * ITERATION] * 2)
     assert rows_of(tmp_path, "metrics.csv") == rows_of(uninterrupted, "metrics.csv")
 
 

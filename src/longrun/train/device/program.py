@@ -30,7 +30,7 @@ BLOCK = 200
 """steps of an evaluation before environments with costly resets get new start states"""
 
 
-class Replica(NamedTuple):
+class ReplicaState(NamedTuple):
     """All that changes in training; in the program every leaf has a leading axis [R]."""
 
     learnt: TrainState
@@ -97,8 +97,8 @@ def collect(
 
 
 def iterate(
-    env: Environment, config: Config, seed: jax.Array, span: Span, replica: Replica
-) -> tuple[Replica, Metrics]:
+    env: Environment, config: Config, seed: jax.Array, span: Span, replica: ReplicaState
+) -> tuple[ReplicaState, Metrics]:
     """One iteration of Algorithm 1."""
     learnt = replica.learnt
     key = key_of(seed, ITERATION, learnt.iteration)
@@ -111,7 +111,7 @@ def iterate(
     shuffles = Networks(orders[:epochs], orders[epochs:])
     progress = (learnt.iteration - span.begins) / (span.ends - span.begins)
     learnt, metrics = learner.update(config, env.spaces, learnt, rollout, shuffles, progress)
-    return Replica(learnt, chains), metrics
+    return ReplicaState(learnt, chains), metrics
 
 
 def evaluate(
@@ -140,9 +140,9 @@ def advance(
     configs: Config,
     seeds: jax.Array,
     span: Span,
-    replicas: Replica,
+    replicas: ReplicaState,
     eval_shape: tuple[int, int],
-) -> tuple[Replica, Metrics, Evaluated]:
+) -> tuple[ReplicaState, Metrics, Evaluated]:
     """`span.steps` iterations of all replicas, then an evaluation if it is wanted.
 
     Metrics come back as [MOST_ITERATIONS, R]; rows beyond those done are zeros.
@@ -153,7 +153,7 @@ def advance(
         jax.eval_shape(every, configs, seeds, span, replicas)[1],
     )
 
-    def body(i: jax.Array, carry: tuple[Replica, Metrics]) -> tuple[Replica, Metrics]:
+    def body(i: jax.Array, carry: tuple[ReplicaState, Metrics]) -> tuple[ReplicaState, Metrics]:
         replicas, log = carry
         replicas, metrics = every(configs, seeds, span, replicas)
         return replicas, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, metrics)

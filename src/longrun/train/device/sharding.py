@@ -18,7 +18,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from longrun.errors import InputError
-from longrun.train.device.program import Replica
+from longrun.train.device.program import ReplicaState
 
 
 class Layout:
@@ -39,9 +39,9 @@ class Layout:
         self.by_env = NamedSharding(mesh, PartitionSpec("replicas", "envs"))
         self._copy = jax.jit(lambda x: x, out_shardings=self._everywhere)
 
-    def place(self, replicas: Replica) -> Replica:
+    def place(self, replicas: ReplicaState) -> ReplicaState:
         """Host arrays [R, ...] on the devices that they belong to."""
-        return Replica(
+        return ReplicaState(
             jax.device_put(replicas.learnt, self.by_replica),
             jax.device_put(replicas.chains, self.by_env),
         )

@@ -125,7 +125,7 @@ def collection_seconds(env: Environment, config: Config, replicas: ReplicaState)
     times = []
     for i in range(12):
         began = time.perf_counter()
-        jax.block_until_ready(program(one.learnt, one.chains, jax.random.key(i)))
+        jax.block_until_ready(program(one.learned, one.chains, jax.random.key(i)))
         times.append(time.perf_counter() - began)
     return float(np.median(times[1:]))
 

@@ -1,4 +1,4 @@
-"""Checkpoints come back to the bit, refuse what they are not, and survive crashes."""
+"""Checkpoints are bit-exact, refuse other content, and survive crashes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def state_file(folder: Path) -> Path:
     return path
 
 
-def test_a_saved_agent_comes_back_to_the_bit(agent, saved):
+def test_a_loaded_agent_is_bit_identical(agent, saved):
     loaded = APO.load(saved, num_workers=0)
     assert bits(loaded.snapshot) == bits(agent.snapshot)
     assert loaded.config == agent.config
@@ -115,7 +115,7 @@ def test_a_crash_while_saving_leaves_the_old_checkpoint_whole(
     monkeypatch.undo()
     assert bits(APO.load(saved).snapshot) == bits(agent.snapshot)
     agent.save(saved)
-    assert len(content(saved)) == 2, "the next save tidies up"
+    assert len(content(saved)) == 2, "the next save deletes the leftover file"
 
 
 def truncate(folder: Path) -> None:
@@ -189,7 +189,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_checkpoint_is_refused_in_one_line_and_left_alone(name, saved):
+def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_changed(name, saved):
     damage, message = DAMAGES[name]
     damage(saved)
     before = content(saved)
@@ -247,7 +247,7 @@ def test_a_replica_is_chosen_by_its_number(tmp_path):
     [({"learning_rate": 1e30}, MORTAL), ({}, partial(MORTAL, reward_scale=1e37))],
     ids=["learning rate", "reward"],
 )
-def test_parameters_that_are_no_numbers_stop_the_run_and_keep_the_last_good_ones(
+def test_non_finite_parameters_stop_the_run_and_the_last_finite_ones_are_kept(
     options, env, num_workers, tmp_path
 ):
     agent = APO(env, num_workers=num_workers, **TINY, **options)

@@ -1,4 +1,4 @@
-"""A run that is stopped, interrupted or killed goes on as if nothing had happened, to the bit."""
+"""A run that was stopped, interrupted or killed and resumed is bit-identical to a whole one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 from longrun import APO, ATRPO
 from longrun.cli import main
+from longrun.train import session
 from longrun.train.host import episodes as history
 from longrun.train.run_folder import RunFolder
 from tiny_envs import (
@@ -47,7 +48,7 @@ def test_learning_in_two_parts_with_or_without_a_file_between_equals_learning_in
     assert whole.steps_ == halves.steps_ == loaded.steps_ == 6 * ITERATION
 
 
-def test_the_trust_region_step_resumes_to_the_bit_too(tmp_path):
+def test_the_trust_region_step_resumes_bit_identically(tmp_path):
     options = TINY | {"cg_iterations": 3, "line_search_steps": 3}
     whole = ATRPO(MORTAL, num_workers=0, **options).learn(2 * ITERATION)
     ATRPO(MORTAL, num_workers=0, **options).learn(ITERATION).save(tmp_path)
@@ -104,7 +105,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start(out: Path, checkpoint_seconds: float) -> subprocess.Popen[bytes]:
-    """The same run in a process of its own, slowly, and returned once it has got somewhere."""
+    """The same run, slower and in a process of its own; returns once it has written some rows."""
     program = f"""
 import sys
 import tiny_envs
@@ -128,7 +129,7 @@ def assert_in_the_middle(out: Path) -> None:
     assert ITERATION <= max(steps) < ITERATIONS * ITERATION
 
 
-def test_a_run_that_was_killed_goes_on_where_its_checkpoint_is(tmp_path, uninterrupted):
+def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, uninterrupted):
     out = tmp_path / "killed"
     process = start(out, checkpoint_seconds=0.0)
     process.kill()
@@ -138,7 +139,7 @@ def test_a_run_that_was_killed_goes_on_where_its_checkpoint_is(tmp_path, uninter
     assert_same_run(out, uninterrupted)
 
 
-def test_a_run_interrupted_from_the_keyboard_says_so_and_goes_on(tmp_path, uninterrupted):
+def test_a_run_interrupted_from_the_keyboard_says_so_and_resumes(tmp_path, uninterrupted):
     out = tmp_path / "interrupted"
     process = start(out, checkpoint_seconds=1000.0)
     process.send_signal(signal.SIGINT)
@@ -151,7 +152,7 @@ def test_a_run_interrupted_from_the_keyboard_says_so_and_goes_on(tmp_path, unint
     assert_same_run(out, uninterrupted)
 
 
-def test_a_run_stopped_by_on_log_goes_on_on_the_command_line(tmp_path):
+def test_a_run_stopped_by_on_log_resumes_on_the_command_line(tmp_path):
     options: dict[str, Any] = TINY | {"num_workers": 0}
     APO("Drift-v0", **options).learn(
         ITERATIONS * ITERATION, log_dir=tmp_path / "whole", **EVALUATION
@@ -170,7 +171,7 @@ def test_a_run_stopped_by_on_log_goes_on_on_the_command_line(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["add_metrics", "add_evaluations"])
-def test_an_interrupt_while_a_row_is_being_written_loses_and_doubles_none(
+def test_an_interrupt_while_a_row_is_being_written_neither_loses_nor_repeats_one(
     what, tmp_path, monkeypatch
 ):
     options: dict[str, Any] = TINY | {"num_workers": 0}
@@ -193,7 +194,7 @@ def test_an_interrupt_while_a_row_is_being_written_loses_and_doubles_none(
     assert_same_run(tmp_path / "cut", tmp_path / "whole")
 
 
-def test_a_falling_learning_rate_goes_on_falling_after_a_resume(tmp_path):
+def test_a_decaying_learning_rate_continues_after_a_resume(tmp_path):
     options: dict[str, Any] = TINY | {"num_workers": 0, "learning_rate_decay": True}
     for name, until in (("whole", ITERATIONS), ("stopped", 3)):
         APO("Drift-v0", **options).learn(
@@ -252,8 +253,9 @@ def test_a_row_that_a_crash_cut_short_is_left_out(tmp_path, uninterrupted):
     assert rows_of(tmp_path, "metrics.csv") == rows_of(uninterrupted, "metrics.csv")
 
 
-def test_a_run_has_a_checkpoint_from_the_beginning(tmp_path):
-    """Whoever is killed in the first seconds can resume as well."""
+def test_a_run_has_a_checkpoint_from_its_start(tmp_path, monkeypatch):
+    """A run that is killed in its first seconds can be resumed as well."""
+    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", 1e9)  # no later one
     steps = []
 
     def look(progress):
@@ -261,4 +263,4 @@ def test_a_run_has_a_checkpoint_from_the_beginning(tmp_path):
         return False
 
     APO("Drift-v0", num_workers=0, **TINY).learn(3 * ITERATION, log_dir=tmp_path, on_log=look)
-    assert steps
+    assert steps == [0]

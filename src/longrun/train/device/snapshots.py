@@ -47,7 +47,7 @@ def snapshot_of(replicas: ReplicaState, index: int) -> Snapshot:
     """One replica of a copy on the host, whose leaves are [R, ...]."""
     one = jax.tree.map(lambda x: x[index], replicas)
     leaves = jax.tree_util.tree_leaves_with_path(one.chains)
-    return Snapshot(one.learnt, {_name(path): leaf for path, leaf in leaves})
+    return Snapshot(one.learned, {_name(path): leaf for path, leaf in leaves})
 
 
 def _name(path: Any) -> str:

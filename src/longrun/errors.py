@@ -1,14 +1,14 @@
 """The errors that longrun raises on purpose, each with a message of one line for the user.
 
-They are ValueErrors or RuntimeErrors, so that callers may catch either. The command line turns
-these into one line and a status; any other exception is a defect and keeps its traceback.
+Each is also a ValueError or a RuntimeError. The command line prints them in one line and exits with
+a status; any other exception is a defect and keeps its traceback.
 """
 
 from __future__ import annotations
 
 
 class LongrunError(Exception):
-    """What all of them are."""
+    """The base class of all errors below."""
 
 
 class InputError(LongrunError, ValueError):
@@ -16,7 +16,7 @@ class InputError(LongrunError, ValueError):
 
 
 class FolderError(InputError):
-    """A run folder, a sweep folder or a checkpoint is missing, damaged, locked or another one's."""
+    """A run folder, sweep folder or checkpoint is missing, damaged, locked or of another run."""
 
 
 class EnvironmentFailure(LongrunError, RuntimeError):
@@ -28,7 +28,7 @@ class WorkerError(EnvironmentFailure):
 
 
 class NonFiniteError(EnvironmentFailure):
-    """Values are not finite: an environment's, or those that were learned from it."""
+    """Non-finite values: observations or rewards of an environment, or what was learned."""
 
 
 class NoConvergence(LongrunError, RuntimeError):

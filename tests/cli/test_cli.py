@@ -138,7 +138,7 @@ def test_a_seed_or_setting_alone_gives_the_rows_it_gives_among_others(run, tmp_p
             row.pop("replica")
         assert alone == among
     alone, among = APO.load(tmp_path / "alone"), APO.load(run, replica=3)
-    assert bits(alone._snapshot) == bits(among._snapshot)
+    assert bits(alone.snapshot) == bits(among.snapshot)
 
 
 def test_training_prints_the_table_of_the_last_evaluation(longrun, tmp_path):

@@ -136,7 +136,7 @@ def test_limits_lie_inside_the_space_in_its_own_precision(dtype) -> None:
 
 def drawn_by(agent: APO) -> Any:
     """[16, 4, 2]: the actions of the first iteration, as the learner has them."""
-    return agent._snapshot.environments["action"].reshape(4, 16, 2).swapaxes(0, 1)
+    return agent.snapshot.environments["action"].reshape(4, 16, 2).swapaxes(0, 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -188,11 +188,11 @@ def test_an_agent_far_beyond_its_bounds_predicts_what_the_environment_is_given()
 def test_pictures_are_of_the_same_policy(bounds, tmp_path, monkeypatch) -> None:
     options = TINY | {"action_bounds": bounds, "bounded_mean": True}
     agent = APO("Probe-v0", num_workers=0, **options)
-    policy = agent._snapshot.state.params.policy
+    policy = agent.state.params.policy
     beyond = tuple((weights, bias + 9) for weights, bias in policy.layers)  # tanh: the upper bound
-    state = agent._snapshot.state
+    state = agent.state
     state = state._replace(params=state.params._replace(policy=policy._replace(layers=beyond)))
-    agent._snapshot = agent._snapshot._replace(state=state)
+    agent.snapshot = agent.snapshot._replace(state=state)
     agent.save(tmp_path)
     monkeypatch.setattr(rendering, "SIZE", (8, 8))
     assert "animation" in rendering.render(tmp_path, 0, 10**6)
@@ -213,12 +213,12 @@ def test_an_environment_that_refuses_raw_actions_says_which_option_to_set(worker
 
 def test_an_evaluation_that_is_refused_says_so_too() -> None:
     agent = APO(Drift, num_workers=0, **TINY | {"action_bounds": "raw"})
-    layers = agent._snapshot.state.params.policy.layers
+    layers = agent.state.params.policy.layers
     far = tuple((weights, bias + 9) for weights, bias in layers)
-    state = agent._snapshot.state
+    state = agent.state
     policy = state.params.policy._replace(layers=far)
     state = state._replace(params=state.params._replace(policy=policy))
-    agent._snapshot = agent._snapshot._replace(state=state)
+    agent.snapshot = agent.snapshot._replace(state=state)
     with pytest.raises(RuntimeError, match=r"evaluation after .*set action_bounds='clip'"):
         agent.evaluate(10)
 
@@ -256,7 +256,7 @@ def test_both_options_are_without_effect_on_choices(kind) -> None:
     plain = kind(MORTAL_DISCRETE, num_workers=0, **TINY).learn(ITERATION)
     options = TINY | {"action_bounds": "raw", "bounded_mean": True}
     other = kind(MORTAL_DISCRETE, num_workers=0, **options).learn(ITERATION)
-    assert bits(other._snapshot) == bits(plain._snapshot)
+    assert bits(other.snapshot) == bits(plain.snapshot)
 
 
 # --- the bounded mean ------------------------------------------------------------------------
@@ -305,9 +305,9 @@ def test_a_bounded_mean_is_learnt_and_resumed_to_the_bit(kind, tmp_path) -> None
     loaded = kind.load(tmp_path, FORGIVING, num_workers=2)
     assert (loaded.config.action_bounds, loaded.config.bounded_mean) == ("raw", True)
     loaded.learn(2 * ITERATION)
-    assert bits(loaded._snapshot) == bits(whole._snapshot)
+    assert bits(loaded.snapshot) == bits(whole.snapshot)
     free = kind(FORGIVING, num_workers=0, **options | {"bounded_mean": False})
-    assert bits(free.learn(4 * ITERATION)._snapshot) != bits(whole._snapshot)
+    assert bits(free.learn(4 * ITERATION).snapshot) != bits(whole.snapshot)
     assert abs(whole.predict(np.array([9.0, 9.0], np.float32))[0]) <= 0.5
 
 
@@ -343,7 +343,7 @@ def test_an_old_checkpoint_is_of_a_policy_that_clips_and_has_a_free_mean(tmp_pat
     forget_options(tmp_path / "checkpoint.json")
     old = APO.load(tmp_path, MORTAL, num_workers=0)
     assert old.config == agent.config
-    assert bits(old.learn(ITERATION)._snapshot) == bits(agent.learn(ITERATION)._snapshot)
+    assert bits(old.learn(ITERATION).snapshot) == bits(agent.learn(ITERATION).snapshot)
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])
@@ -364,7 +364,7 @@ def test_an_old_run_resumes_and_is_labelled_as_what_it_was(has_checkpoint, tmp_p
     for path in (whole, old):
         more = str((3 if has_checkpoint else 2) * ITERATION)
         assert main(["train", "--resume", "--out", str(path), "--quiet", "--steps", more]) == 0
-    assert bits(APO.load(old)._snapshot) == bits(APO.load(whole)._snapshot)
+    assert bits(APO.load(old).snapshot) == bits(APO.load(whole).snapshot)
 
     command[3] = "KindDrift-v0"
     assert main([*command, "--out", str(new)]) == 0

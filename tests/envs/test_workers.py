@@ -15,14 +15,15 @@ from typing import Any
 
 import pytest
 
-from longrun import APO, PPO, WorkerError
+from longrun import APO, PPO, NonFiniteError, WorkerError
 from longrun.config import make_config
 from longrun.envs import seeding
 from longrun.envs.factories import env_factory
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import describe
 from longrun.envs.worker_pool import open_pool
-from longrun.train.job import fresh_snapshot, make_job
+from longrun.train.job import make_job
+from longrun.train.loops import open_env
 from longrun.train.session import Session
 from tiny_envs import (
     ENDLESS,
@@ -52,7 +53,7 @@ def result_of(env: str, num_workers: int) -> tuple[Any, ...]:
         eval_steps=100,
         on_log=lambda p: news.append((p.step, p.metrics, repr(p.evaluation))),
     )
-    return bits(agent._snapshot), agent.gain_, news, repr(agent.evaluate(100))
+    return bits(agent.snapshot), agent.gain_, news, repr(agent.evaluate(100))
 
 
 @cache
@@ -87,14 +88,14 @@ def test_a_replica_among_others_learns_what_it_learns_alone_to_the_bit():
     settings = list(itertools.product((0.0, 0.3), (0, 1, 2)))
     configs = [make_config("apo", **TINY, value_constraint=nu) for nu, _ in settings]
     seeds = [seed for _, seed in settings]
-    spaces = describe(MORTAL())
-    starts = [fresh_snapshot(MORTAL, c, spaces, s) for c, s in zip(configs, seeds, strict=True)]
+    loop = open_env(MORTAL)
+    starts = [loop.fresh_snapshot(c, s) for c, s in zip(configs, seeds, strict=True)]
     job = make_job(
-        MORTAL, configs, seeds, 3 * ITERATION, num_workers=2, eval_every=ITERATION, eval_steps=100
+        configs, seeds, 3 * ITERATION, num_workers=2, eval_every=ITERATION, eval_steps=100
     )
     reports: dict[Any, list[str]] = defaultdict(list)
     together = Session(
-        job, spaces, starts, on_log=lambda p: reports[p.replica].append(repr(p.evaluation))
+        loop, job, starts, on_log=lambda p: reports[p.replica].append(repr(p.evaluation))
     ).run(progress_bar=False)
     for index, (nu, seed) in enumerate(settings):
         agent = APO(MORTAL, seed=seed, num_workers=0, value_constraint=nu, **TINY)
@@ -104,7 +105,7 @@ def test_a_replica_among_others_learns_what_it_learns_alone_to_the_bit():
             eval_steps=100,
             on_log=lambda p: reports["alone"].append(repr(p.evaluation)),
         )
-        assert bits(together.snapshots[index]) == bits(agent._snapshot), (nu, seed)
+        assert bits(together.snapshots[index]) == bits(agent.snapshot), (nu, seed)
         assert reports[index] == reports.pop("alone"), (nu, seed)
     different = {tuple(bits(s.state.params).values()) for s in together.snapshots}
     assert len(different) == len(settings)
@@ -129,6 +130,15 @@ def test_a_worker_that_dies_is_named_with_the_cause(fault, cause, nothing_left):
         agent.learn(5 * ITERATION)
 
 
+@pytest.mark.parametrize("fault, what", [("obs", "observation"), ("reward", "reward")])
+def test_non_finite_values_of_a_worker_are_the_same_error_in_one_line(fault, what, nothing_left):
+    agent = APO(partial(Faulty, fault, VICTIM, notes=nothing_left), num_workers=2, **TINY)
+    message = f"^environment 3 of replica 0 returned a non-finite {what} of .*nan.* at step 4 of"
+    with pytest.raises(NonFiniteError, match=message) as caught:
+        agent.learn(5 * ITERATION)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_worker_whose_environment_loses_its_connection_carries_the_traceback(nothing_left):
     agent = APO(partial(Faulty, "reset", VICTIM, notes=nothing_left), num_workers=2, **TINY)
     with pytest.raises(WorkerError, match=r"worker 1 failed(.|\n)*the simulator hung up"):
@@ -150,7 +160,7 @@ def test_an_exception_from_on_log_ends_the_run_and_keeps_what_was_learnt(
     assert agent.steps_ == 2 * ITERATION
     agent.learn(2 * ITERATION)
     uninterrupted = APO(MORTAL, num_workers=0, **TINY).learn(4 * ITERATION)
-    assert bits(agent._snapshot) == bits(uninterrupted._snapshot)
+    assert bits(agent.snapshot) == bits(uninterrupted.snapshot)
 
 
 def test_a_worker_that_hangs_is_ended_when_the_run_is(nothing_left):
@@ -221,7 +231,7 @@ def test_a_negative_number_of_workers_is_refused():
     with pytest.raises(ValueError, match=r"num_workers=-1 must be 0 or more"):
         PPO(MORTAL, num_workers=-1, **TINY)
     with pytest.raises(ValueError, match="workers"):
-        make_job(MORTAL, [make_config("apo", **TINY)], [0], ITERATION, num_workers=-1)
+        make_job([make_config("apo", **TINY)], [0], ITERATION, num_workers=-1)
 
 
 @pytest.fixture

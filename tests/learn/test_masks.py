@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 
-from longrun import APO
+from longrun import APO, EnvironmentFailure
 from longrun.config import make_config
 from longrun.envs.native.to_gymnasium import as_gymnasium
 from longrun.envs.numpy_policy import FORBIDDEN, NumpyPolicy, draw_noise
@@ -101,7 +101,8 @@ def test_a_gymnasium_environment_with_masks_is_learnt() -> None:
 
 
 def test_a_mask_that_forbids_everything_stops_the_run() -> None:
-    with pytest.raises(ValueError, match=r"mask of replica 0 \(seed 0\) forbids every choice"):
+    message = r"mask of replica 0 \(seed 0\) forbids every choice"
+    with pytest.raises(EnvironmentFailure, match=message):
         APO(Dead, **TINY).learn(32)
 
 

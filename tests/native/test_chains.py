@@ -82,10 +82,10 @@ def test_an_environment_that_never_ends_is_never_reset() -> None:
 
 def rollout_of(env: Any, explore: bool = True, **options: Any) -> Any:
     config = make_config("apo", num_envs=6, rollout_steps=40, minibatch_size=40, **options)
-    learnt = learner.init(config, env.spaces, jax.random.key(0))
+    learned = learner.init(config, env.spaces, jax.random.key(0))
     start = chains.start(env, jax.random.key(1), 6)
     collect = jax.jit(partial(device.collect, env, config, steps=40, explore=explore))
-    rollout, last = collect(learnt, start, jax.random.key(2))
+    rollout, last = collect(learned, start, jax.random.key(2))
     return rollout, last
 
 

@@ -40,7 +40,7 @@ def fresh(env: Any) -> APO:
 def indifferent(env: Any, size: int | None = None) -> np.ndarray:
     """The table of a network without weights: of equal logits the first that is allowed counts."""
     agent = fresh(env)
-    state = agent._snapshot.state
+    state = agent.state
     policy = jax.tree.map(jnp.zeros_like, state.params.policy)
     zeros = state._replace(params=state.params._replace(policy=policy))
     return learned_policy(env, agent.config, zeros, size)
@@ -80,8 +80,8 @@ def test_tables_of_finite_models() -> None:
 
 def test_a_table_is_what_the_agent_predicts() -> None:
     agent = fresh("jax:criss-cross")
-    env: Any = agent._opened
-    table = learned_policy(env, agent.config, agent._snapshot.state, 3).reshape(4, 4, 4)
+    env: Any = agent.loop.env
+    table = learned_policy(env, agent.config, agent.state, 3).reshape(4, 4, 4)
     assert 0 < table.mean() < 1
     for place in ((1, 0, 1), (3, 2, 1), (2, 3, 3), (0, 1, 2)):
         row = np.asarray(env.observation(jnp.array(place)))

@@ -57,20 +57,15 @@ def test_predicted_actions_are_valid_in_every_action_space(name):
 def test_actions_in_training_are_valid_in_every_action_space(name):
     """Sampler raises for an action outside its space; evaluating needs no compiled update."""
     agent = APO(partial(Sampler, UNIT, ACTIONS[name]), num_workers=0, **TINY)
-    agent._snapshot = agent._snapshot._replace(
-        state=agent._snapshot.state._replace(
-            params=agent._snapshot.state.params._replace(
-                policy=agent._snapshot.state.params.policy._replace(
-                    layers=[(w, b + 3.0) for w, b in agent._snapshot.state.params.policy.layers]
-                )
-            )
-        )
-    )
+    params = agent.state.params
+    policy = params.policy._replace(layers=[(w, b + 3.0) for w, b in params.policy.layers])
+    state = agent.state._replace(params=params._replace(policy=policy))
+    agent.snapshot = agent.snapshot._replace(state=state)
     assert agent.evaluate(20).steps == 20
 
 
 def test_the_deterministic_action_is_the_networks_mean_within_bounds(agent):
-    state = agent._snapshot.state
+    state = agent.state
     for obs in np.random.default_rng(0).normal(0, 3, (20, 2)).astype(np.float32):
         seen = read(agent.config, agent.spaces, state.obs_moments, obs)
         mean = apply_mlp(state.params.policy.layers, seen.features)
@@ -86,7 +81,7 @@ def test_a_batch_gives_what_its_rows_give_to_the_bit(agent):
     assert actions.tolist() == [agent.predict(obs)[0].tolist() for obs in batch]
 
 
-def test_stochastic_actions_vary_are_clipped_and_come_again_with_the_seed():
+def test_stochastic_actions_vary_are_clipped_and_repeat_with_the_seed():
     obs = np.zeros(2, np.float32)
     one, same, other = (APO(MORTAL, seed=s, **TINY) for s in (0, 0, 1))
     drawn = [
@@ -102,7 +97,7 @@ def test_stochastic_discrete_actions_follow_the_policys_probabilities():
     agent = APO(MORTAL_DISCRETE, **TINY)
     obs = np.zeros((3000, 2), np.float32)
     actions, _ = agent.predict(obs, deterministic=False)
-    flat = longrun.train.host.replica.flat_weights(agent._snapshot.state)
+    flat = longrun.train.host.replica.flat_weights(agent.state)
     policy = NumpyPolicy(agent.spaces, (8,), True, flat)
     logits = policy.outputs(obs[:1])[0]
     expected = np.exp(logits) / np.exp(logits).sum()
@@ -111,10 +106,10 @@ def test_stochastic_discrete_actions_follow_the_policys_probabilities():
 
 
 def test_predicting_changes_nothing(agent):
-    before = bits(agent._snapshot)
+    before = bits(agent.snapshot)
     agent.predict(np.zeros(2, np.float32), deterministic=False)
     agent.evaluate(20)
-    assert bits(agent._snapshot) == before
+    assert bits(agent.snapshot) == before
 
 
 @pytest.mark.parametrize("obs", [np.zeros(3), np.zeros((2, 3)), np.zeros((1, 1, 2)), 0.0])
@@ -123,46 +118,46 @@ def test_an_observation_of_the_wrong_shape_is_refused(agent, obs):
         agent.predict(obs)
 
 
-# Learning and being told of it.
+# Learning and its events.
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_on_log_is_told_of_each_iteration(num_workers):
-    told = []
+def test_on_log_is_called_after_each_iteration(num_workers):
+    logged = []
     agent = APO(MORTAL, seed=5, num_workers=num_workers, **TINY)
     agent.learn(
-        4 * ITERATION - 1, eval_every=2 * ITERATION, eval_steps=20, on_log=told.append
-    ).learn(ITERATION, on_log=told.append)
-    assert [p.step for p in told] == [ITERATION * i for i in (1, 2, 3, 4, 5)]
-    assert [p.total_steps for p in told] == [4 * ITERATION] * 4 + [5 * ITERATION]
-    assert [p.evaluation is not None for p in told] == [False, True, False, True, False]
-    assert {(p.replica, p.seed) for p in told} == {(0, 5)}
-    for progress in told:
+        4 * ITERATION - 1, eval_every=2 * ITERATION, eval_steps=20, on_log=logged.append
+    ).learn(ITERATION, on_log=logged.append)
+    assert [p.step for p in logged] == [ITERATION * i for i in (1, 2, 3, 4, 5)]
+    assert [p.total_steps for p in logged] == [4 * ITERATION] * 4 + [5 * ITERATION]
+    assert [p.evaluation is not None for p in logged] == [False, True, False, True, False]
+    assert {(p.replica, p.seed) for p in logged} == {(0, 5)}
+    for progress in logged:
         assert {"reward", "gain", "entropy", "kl", "value_loss"} <= set(progress.metrics)
         assert all(np.isfinite(list(progress.metrics.values())))
-    assert agent.gain_ == told[-1].metrics["gain"]
+    assert agent.gain_ == logged[-1].metrics["gain"]
     assert agent.steps_ == 5 * ITERATION
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("no", [False, np.False_])
 def test_on_log_stops_the_run_by_returning_false_and_is_not_called_again(num_workers, no):
-    told = []
+    logged = []
 
     def stop(progress):
-        told.append(progress.step)
+        logged.append(progress.step)
         return no if progress.step == 2 * ITERATION else None
 
     agent = APO(MORTAL, num_workers=num_workers, **TINY).learn(50 * ITERATION, on_log=stop)
-    assert told == [ITERATION, 2 * ITERATION]
+    assert logged == [ITERATION, 2 * ITERATION]
     assert agent.steps_ == 2 * ITERATION
-    assert bits(agent._snapshot) == bits(
-        APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION)._snapshot
+    assert bits(agent.snapshot) == bits(
+        APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION).snapshot
     )
 
 
 @pytest.mark.parametrize("answer", [None, 0, True, "stop"])
-def test_any_other_answer_of_on_log_lets_the_run_go_on(answer):
+def test_any_other_return_value_of_on_log_continues_the_run(answer):
     agent = APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION, on_log=lambda p: answer)
     assert agent.steps_ == 2 * ITERATION
 
@@ -202,7 +197,7 @@ def test_tensorboard_without_its_package_says_what_to_install(tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_with_another_run_is_refused_and_ones_own_is_gone_on_with(tmp_path):
+def test_a_folder_with_another_run_is_refused_and_the_own_one_is_continued(tmp_path):
     agent = APO(MORTAL, num_workers=0, **TINY)
     agent.learn(ITERATION, log_dir=tmp_path, eval_every=0)
     agent.learn(ITERATION, log_dir=tmp_path, eval_every=0)
@@ -221,7 +216,7 @@ def test_the_progress_bar_can_be_shown(capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_constant_reward_with_terminations_is_warned_of():
+def test_a_constant_reward_with_terminations_gives_a_warning():
     class Constant(Drift):
         def step(self, action):
             obs, _, *rest = super().step(action)
@@ -265,7 +260,7 @@ def test_an_evaluation_of_few_steps_is_possible():
     assert APO(ENDLESS, **TINY).evaluate(3).steps == 3
 
 
-def test_public_names_are_there():
+def test_public_names_exist():
     for name in longrun.__all__:
         assert getattr(longrun, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'DQN'"):

@@ -1,4 +1,4 @@
-"""Checkpoints come back to the bit, refuse what they are not, and survive crashes."""
+"""Checkpoints are bit-exact, refuse other content, and survive crashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longrun import APO, ATRPO, PPO, TRPO, NonFiniteError
 from longrun.envs.spaces import describe
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.job import fresh_snapshot
+from longrun.train.loops import open_env
 from tiny_envs import ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 
@@ -41,9 +41,9 @@ def state_file(folder: Path) -> Path:
     return path
 
 
-def test_a_saved_agent_comes_back_to_the_bit(agent, saved):
+def test_a_loaded_agent_is_bit_identical(agent, saved):
     loaded = APO.load(saved, num_workers=0)
-    assert bits(loaded._snapshot) == bits(agent._snapshot)
+    assert bits(loaded.snapshot) == bits(agent.snapshot)
     assert loaded.config == agent.config
     assert (loaded.seed, loaded.steps_, loaded.gain_) == (3, 2 * ITERATION, agent.gain_)
     assert repr(loaded.evaluate(50)) == repr(agent.evaluate(50))
@@ -52,9 +52,9 @@ def test_a_saved_agent_comes_back_to_the_bit(agent, saved):
 
 
 def test_observation_moments_are_part_of_the_model(agent, saved):
-    moments = APO.load(saved)._snapshot.state.obs_moments
-    assert bits(moments) == bits(agent._snapshot.state.obs_moments)
-    assert bits(moments) != bits(APO("Drift-v0", **TINY)._snapshot.state.obs_moments)
+    moments = APO.load(saved).state.obs_moments
+    assert bits(moments) == bits(agent.state.obs_moments)
+    assert bits(moments) != bits(APO("Drift-v0", **TINY).state.obs_moments)
 
 
 @pytest.mark.parametrize("kind", [APO, PPO, ATRPO, TRPO])
@@ -63,7 +63,7 @@ def test_every_algorithm_and_kind_of_action_can_be_saved_before_learning(kind, e
     fresh = kind(env, **TINY)
     fresh.save(tmp_path)
     loaded = kind.load(tmp_path, env)
-    assert bits(loaded._snapshot) == bits(fresh._snapshot)
+    assert bits(loaded.snapshot) == bits(fresh.snapshot)
     assert loaded.config == fresh.config
 
 
@@ -96,7 +96,7 @@ def test_saving_again_replaces_the_old_checkpoint(agent, saved):
     other = APO("Drift-v0", num_workers=0, **TINY)
     other.save(saved)
     assert len(content(saved)) == 2
-    assert bits(APO.load(saved)._snapshot) == bits(other._snapshot)
+    assert bits(APO.load(saved).snapshot) == bits(other.snapshot)
 
 
 @pytest.mark.parametrize("crashes_at", ["state", "checkpoint.json"])
@@ -113,9 +113,9 @@ def test_a_crash_while_saving_leaves_the_old_checkpoint_whole(
     with pytest.raises(SystemError, match="power cut"):
         APO("Drift-v0", num_workers=0, **TINY).save(saved)
     monkeypatch.undo()
-    assert bits(APO.load(saved)._snapshot) == bits(agent._snapshot)
+    assert bits(APO.load(saved).snapshot) == bits(agent.snapshot)
     agent.save(saved)
-    assert len(content(saved)) == 2, "the next save tidies up"
+    assert len(content(saved)) == 2, "the next save deletes the leftover file"
 
 
 def truncate(folder: Path) -> None:
@@ -189,7 +189,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_a_damaged_checkpoint_is_refused_in_one_line_and_left_alone(name, saved):
+def test_a_damaged_checkpoint_is_refused_in_one_line_and_not_changed(name, saved):
     damage, message = DAMAGES[name]
     damage(saved)
     before = content(saved)
@@ -230,12 +230,12 @@ def test_an_environment_without_an_id_must_be_given_again(tmp_path):
 
 def test_a_replica_is_chosen_by_its_number(tmp_path):
     configs = [APO(MORTAL, value_constraint=nu, **TINY).config for nu in (0.0, 0.5)]
-    sizes = describe(MORTAL())
-    snapshots = [fresh_snapshot("Drift", c, sizes, s) for c, s in zip(configs, (4, 7), strict=True)]
-    checkpoint.save(tmp_path, Checkpoint("Drift-v0", sizes, configs, [4, 7], snapshots))
+    loop = open_env(MORTAL)
+    snapshots = [loop.fresh_snapshot(c, s) for c, s in zip(configs, (4, 7), strict=True)]
+    checkpoint.save(tmp_path, Checkpoint("Drift-v0", loop.spaces, configs, [4, 7], snapshots))
     second = APO.load(tmp_path, replica=1)
     assert (second.seed, second.config.value_constraint) == (7, 0.5)
-    assert bits(second._snapshot) == bits(snapshots[1])
+    assert bits(second.snapshot) == bits(snapshots[1])
     with pytest.raises(ValueError, match=r"replica=2 is not in .* which has 2"):
         APO.load(tmp_path, replica=2)
 
@@ -247,13 +247,13 @@ def test_a_replica_is_chosen_by_its_number(tmp_path):
     [({"learning_rate": 1e30}, MORTAL), ({}, partial(MORTAL, reward_scale=1e37))],
     ids=["learning rate", "reward"],
 )
-def test_parameters_that_are_no_numbers_stop_the_run_and_keep_the_last_good_ones(
+def test_non_finite_parameters_stop_the_run_and_the_last_finite_ones_are_kept(
     options, env, num_workers, tmp_path
 ):
     agent = APO(env, num_workers=num_workers, **TINY, **options)
     with pytest.raises(NonFiniteError, match=r"became non-finite in iteration \d+.*learning_rate"):
         agent.learn(30 * ITERATION, log_dir=tmp_path, eval_every=0)
     loaded = APO.load(tmp_path, env)
-    assert bits(loaded._snapshot) == bits(agent._snapshot)
-    for name, leaf in jax.tree_util.tree_leaves_with_path(loaded._snapshot):
+    assert bits(loaded.snapshot) == bits(agent.snapshot)
+    for name, leaf in jax.tree_util.tree_leaves_with_path(loaded.snapshot):
         assert np.isfinite(np.asarray(leaf)).all(), jax.tree_util.keystr(name)

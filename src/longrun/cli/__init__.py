@@ -179,7 +179,7 @@ def _evaluate(arguments: list[str]) -> int:
     kind = AGENTS[saved.algorithm]
     rows = []
     for replica, seed in enumerate(saved.seeds):
-        agent = kind._of(saved, given["run"], replica=replica)
+        agent = kind.from_checkpoint(saved, given["run"], replica)
         report = agent.evaluate(given.get("steps", 10_000))
         rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
     print_reports(rows)

@@ -80,13 +80,12 @@ def _agent(run: Path, replica: int) -> Agent:
     if not saved.env.startswith("jax:"):  # others might not even be installed
         require_id(saved.env, run)
         raise InputError(no_model(saved.env))
-    return AGENTS[saved.algorithm]._of(saved, run, replica=replica)
+    return AGENTS[saved.algorithm].from_checkpoint(saved, run, replica)
 
 
 def _compared(agent: Agent, given: dict[str, Any]) -> Comparison:
     from rich.console import Console
 
-    from longrun.envs.native.protocol import Environment
     from longrun.policy_map.exact_comparison import (
         compare,
         exact_model,
@@ -95,8 +94,7 @@ def _compared(agent: Agent, given: dict[str, Any]) -> Comparison:
     )
     from longrun.queueing.environment import QueueingEnv
 
-    assert isinstance(agent._opened, Environment)
-    env, size = require_mappable(agent._opened), given.get("size")
+    env, size = require_mappable(agent.loop.env), given.get("size")
     with Console(stderr=True).status(f"solving {env.name}"):
-        learned = learned_policy(env, agent.config, agent._snapshot.state, size)
+        learned = learned_policy(env, agent.config, agent.state, size)
         return compare(exact_model(env, size), learned, boxed=isinstance(env, QueueingEnv))

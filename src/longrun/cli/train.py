@@ -17,7 +17,7 @@ from longrun.errors import InputError
 from longrun.train import checkpoint
 from longrun.train import start_or_resume as runs
 from longrun.train.device.sharding import is_first_host, join_hosts
-from longrun.train.job import name_of, open_env
+from longrun.train.loops import open_env
 from longrun.train.progress import require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session
@@ -37,7 +37,7 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
     if given.get("tensorboard"):
         require_tensorboard(path)
-    session = runs.begin(path, name, configs, seeds, steps, preset, **_settings(given))
+    session = runs.start(path, name, configs, seeds, steps, preset, **_settings(given))
     _run(session, path, given)
     return path
 
@@ -63,7 +63,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     run = runs.load(path)
     saved, config = run.checkpoint, run.config
     wanted = _canonical(config["env"], given)
-    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.opened.spaces)
+    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.loop.spaces)
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
     preset = config.get("preset", "paper")
     if given.get("preset", preset) != preset:
@@ -74,7 +74,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     if min(run.done) >= steps:
         print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to go on")
         return path
-    _run(runs.go_on(run, steps, **_settings(given)), path, given)
+    _run(runs.resume(run, steps, **_settings(given)), path, given)
     return path
 
 
@@ -82,7 +82,7 @@ def _canonical(saved: str, given: dict[str, Any]) -> str:
     """The name of the environment that --env and --env-args ask for; without them, the saved."""
     if "env" not in given and "env_args" not in given:
         return saved
-    return name_of(open_env(_env({"env": saved} | given)).env)
+    return open_env(_env({"env": saved} | given)).name
 
 
 def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], list[int]]:

@@ -20,7 +20,7 @@ from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
 from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
-from longrun.errors import EnvironmentFailure
+from longrun.errors import EnvironmentFailure, NonFiniteError
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ def _check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None
             found.append((t, i, name, values[t, i]))
     if found:
         t, i, name, value = min(found, key=lambda odd: odd[0])
-        raise EnvironmentFailure(
+        raise NonFiniteError(
             f"environment {part.first + i} of replica {part.replica} returned a non-finite"
             f" {name} of {value} at step {t} of iteration {iteration}"
         )

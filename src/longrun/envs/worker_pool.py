@@ -20,7 +20,7 @@ from longrun.envs.factories import pickled
 from longrun.envs.shard import Plan, Shard, parts_of
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
-from longrun.errors import WorkerError
+from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
 
 ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -83,7 +83,7 @@ class ProcessPool:
         self._evaluators = _owners(num_workers, len(plan.seeds), plan.eval_envs)
         self._lock = threading.Lock()
         self._waiting: list[deque[tuple[Future[None], Any]]] = [deque() for _ in range(num_workers)]
-        self._failure: WorkerError | None = None
+        self._failure: EnvironmentFailure | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
         self._connections: list[Connection] = []
         self._listener: threading.Thread | None = None
@@ -166,10 +166,12 @@ class ProcessPool:
                 try:
                     kind, detail = connection.recv()
                 except (EOFError, OSError):
-                    self._fail(self._obituary(alive.pop(connection)))
+                    self._fail(WorkerError(self._obituary(alive.pop(connection))))
                     continue
                 if kind == "error":
-                    self._fail(f"worker {alive[connection]} failed:\n{detail}")
+                    self._fail(WorkerError(f"worker {alive[connection]} failed:\n{detail}"))
+                elif kind == "non-finite":
+                    self._fail(NonFiniteError(detail))
                 else:
                     self._answer(alive[connection])
 
@@ -191,9 +193,9 @@ class ProcessPool:
         cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
         return f"worker {worker} (process {process.pid}) died: {cause}"
 
-    def _fail(self, message: str) -> None:
+    def _fail(self, error: EnvironmentFailure) -> None:
         with self._lock:
-            self._failure = self._failure or WorkerError(message)
+            self._failure = self._failure or error
             for queue in self._waiting:
                 while queue:
                     queue.popleft()[0].set_exception(self._failure)

@@ -19,6 +19,7 @@ import cloudpickle
 
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
+from longrun.errors import NonFiniteError
 
 
 def main() -> None:
@@ -31,18 +32,18 @@ def main() -> None:
         program = connection.recv_bytes()
         failure = _serve(worker, num_workers, program, connection, memory_fd)
         if failure is not None:
-            connection.send(("error", failure))
+            connection.send(failure)
 
 
 def _serve(
     worker: int, num_workers: int, program: bytes, connection: Connection, memory_fd: int
-) -> str | None:
-    """Do as the parent asks until it says close; the traceback of whatever fails comes back."""
+) -> tuple[str, str] | None:
+    """Serve the parent until it sends "close"; of a failure, its kind and message or traceback."""
     try:
         plan: Plan = cloudpickle.loads(program)
         shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)
     except BaseException:
-        return traceback.format_exc()
+        return "error", traceback.format_exc()
     while True:
         command, arguments = connection.recv()
         try:
@@ -50,8 +51,10 @@ def _serve(
                 shard.close()
                 return None
             getattr(shard, command)(*arguments)
+        except NonFiniteError as error:
+            return "non-finite", str(error)
         except BaseException:
-            return traceback.format_exc()
+            return "error", traceback.format_exc()
         connection.send(("done", arguments[0]))
 
 

@@ -14,7 +14,7 @@ from longrun.presets import PRESETS
 from longrun.sweeps.grids import Options, Range
 from longrun.sweeps.optuna_search import Space, Study
 from longrun.sweeps.plan import Block, is_native, mine, require_known, settings_for
-from longrun.train.job import name_of, open_env
+from longrun.train.loops import open_env
 
 METHODS = ("grid", "random", "optuna")
 TRIALS = 20
@@ -80,7 +80,7 @@ def _names(envs: Sequence[str]) -> list[str]:
     if any(map(is_native, envs)):
         # This process would hold a GPU's memory from then on, and the workers need it.
         jax.config.update("jax_platforms", "cpu")
-    return [name_of(open_env(env).env) for env in envs]
+    return [open_env(env).name for env in envs]
 
 
 def _settings(request: Request, algorithm: str) -> list[Options]:

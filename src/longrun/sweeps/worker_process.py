@@ -61,10 +61,10 @@ def _train(run: Run, path: Path, tell: Tell, stopping: threading.Event) -> None:
     if (path / "config.json").exists():
         saved = runs.load(path)
         at[:] = saved.done
-        session = runs.go_on(saved, run.steps, on_log)
+        session = runs.resume(saved, run.steps, on_log)
     else:
         settings = {"num_workers": 0, **run.settings}
-        session = runs.begin(
+        session = runs.start(
             path, run.env, run.configs(), run.seeds, run.steps, run.preset, on_log, **settings
         )
     tell(_progress(sum(at)))  # where it begins: its speed is measured from there

@@ -1,7 +1,7 @@
-"""Checkpoints: `checkpoint.json` beside one safetensors file; no code is ever loaded.
+"""Checkpoints: `checkpoint.json` and one safetensors file; loading one never runs code.
 
-The JSON names the state file that belongs to it and its hash. A new state file gets a new name and
-the JSON is renamed into place last, so that at every moment a whole checkpoint is on disk.
+The JSON file holds the name and the hash of its state file. A new state file gets a new name and
+the JSON file is replaced last, so that a complete checkpoint is on disk at every moment.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from longrun.train.job import Snapshot
 
 FORMAT = 2
 OWN_FILES = re.compile(r"state-[0-9a-f]{16}\.safetensors|\.state-[0-9a-f]{16}\.safetensors\.\d+")
-"""States of earlier checkpoints, and what a crash left of one; other files are not ours."""
+"""State files, and temporary ones that a crash left; no other file in the folder is deleted."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A run's replicas, as they were."""
+    """All replicas of a run, or of one agent."""
 
     env: str
     spaces: Spaces
@@ -47,6 +47,7 @@ class Checkpoint:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; one that is in the folder already is replaced in one step."""
     tensors = {
         f"{i}{name}": value
         for i, snapshot in enumerate(checkpoint.snapshots)
@@ -77,7 +78,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """From a checkpoint's folder or a run's; a ValueError says what is missing or damaged."""
+    """Read the checkpoint of a folder or run folder. Raises FolderError if it is damaged."""
     folder = path / "checkpoint" if (path / "checkpoint").is_dir() else path
     if not (folder / "checkpoint.json").is_file():
         raise FolderError(f"there is no checkpoint in '{path}'")
@@ -109,7 +110,7 @@ def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
 
 
 def _jsonable(spaces: Spaces) -> dict[str, Any]:
-    """Bounds as text, since JSON knows no infinity."""
+    """The spaces for JSON, with bounds as text, since JSON has no infinity."""
     bounds = {name: [repr(bound) for bound in getattr(spaces, name)] for name in ("low", "high")}
     return dataclasses.asdict(spaces) | bounds
 
@@ -121,16 +122,16 @@ def _spaces(header: dict[str, Any]) -> Spaces:
 
 def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:
     leaves = jax.tree_util.tree_leaves_with_path(snapshot.state)
-    learnt = [(f".state{jax.tree_util.keystr(path)}", np.asarray(leaf)) for path, leaf in leaves]
-    # safetensors writes what lies in memory: a slice of something larger has to be made whole.
-    return learnt + [
+    learned = [(f".state{jax.tree_util.keystr(path)}", np.asarray(leaf)) for path, leaf in leaves]
+    # safetensors writes the memory as it is, so slices of larger arrays have to be copied.
+    return learned + [
         (f".environments.{name}", np.ascontiguousarray(value))
         for name, value in snapshot.environments.items()
     ]
 
 
 def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Array]) -> Snapshot:
-    """Fill the shape that the configuration gives with the tensors of that name."""
+    """A replica's snapshot from the tensors with this prefix; the config gives their shapes."""
     state = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
     place = f"{prefix}.environments."
     environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
@@ -149,7 +150,7 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
 def require_same(
     checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces | None = None
 ) -> None:
-    """A ValueError where the checkpoint is of another algorithm or environment."""
+    """Raise FolderError if the checkpoint is of another algorithm or environment."""
     for what, expected, found in (
         ("algorithm", algorithm, checkpoint.algorithm),
         ("environment", env, checkpoint.env),

@@ -1,4 +1,4 @@
-"""Who looks on while a run trains: the progress bar, TensorBoard, the user's own function."""
+"""Progress of a run: what `on_log` is given, the progress bar and TensorBoard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from longrun.train.evaluation import EvaluationReport
 
 @dataclass(frozen=True)
 class Progress:
-    """What `on_log` is told after each iteration of each replica."""
+    """What `on_log` is given after each iteration of each replica."""
 
     replica: int
     seed: int
@@ -27,11 +27,11 @@ class Progress:
 
 
 OnLog = Callable[[Progress], Any]
-"""May return False to stop the run; anything else lets it go on."""
+"""May return False to stop the run; any other value continues it."""
 
 
 class ProgressBar:
-    """A live line: progress, reward rate, speed and time left, if anyone is looking."""
+    """A live line with progress, reward rate, speed and time left, shown on a terminal."""
 
     def __init__(self, title: str, replicas: int, done: int, total: int, wanted: bool | None):
         """`done` and `total` count the steps of all replicas."""
@@ -42,21 +42,22 @@ class ProgressBar:
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %  {task.fields[news]}"),
+            TextColumn("{task.percentage:>3.0f} %  {task.fields[status]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
             disable=not shown,
         )
         if replicas > 1:
             title += f" x {replicas}"
-        self._task = self._bar.add_task(title, total=total, completed=done, news="starting")
+        self._task = self._bar.add_task(title, total=total, completed=done, status="starting")
         self._at = dict.fromkeys(range(replicas), done // replicas)
 
     def show(self, progress: Progress) -> None:
+        """Update the line."""
         reward = progress.metrics["reward"]
-        news = f"reward {reward:.3g} per step, {progress.steps_per_second:,.0f} steps/s"
+        status = f"reward {reward:.3g} per step, {progress.steps_per_second:,.0f} steps/s"
         self._at[progress.replica] = progress.step
-        self._bar.update(self._task, completed=sum(self._at.values()), news=news)
+        self._bar.update(self._task, completed=sum(self._at.values()), status=status)
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()
@@ -67,21 +68,22 @@ class ProgressBar:
 
 
 def require_tensorboard(folder: object) -> None:
-    """A ValueError where its package is missing, or a folder to write to."""
+    """Raise InputError if the package or the folder to write to is missing."""
     if find_spec("tensorboardX") is None:
         raise InputError("tensorboard=True needs a package; pip install 'longrun[tensorboard]'")
     if folder is None:
-        raise InputError("tensorboard=True needs log_dir, the folder that its files go to")
+        raise InputError("tensorboard=True needs log_dir, the folder for its files")
 
 
 class TensorBoard:
-    """Writes the same numbers as event files under a run folder; with None, nothing at all."""
+    """Writes metrics as event files below a run folder; with a path of None it writes nothing."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._writers: dict[int, Any] = {}
 
     def write(self, progress: Progress) -> None:
+        """Add the metrics of an iteration, and its evaluation if there is one."""
         if self._path is None:
             return
         writer = self._writer(self._path, progress.replica)

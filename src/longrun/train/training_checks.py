@@ -1,4 +1,4 @@
-"""What stops a run, or makes it worth a word: numbers that are none, masks, constant rewards."""
+"""Checks of each iteration: non-finite values, masks that allow nothing, constant rewards."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from longrun.config import Average, Config
-from longrun.errors import InputError, NonFiniteError
+from longrun.errors import EnvironmentFailure, NonFiniteError
 
 FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
 FLAGS = ("environment_finite", "mask_allows", *FINITE)
 
 
 def without_flags(metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics that are worth a row."""
+    """The metrics that are reported: all but the flags."""
     return {name: float(value) for name, value in metrics.items() if name not in FLAGS}
 
 
 def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, iteration: int) -> None:
-    """An error where one of the flags among an iteration's metrics is down."""
+    """Raise NonFiniteError or EnvironmentFailure if a flag among the metrics is not set."""
     who = f"replica {replica} (seed {seed})"
     if not metrics.get("environment_finite", True):
-        raise InputError(
+        raise NonFiniteError(
             f"an observation or reward of {who} was not finite in iteration {iteration}; the"
-            " environment has to give numbers"
+            " environment must return finite numbers"
         )
     if not metrics.get("mask_allows", True):
-        raise InputError(
+        raise EnvironmentFailure(
             f"the action mask of {who} forbids every choice somewhere in iteration {iteration}; let"
             " each mask allow at least one choice of each component"
         )
@@ -41,8 +44,17 @@ def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, itera
             )
 
 
+def require_finite_rewards(reward: ArrayLike, who: str, iteration: int) -> None:
+    """Raise NonFiniteError if a reward of an evaluation is not finite."""
+    if not np.isfinite(reward).all():
+        raise NonFiniteError(
+            f"a reward of {who} was not finite in the evaluation after iteration {iteration}; the"
+            " environment must return finite numbers"
+        )
+
+
 class ConstantRewardWatch:
-    """Warns once where the average criterion cannot tell policies apart."""
+    """Warns once if all rewards are equal, so that the average criterion cannot rank policies."""
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self._rewards: set[float] = set()
@@ -51,7 +63,8 @@ class ConstantRewardWatch:
             for config in configs
         )
 
-    def look(self, metrics: Mapping[str, float]) -> None:
+    def check(self, metrics: Mapping[str, float]) -> None:
+        """Take in one iteration's metrics, and warn if episodes terminated."""
         if not self._watching:
             return
         low, high = metrics["reward_min"], metrics["reward_max"]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.envs.native.protocol import Environment, Step
-from longrun.errors import InputError
+from longrun.errors import EnvironmentFailure, InputError
 
 STORABLE = {np.dtype(t) for t in (bool, np.float16, np.float32, np.float64)} | {
     np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
@@ -19,7 +19,7 @@ STORABLE = {np.dtype(t) for t in (bool, np.float16, np.float32, np.float64)} | {
 
 
 def require_sound(env: Environment) -> None:
-    """A ValueError in one line that names what is wrong, if something is."""
+    """Raise InputError if the protocol is broken, EnvironmentFailure if a method raises."""
     try:
         hash(env)
     except TypeError:
@@ -49,12 +49,12 @@ def require_sound(env: Environment) -> None:
 
 
 def _traced(env: Environment, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Shapes of what it returns; its own errors are told with where they come from."""
+    """Shapes of what the method returns. Its own errors become EnvironmentFailure."""
     try:
         return jax.eval_shape(function, *arguments)
     except Exception as error:
         words = str(error).strip().partition("\n")[0]
-        raise InputError(
+        raise EnvironmentFailure(
             f"{what} of '{env.name}' fails: {type(error).__name__}: {words}"
         ) from error
 

@@ -1,8 +1,8 @@
 """The device loop's program: collection, update and evaluation of all replicas, compiled as one.
 
-Every function but `advance` and `begin` is of one replica. All randomness comes from (seed,
-purpose, iteration), so that a run does not depend on how many iterations a call takes, and a
-resumed one goes on to the bit.
+Every function but `advance` and `begin` is for one replica. All randomness comes from (seed,
+purpose, iteration), so that a run does not depend on the number of iterations in each call, and a
+resumed run is bit-identical.
 """
 
 from __future__ import annotations
@@ -23,34 +23,35 @@ from longrun.learn.shuffling import random_orders
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 
 BEGINNING, ITERATION, EVALUATION = range(10, 13)
-"""purposes; not 0 and 1, which would be the keys that the networks are made from"""
+"""purposes of keys; 0 and 1 are the keys that the networks are initialised from"""
 MOST_ITERATIONS = 64
-"""of one call: the length of the arrays that its metrics come back in"""
+"""most iterations of one call: the length of the arrays that return its metrics"""
 BLOCK = 200
 """steps of an evaluation before environments with costly resets get new start states"""
 
 
-class Replica(NamedTuple):
-    """All that changes in training; in the program every leaf has a leading axis [R]."""
+class ReplicaState(NamedTuple):
+    """Everything that training changes; for all replicas every leaf has a leading axis [R]."""
 
-    learnt: TrainState
+    learned: TrainState
     chains: Chains
 
 
 class Span(NamedTuple):
-    """Where the run is: scalars, so that nothing is compiled anew."""
+    """The position in the run: scalar arguments, so that one compilation serves all calls."""
 
     begins: jax.Array | int
-    """iterations that were done when the run began, and at its end: the learning rate's range"""
+    """iterations that were done when the run started; with `ends`, the learning rate's range"""
     ends: jax.Array | int
+    """iterations that are done when the run ends"""
     steps: jax.Array | int
     """iterations of this call"""
     evaluate: jax.Array | bool
-    """whether an evaluation follows them"""
+    """whether an evaluation follows these iterations"""
 
 
 class Evaluated(NamedTuple):
-    """Facts of an evaluation: S steps of E environments."""
+    """Rewards and episode ends of an evaluation: S steps of E environments."""
 
     reward: jax.Array
     """[S, E]"""
@@ -59,11 +60,12 @@ class Evaluated(NamedTuple):
 
 
 def key_of(seed: jax.Array, purpose: int, iteration: jax.Array | int = 0) -> jax.Array:
+    """The random key for one purpose in one iteration."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), purpose), iteration)
 
 
 def begin(env: Environment, num_envs: int, seeds: jax.Array) -> Chains:
-    """The environments of all replicas [R] at their start."""
+    """The environments of all replicas after their first reset; leaves [R, N, ...]."""
 
     def one(seed: jax.Array) -> Chains:
         return native.start(env, key_of(seed, BEGINNING), num_envs)
@@ -74,7 +76,7 @@ def begin(env: Environment, num_envs: int, seeds: jax.Array) -> Chains:
 def collect(
     env: Environment,
     config: Config,
-    learnt: TrainState,
+    learned: TrainState,
     chains: Chains,
     key: jax.Array,
     steps: int,
@@ -86,7 +88,7 @@ def collect(
 
     def one_step(chains: Chains, key: jax.Array) -> tuple[Chains, tuple[jax.Array, ...]]:
         act_key, env_key = jax.random.split(key)
-        action = act(config, env.spaces, learnt, chains.obs, act_key if explore else None)
+        action = act(config, env.spaces, learned, chains.obs, act_key if explore else None)
         after, facts = native.step(env, env_key, chains, action, spares, config.action_bounds)
         return after, (chains.obs, action, *facts)
 
@@ -97,37 +99,37 @@ def collect(
 
 
 def iterate(
-    env: Environment, config: Config, seed: jax.Array, span: Span, replica: Replica
-) -> tuple[Replica, Metrics]:
+    env: Environment, config: Config, seed: jax.Array, span: Span, replica: ReplicaState
+) -> tuple[ReplicaState, Metrics]:
     """One iteration of Algorithm 1."""
-    learnt = replica.learnt
-    key = key_of(seed, ITERATION, learnt.iteration)
+    learned = replica.learned
+    key = key_of(seed, ITERATION, learned.iteration)
     rollout_key, order_key = jax.random.split(key)
     rollout, chains = collect(
-        env, config, learnt, replica.chains, rollout_key, config.rollout_steps
+        env, config, learned, replica.chains, rollout_key, config.rollout_steps
     )
     size, epochs = config.steps_per_iteration, config.epochs
     orders = random_orders(order_key, 2 * epochs, size, config.minibatch_size)
     shuffles = Networks(orders[:epochs], orders[epochs:])
-    progress = (learnt.iteration - span.begins) / (span.ends - span.begins)
-    learnt, metrics = learner.update(config, env.spaces, learnt, rollout, shuffles, progress)
-    return Replica(learnt, chains), metrics
+    progress = (learned.iteration - span.begins) / (span.ends - span.begins)
+    learned, metrics = learner.update(config, env.spaces, learned, rollout, shuffles, progress)
+    return ReplicaState(learned, chains), metrics
 
 
 def evaluate(
     env: Environment,
     config: Config,
     seed: jax.Array,
-    learnt: TrainState,
+    learned: TrainState,
     shape: tuple[int, int],
 ) -> Evaluated:
     """(E, S): S steps of the deterministic policy in each of E environments, from a reset each."""
     envs, steps = shape
-    start_key, key = jax.random.split(key_of(seed, EVALUATION, learnt.iteration))
+    start_key, key = jax.random.split(key_of(seed, EVALUATION, learned.iteration))
     block = min(steps, BLOCK)
 
     def one_block(chains: Chains, key: jax.Array) -> tuple[Chains, Evaluated]:
-        rollout, chains = collect(env, config, learnt, chains, key, block, explore=False)
+        rollout, chains = collect(env, config, learned, chains, key, block, explore=False)
         return chains, Evaluated(rollout.reward, rollout.terminated | rollout.truncated)
 
     keys = jax.random.split(key, -(-steps // block))
@@ -140,12 +142,12 @@ def advance(
     configs: Config,
     seeds: jax.Array,
     span: Span,
-    replicas: Replica,
+    replicas: ReplicaState,
     eval_shape: tuple[int, int],
-) -> tuple[Replica, Metrics, Evaluated]:
-    """`span.steps` iterations of all replicas, then an evaluation if it is wanted.
+) -> tuple[ReplicaState, Metrics, Evaluated]:
+    """`span.steps` iterations of all replicas, then an evaluation if `span.evaluate`.
 
-    Metrics come back as [MOST_ITERATIONS, R]; rows beyond those done are zeros.
+    Metrics are [MOST_ITERATIONS, R]; rows after the last iteration are zeros.
     """
     every = jax.vmap(partial(iterate, env), in_axes=(0, 0, None, 0))
     blank = jax.tree.map(
@@ -153,21 +155,21 @@ def advance(
         jax.eval_shape(every, configs, seeds, span, replicas)[1],
     )
 
-    def body(i: jax.Array, carry: tuple[Replica, Metrics]) -> tuple[Replica, Metrics]:
+    def body(i: jax.Array, carry: tuple[ReplicaState, Metrics]) -> tuple[ReplicaState, Metrics]:
         replicas, log = carry
         replicas, metrics = every(configs, seeds, span, replicas)
         return replicas, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, metrics)
 
     replicas, log = jax.lax.fori_loop(0, span.steps, body, (replicas, blank))
 
-    def run(learnt: TrainState) -> Evaluated:
-        return jax.vmap(partial(evaluate, env, shape=eval_shape))(configs, seeds, learnt)
+    def run(learned: TrainState) -> Evaluated:
+        return jax.vmap(partial(evaluate, env, shape=eval_shape))(configs, seeds, learned)
 
-    def skip(learnt: TrainState) -> Evaluated:
+    def skip(learned: TrainState) -> Evaluated:
         shape = (seeds.shape[0], eval_shape[1], eval_shape[0])
         return Evaluated(jnp.zeros(shape), jnp.zeros(shape, bool))
 
-    return replicas, log, jax.lax.cond(span.evaluate, run, skip, replicas.learnt)
+    return replicas, log, jax.lax.cond(span.evaluate, run, skip, replicas.learned)
 
 
 COMPILER_OPTIONS: dict[str, dict[str, Any]] = {
@@ -178,7 +180,7 @@ COMPILER_OPTIONS: dict[str, dict[str, Any]] = {
 
 @cache
 def compiled_advance(backend: str) -> Any:
-    """`advance` for 'cpu', 'gpu' or 'tpu'; the replicas that it is given are used up."""
+    """`advance` compiled for 'cpu', 'gpu' or 'tpu'; its argument `replicas` is donated."""
     return jax.jit(
         advance,
         static_argnames=("env", "eval_shape"),

@@ -1,6 +1,6 @@
-"""Where replicas and their environments live: over all devices, of one host or of many.
+"""Sharding of replicas and their environments over all devices, of one host or of many.
 
-There is one code path. With one device the mesh has one place; with several hosts each runs the
+There is one code path. With one device the mesh has one element; with several hosts each runs the
 same program on its own devices, and the arrays are global.
 """
 
@@ -18,11 +18,11 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from longrun.errors import InputError
-from longrun.train.device.program import Replica
+from longrun.train.device.program import ReplicaState
 
 
 class Layout:
-    """A mesh of devices, replicas along one side and environments along the other."""
+    """A mesh of devices with two axes: replicas and environments."""
 
     def __init__(self, replicas: int, num_envs: int) -> None:
         devices = jax.devices()
@@ -39,23 +39,23 @@ class Layout:
         self.by_env = NamedSharding(mesh, PartitionSpec("replicas", "envs"))
         self._copy = jax.jit(lambda x: x, out_shardings=self._everywhere)
 
-    def place(self, replicas: Replica) -> Replica:
-        """Host arrays [R, ...] on the devices that they belong to."""
-        return Replica(
-            jax.device_put(replicas.learnt, self.by_replica),
+    def place(self, replicas: ReplicaState) -> ReplicaState:
+        """Move host arrays [R, ...] to their devices."""
+        return ReplicaState(
+            jax.device_put(replicas.learned, self.by_replica),
             jax.device_put(replicas.chains, self.by_env),
         )
 
     def fetch(self, tree: Any) -> Any:
-        """NumPy copies of global arrays; on every host the whole."""
+        """NumPy copies of global arrays; every host gets them whole."""
         return jax.device_get(self._copy(tree) if jax.process_count() > 1 else tree)
 
 
 def join_hosts(where: str) -> None:
-    """Become one of several processes that train together; before anything else is done with JAX.
+    """Join several processes that train together; to be called before any other use of JAX.
 
     `where` is 'auto' on clusters that JAX knows (Slurm, Open MPI, Kubernetes, TPU), otherwise the
-    first one's address, how many there are, and which one this is: '10.0.0.1:1234,2,0'.
+    first process's address, the number of processes and this one's index: '10.0.0.1:1234,2,0'.
     """
     if where == "auto":
         jax.distributed.initialize()
@@ -75,30 +75,30 @@ def join_hosts(where: str) -> None:
 
 
 def is_first_host() -> bool:
-    """Whether this process is the one that writes files and talks."""
+    """Whether this process is the one that writes files and prints."""
     return bool(jax.process_index() == 0)
 
 
 def wait_for_hosts(what: str) -> None:
-    """Go on when all processes have got here."""
+    """Wait until all processes have called this."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(what)
 
 
 @contextmanager
 def ends_all_hosts() -> Iterator[None]:
-    """Around what the first process does alone: if it fails there, the others do not wait for it"""
+    """For what only the first process does: if it fails there, all processes end."""
     try:
         yield
     except BaseException:
         agreed(False)
         raise
     if not agreed(True):
-        raise InputError("the first process could not begin; see what it says")
+        raise InputError("the first process could not start the run; see its error message")
 
 
 def agreed(number: int) -> int:
-    """The first host's number: what is measured must not differ between hosts."""
+    """The first host's number, on all hosts: measured times must not make them differ."""
     if jax.process_count() == 1:
         return number
     return int(multihost_utils.broadcast_one_to_all(np.int32(number)))

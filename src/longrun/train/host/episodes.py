@@ -1,7 +1,7 @@
-"""What brings an environment back: its current episode's number and the actions taken in it.
+"""Restoring environments: the number of the current episode and the actions taken in it.
 
-Gymnasium has no way to save an environment. But an episode that starts from a seed is repeated by
-repeating its actions, so these are kept, and a resumed run goes on as if nothing had happened.
+Gymnasium has no way to save an environment, but an episode that starts from a seed is repeated by
+repeating its actions. So the actions are kept, and a resumed run equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from longrun.envs.worker_pool import Pool
 
 LONGEST_REPLAY = 20_000
 MOST_ACTIONS = 400_000
-"""Steps of an environment and of a replica's all; an episode beyond its share is not repeated."""
+"""Most steps that are kept of one environment, and of all environments of a replica together. An
+episode with more than its share is not repeated."""
 MOST_CHUNKS = 32
-"""Pieces of an episode's actions before they are joined."""
+"""Most arrays that an episode's actions are kept in before they are joined."""
 
 
 class Episodes(NamedTuple):
-    """Where the N environments of a replica are."""
+    """The positions of a replica's N environments in their episodes."""
 
     number: Array
-    """[N], which episode each is in"""
+    """[N], number of the current episode"""
     length: Array
-    """[N], steps taken in it, or -1 where they are too many to be repeated"""
+    """[N], steps taken in it, or -1 if they are too many to be repeated"""
     action: Array
-    """[sum of lengths, A], one environment after the other"""
+    """[sum of lengths, A], actions of one environment after the other"""
 
 
 def no_episodes(num_envs: int, spaces: Spaces) -> Episodes:
@@ -39,7 +40,7 @@ def no_episodes(num_envs: int, spaces: Spaces) -> Episodes:
 
 
 class EpisodeHistory:
-    """Follows a replica's rollouts."""
+    """Records the current episodes of a replica, rollout by rollout."""
 
     def __init__(self, episodes: Episodes) -> None:
         self._number = episodes.number.copy()
@@ -62,7 +63,7 @@ class EpisodeHistory:
 
     def extend(self, action: Array, ended: Array) -> None:
         """Add a rollout: [T, N, A] actions, [T, N] whether an episode ended there."""
-        action = action.copy()  # the array is shared and will be written to
+        action = action.copy()  # the array is shared, and workers will overwrite it
         for i, chunks in enumerate(self._chunks):
             ends = np.flatnonzero(ended[:, i])
             first = 0
@@ -80,11 +81,12 @@ class EpisodeHistory:
                 chunks[:] = [np.concatenate(chunks)]
 
     def snapshot(self) -> Episodes:
+        """The positions after the last rollout."""
         action = np.concatenate([chunk for chunks in self._chunks for chunk in chunks])
         return Episodes(self._number.copy(), self._length.copy(), action)
 
     def restore(self, pool: Pool, replica: int) -> None:
-        """Bring the replica's environments to where they were, through the shared action array."""
+        """Repeat the recorded actions in the environments, via the shared action array."""
         pool.start("restart", replica, self._number.tolist())()
         rows = pool.arrays["action"][replica]  # [T, N, A]
         actions = [np.concatenate(chunks) for chunks in self._chunks]

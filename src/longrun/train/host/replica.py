@@ -1,8 +1,8 @@
-"""One replica's training, read from top to bottom like Algorithm 1.
+"""The training of one replica on the host; `Replica.run` follows Algorithm 1 line by line.
 
 Each replica runs in a thread of its own. Simulation happens in worker processes and the updates in
-XLA, both outside Python's lock, so that replicas simulate and learn at the same time without one
-line of scheduling.
+XLA, both without Python's global lock, so that replicas simulate and learn at the same time and
+need no scheduling.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from longrun.train.training_checks import require_healthy, without_flags
 
 
 class Replica:
-    """One independent training run: its seed, its numeric options, what it has learnt."""
+    """One seed and its numeric options, and what was learned with them so far."""
 
     def __init__(
         self, index: int, seed: int, config: Config, spaces: Spaces, start: Snapshot
@@ -51,7 +51,7 @@ class Replica:
         compute: ThreadPoolExecutor,
         emit: Callable[[Event, Snapshot], None],
     ) -> None:
-        """Iterate until the job is done or stopping; every iteration ends with an event."""
+        """Iterate until the job is done or `stopping` is set; each iteration emits an event."""
         self.history.restore(pool, self.index)
         self._publish(pool)
         iteration = int(self.state.iteration)
@@ -64,7 +64,7 @@ class Replica:
                 progress = job.progress(iteration)
                 fitting, metrics = self._improve_policy(pool, shuffles, progress, compute)
             iteration += 1
-            # Acting needs the policy alone, so the workers go on while the value is being fitted.
+            # Acting needs only the policy, so the workers collect while the value is being fitted.
             self._publish(pool)
             with _clock(self.seconds, "evaluate"):
                 evaluated = self._start_evaluation(pool, job, iteration)
@@ -78,6 +78,7 @@ class Replica:
             emit(Event(self.index, iteration, metrics, evaluation), snapshot)
 
     def _start_rollout(self, pool: Pool, job: Job, iteration: int) -> Callable[[], None]:
+        """Start collecting, unless the job is done; the returned function waits for the end."""
         if iteration < job.iterations:
             return pool.start("rollout", self.index, iteration)
         return lambda: None
@@ -85,6 +86,7 @@ class Replica:
     def _start_evaluation(
         self, pool: Pool, job: Job, iteration: int
     ) -> Callable[[], EvaluationReport | None]:
+        """Start an evaluation if it is due; the returned function waits for its report."""
         if not job.evaluates(iteration):
             return lambda: None
         evaluated = pool.start("evaluate", self.index, iteration)
@@ -99,7 +101,10 @@ class Replica:
     def _improve_policy(
         self, pool: Pool, shuffles: Networks, progress: float, compute: ThreadPoolExecutor
     ) -> tuple[Future[Any] | None, dict[str, float]]:
-        """Lines 5 to 9 of Algorithm 1; line 10 has been started, or done, when this returns."""
+        """Lines 5 to 9 of Algorithm 1; line 10 has been started or done when this returns.
+
+        Returns the future of line 10, None if it is done, and the metrics.
+        """
         rollout = self._rollout(pool)
         if learner.judges_each_pass(self.config):
             return None, self._improve_both(rollout, shuffles, progress)
@@ -126,7 +131,7 @@ class Replica:
     def _improve_both(
         self, rollout: Rollout, shuffles: Networks, progress: float
     ) -> dict[str, float]:
-        """Lines 5 to 10 in one program, where each pass of the policy waits for the value's."""
+        """Lines 5 to 10 in one program, for options where each policy epoch needs the new value."""
         state, metrics = _done(
             learner.update(self.config, self.spaces, self.state, rollout, shuffles, progress)
         )
@@ -136,7 +141,7 @@ class Replica:
         return numbers
 
     def _finish_value(self, fitting: Future[Any] | None) -> dict[str, float]:
-        """Line 10 of Algorithm 1, which ran in another thread if it is not done yet."""
+        """Wait for line 10 of Algorithm 1, which runs in another thread; its metrics."""
         if fitting is None:
             return {}
         value, opt_state, metrics = fitting.result()
@@ -148,7 +153,7 @@ class Replica:
         return numbers
 
     def _rollout(self, pool: Pool) -> Rollout:
-        """Views of the shared arrays; the update has read them before the workers write again."""
+        """Views of the shared arrays; the update reads them before the workers write again."""
         facts = {n: pool.arrays[n][self.index] for n in Rollout._fields if n in pool.arrays}
         obs = facts.pop("obs")
         return Rollout(obs=obs[:-1], resume_obs=obs[-1], **facts)
@@ -166,17 +171,18 @@ class Replica:
         return Networks(*orders)
 
     def _publish(self, pool: Pool) -> None:
+        """Copy the policy's weights to the shared memory that the workers act with."""
         pool.arrays["weights"][self.index] = flat_weights(self.state)
 
     def _checked(self, metrics: Metrics, state: TrainState) -> dict[str, float]:
-        """The metrics as numbers, or an error where a flag among them is down."""
+        """The metrics as numbers; an error if a flag among them is not set."""
         numbers = {name: float(value) for name, value in jax.device_get(metrics).items()}
         require_healthy(numbers, self.index, self.seed, int(state.iteration))
         return without_flags(numbers)
 
 
 def flat_weights(state: TrainState) -> Array:
-    """What acting needs, in the order of `longrun.envs.numpy_policy.weight_shapes`."""
+    """The parameters for acting, in the order of `longrun.envs.numpy_policy.weight_shapes`."""
     policy, moments = state.params.policy, state.obs_moments
     layers = [x for layer in policy.layers for x in layer]
     parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)

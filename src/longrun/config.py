@@ -242,6 +242,13 @@ def differing(configs: Sequence[Config]) -> list[str]:
     return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]
 
 
+def value_text(value: Any, separator: str = ",") -> str:
+    """An option's value as text; sizes of layers are separated, and "none" if there are none."""
+    if isinstance(value, list | tuple):
+        return separator.join(map(str, value)) or "none"
+    return str(value)
+
+
 def known(what: str, name: str, valid: Iterable[str]) -> str:
     """`name` if it is valid; otherwise a one-line ValueError with the near or all valid names."""
     valid = list(valid)

@@ -6,6 +6,12 @@ a status; any other exception is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+
+NAMED = 4
+"""Names that a message lists before it only counts the rest."""
+
 
 class LongrunError(Exception):
     """The base class of all errors below."""
@@ -33,3 +39,15 @@ class NonFiniteError(EnvironmentFailure):
 
 class NoConvergence(LongrunError, RuntimeError):
     """An exact computation did not reach the precision that was asked for."""
+
+
+def warn(message: str) -> None:
+    """A warning of one line for the user."""
+    warnings.warn(message, UserWarning, stacklevel=2)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -144,7 +144,7 @@ def test_a_seed_or_setting_alone_gives_the_rows_it_gives_among_others(run, tmp_p
 def test_training_prints_the_table_of_the_last_evaluation(longrun, tmp_path):
     result = longrun(*arguments(tmp_path / "run"))
     assert (result.status, result.err) == (0, "")
-    assert "last evaluation" in result.out
+    assert "final score" in result.out
     assert "Drift-v0" in result.out
 
 

@@ -12,16 +12,16 @@ import pytest
 import safetensors.numpy
 from probes import Choice, Count, Spoilt
 
+from fake_runs import csv_rows
 from longrun import APO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
 from longrun.queueing.known_networks import criss_cross
-from longrun.results.read import read_run
+from longrun.results.read import read_results
 from longrun.train.device import loop as device_loop
 from longrun.train.job import make_job
 from longrun.train.loops import open_env
-from longrun.train.run_folder import read_rows
 from longrun.train.session import Session
 
 SMALL: dict[str, Any] = {
@@ -44,7 +44,7 @@ def tensors(run: Path) -> dict[str, np.ndarray]:
 def rows(run: Path, name: str = "metrics.csv") -> list[dict[str, str]]:
     """Rows without the column that measures time."""
     return [
-        {k: v for k, v in row.items() if k != "steps_per_second"} for row in read_rows(run / name)
+        {k: v for k, v in row.items() if k != "steps_per_second"} for row in csv_rows(run / name)
     ]
 
 
@@ -69,7 +69,7 @@ def test_the_run_folder_has_the_same_files_as_on_the_host(whole: Path) -> None:
     assert config["env"] == "jax:criss-cross?regime=BL"
     steps = [(int(r["replica"]), int(r["step"])) for r in rows(whole)]
     assert sorted(steps) == [(i, 64 * k) for i in range(4) for k in range(1, 7)]
-    evaluations = read_rows(whole / "evaluations.csv")
+    evaluations = csv_rows(whole / "evaluations.csv")
     assert {int(r["step"]) for r in evaluations} == {128, 256, 384}
     summary = json.loads((whole / "summary.json").read_text())
     assert [final["value_constraint"] for final in summary["final"]] == [0, 0, 0.3, 0.3]
@@ -262,7 +262,7 @@ def test_seeds_beyond_32_bits_are_refused(
 
 def test_labels_name_only_what_was_changed(whole: Path) -> None:
     sizes = "num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32"
-    labels = [setting.label for setting in read_run(whole)]
+    labels = [setting.label for setting in read_results(whole)]
     assert labels == [f"APO {sizes} value_constraint={nu}" for nu in (0.0, 0.3)]
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from fake_runs import csv_rows
 from longrun.cli import main
-from longrun.train.run_folder import read_rows
 
 TRAIN = ["train", "apo", "--env", "jax:criss-cross", "--seeds", "2", "--steps", "128", "--quiet"]
 SIZES = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--epochs", "1"]
@@ -51,7 +51,7 @@ def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
 def require_same(one: Path, other: Path) -> None:
     """Compare tables and checkpoints; sums over environments differ in their order."""
     for table in ("metrics.csv", "evaluations.csv"):
-        before, after = (read_rows(path / table) for path in (one, other))
+        before, after = (csv_rows(path / table) for path in (one, other))
         assert len(before) == len(after) > 0
         for a, b in zip(before, after, strict=True):
             for name in a.keys() - {"steps_per_second"}:

@@ -1,18 +1,18 @@
-"""`longrun compare`: what its tables say, what it writes, how it says no."""
+"""`longrun.compare` and `longrun compare`: the numbers, the tables, the files, wrong input."""
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fake_runs import fake_run, fake_sweep, rising
+from fake_runs import csv_rows, fake_run, fake_sweep, require_refusal, rising
+from longrun import FolderError, InputError, compare, read_results
 from longrun.cli.compare import compare_command
-from longrun.results.comparison import compare, find_baseline, scores_by_label
-from longrun.results.read import read_results
+from longrun.results.comparison import find_baseline
 from longrun.results.tables import TextTable, as_latex, as_markdown, latex_escaped, number_text
+from svg_files import FIRST_COLOURS, heights_of_line, words_in
 
 
 @pytest.fixture
@@ -37,11 +37,6 @@ def wide_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
 
 
-def read_csv(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 # Tables.
 
 
@@ -55,7 +50,7 @@ def test_there_is_a_table_for_each_environment_and_one_over_all(sweep, capsys):
 
 
 def test_the_numbers_are_those_of_the_seeds(sweep):
-    found = compare(read_results([sweep]))
+    found = compare(sweep)
     (row,) = (
         r for r in found.rows if (r.env, r.label, r.metric) == ("A-v0", "APO", "episode_return")
     )
@@ -70,10 +65,27 @@ def test_the_numbers_are_those_of_the_seeds(sweep):
 
 
 def test_over_all_tasks_scores_are_scaled(sweep):
-    scores = scores_by_label(read_results([sweep]), "average_reward")
+    scores = compare(sweep).scores["average_reward"]
     assert scores["APO"].T.tolist() == [[0.5, 0.75, 1.0], [0.0, 0.25, 0.5]]
-    single = [s for s in read_results([sweep]) if s.env == "A-v0"]
-    assert scores_by_label(single, "average_reward")["APO"].T.tolist() == [[3.0, 4.0, 5.0]]
+    single = [s for s in read_results(sweep) if s.env == "A-v0"]
+    assert compare(single).scores["average_reward"]["APO"].T.tolist() == [[3.0, 4.0, 5.0]]
+
+
+def test_paths_and_settings_give_the_same_comparison(sweep):
+    of_settings = compare(read_results(sweep), "episode_return")
+    for paths in (sweep, str(sweep), [str(sweep)], sorted((sweep / "runs").iterdir())):
+        found = compare(paths, "episode_return")
+        assert found.rows == of_settings.rows
+    assert {row.metric for row in of_settings.rows} == {"episode_return"}
+
+
+def test_a_comparison_in_python_refuses_what_it_does_not_know(sweep):
+    with pytest.raises(InputError, match="unknown metric 'return'"):
+        compare(sweep, ["return"])
+    with pytest.raises(InputError, match="there is nothing to compare"):
+        compare([])
+    with pytest.raises(FolderError, match="is not a run folder"):
+        compare("nowhere")
 
 
 def test_the_same_runs_give_the_same_table(sweep, capsys):
@@ -92,8 +104,10 @@ def test_where_no_episode_ends_only_the_reward_rate_is_compared(tmp_path, capsys
     out = shown(capsys, run)
     assert "average reward" in out
     assert "episode" not in out
-    with pytest.raises(ValueError, match="no setting has a score in episode_return"):
-        scores_by_label(read_results([run]), "episode_return")
+    assert compare(run).scores["episode_return"] == {}
+    out = str(tmp_path / "profile.svg")
+    with pytest.raises(InputError, match="no setting has a score in episode_return"):
+        compare_command([str(run), "--metric", "episode_return", "--profile", out])
 
 
 def test_one_metric_alone(sweep, capsys):
@@ -111,10 +125,10 @@ def test_runs_of_two_versions_can_be_compared(tmp_path, capsys):
     assert "1 [1, 1]" in out
 
 
-def test_settings_of_different_lengths_are_compared_but_not_quietly(tmp_path, capsys):
+def test_settings_of_different_lengths_are_compared_with_a_warning(tmp_path, capsys):
     short = fake_run(tmp_path / "a", rising(1, steps=500))
     long = fake_run(tmp_path / "b", rising(1), algorithm="ppo")
-    with pytest.warns(UserWarning, match="between 500 and 1,000 steps; --at 500 compares"):
+    with pytest.warns(UserWarning, match="between 500 and 1,000 steps; at=500 compares"):
         shown(capsys, short, long)
     assert "1,000" not in shown(capsys, short, long, "--at", "500")
 
@@ -135,7 +149,7 @@ def test_a_narrow_terminal_cuts_no_name_short(sweep, capsys, monkeypatch):
 
 
 def test_the_baseline_is_the_first_setting_or_the_one_named(sweep):
-    settings = read_results([sweep])
+    settings = read_results(sweep)
     assert set(compare(settings).baselines.values()) == {"APO"}
     assert compare(settings, baseline="PPO discount=0.99").baselines[""] == "PPO discount=0.99"
     assert compare(settings, baseline="PPO").baselines[""] == "PPO discount=0.99"
@@ -144,7 +158,7 @@ def test_the_baseline_is_the_first_setting_or_the_one_named(sweep):
 def test_a_baseline_may_be_another_setting_on_each_task(sweep):
     settings = [
         replace(s, label=f"APO epochs={ord(s.env[0])}") if s.label == "APO" else s
-        for s in read_results([sweep])
+        for s in read_results(sweep)
     ]
     assert compare(settings, baseline="APO").baselines == {
         "A-v0": "APO epochs=65",
@@ -162,7 +176,7 @@ def test_a_baseline_is_found_by_words_that_fit_one_setting_only():
     labels = ["APO epochs=4 gae_lambda=0.9", "APO epochs=4 gae_lambda=0.8", "PPO epochs=4"]
     assert find_baseline(labels, "APO gae_lambda=0.8") == labels[1]
     assert find_baseline(labels, "PPO") == labels[2]
-    with pytest.raises(ValueError, match="--baseline 'APO' fits several: APO epochs=4 gae_l"):
+    with pytest.raises(ValueError, match="baseline='APO' fits several: APO epochs=4 gae_l"):
         find_baseline(labels, "APO")
     with pytest.raises(
         ValueError, match="unknown baseline 'PPA epochs=4'; did you mean PPO epochs=4"
@@ -178,7 +192,7 @@ def test_tables_are_written_in_all_formats_by_ending(sweep, tmp_path, capsys):
     out = shown(capsys, sweep, *(word for path in outs for word in ("--out", path)))
     for path in outs:
         assert f"wrote {path}" in out.replace("\n", "")
-    rows = read_csv(outs[0])
+    rows = csv_rows(outs[0])
     assert len(rows) == 3 * 3 * 2, "metrics, tasks and all of them, settings"
     first = rows[0]
     assert (first["env"], first["setting"], first["metric"]) == ("A-v0", "APO", "average_reward")
@@ -220,24 +234,34 @@ def test_numbers_are_short_and_plain():
 @pytest.mark.parametrize("tasks", ["one", "several"])
 def test_profiles_are_drawn(tasks, sweep, tmp_path, capsys):
     paths = [sweep] if tasks == "several" else sorted((sweep / "runs").glob("*A-v0*"))
-    out = tmp_path / "profile.png"
+    out = tmp_path / "profile.svg"
     assert f"wrote {out}" in shown(capsys, *paths, "--profile", out).replace("\n", "")
-    assert out.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    scaled = {"one": ["A-v0", "average reward"], "several": ["2 tasks", "average reward (scaled)"]}
+    words = words_in(out)
+    for text in (*scaled[tasks], "APO", "PPO discount=0.99", "share of runs above it"):
+        assert words.count(text) == 1, text
+    # APO ends at 3, 4, 5 and PPO at 1, 2, 3: shares fall by thirds, or by sixths of two tasks.
+    steps = {"one": 3, "several": 6}[tasks]
+    for colour in FIRST_COLOURS[:2]:
+        assert 3 <= len(set(heights_of_line(out, colour))) - 1 <= steps
 
 
 # Wrong input.
 
 REFUSED = {
-    "no run": (["nowhere"], "'nowhere' is no run"),
+    "no run": (["nowhere"], "'nowhere' is not a run folder"),
     "nothing": ([], "required: runs"),
     "metric": (["RUN", "--metric", "episode_retrun"], "did you mean episode_return"),
     "baseline": (["RUN", "--baseline", "SAC"], "unknown baseline 'SAC'; valid: APO"),
-    "table": (["RUN", "--out", "table.xls"], "table.xls: '.xls' is no table; take .csv, .md, .tex"),
+    "table": (
+        ["RUN", "--out", "table.xls"],
+        "table.xls: '.xls' is not a table format; use .csv, .md, .tex",
+    ),
     "picture": (
         ["RUN", "--profile", "profile.txt"],
-        "profile.txt: '.txt' is no ending of a picture",
+        "profile.txt: '.txt' is not a picture format",
     ),
-    "too early": (["RUN", "--at", "5"], "--at 5: Drift-v0 APO was first evaluated at 100 steps"),
+    "too early": (["RUN", "--at", "5"], "at=5: Drift-v0 APO was first evaluated at 100 steps"),
     "no number": (["RUN", "--at", "early"], "--at"),
     "option": (["RUN", "--basline", "APO"], "--baseline"),
 }
@@ -245,11 +269,4 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_wrong_input_is_refused_in_one_line(what, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run = fake_run(tmp_path / "run", rising(1))
-    arguments, words = REFUSED[what]
-    with pytest.raises(ValueError) as refusal:
-        compare_command([str(run) if word == "RUN" else word for word in arguments])
-    assert words in str(refusal.value)
-    assert "\n" not in str(refusal.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    require_refusal(compare_command, *REFUSED[what], tmp_path, monkeypatch)

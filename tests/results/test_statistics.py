@@ -10,6 +10,7 @@ from hypothesis.extra.numpy import arrays
 from rliable import library
 from rliable import metrics as rliable
 
+from fake_runs import fake_setting
 from longrun.results.read import Setting
 from longrun.results.statistics import (
     Estimate,
@@ -196,7 +197,7 @@ def test_scaling_does_not_depend_on_the_unit_of_reward(a, b, factor, shift):
 
 
 def setting(steps: list[int], *curves: list[float]) -> Setting:
-    return Setting("E", "APO", (0, 1), np.array(steps), {"m": np.array(curves).T})
+    return fake_setting("APO", steps, {"m": np.array(curves).T}, env="E")
 
 
 def test_a_final_score_is_the_mean_over_the_last_tenth_of_training():
@@ -214,7 +215,7 @@ def test_a_score_at_a_step_is_the_last_evaluation_not_later():
     assert scores_of(found, "m", at=300)[1] == 300
     assert scores_of(found, "m", best=True)[0].tolist() == [9.0, 6.0]
     assert scores_of(found, "m", at=150, best=True)[0].tolist() == [1.0, 4.0]
-    with pytest.raises(ValueError, match=r"--at 99: E APO was first evaluated at 100 steps"):
+    with pytest.raises(ValueError, match=r"at=99: E APO was first evaluated at 100 steps"):
         scores_of(found, "m", at=99)
 
 

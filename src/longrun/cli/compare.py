@@ -1,18 +1,12 @@
-"""`longrun compare`: settings of runs and sweeps side by side, with honest intervals."""
+"""`longrun compare`: settings of runs and sweeps with intervals over their seeds."""
 
 from __future__ import annotations
 
 import argparse
-import warnings
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from longrun.cli.options import Parser, parse, whole
 from longrun.config import known
-
-if TYPE_CHECKING:
-    from longrun.results.read import Setting
 
 DESCRIPTION = """\
 Compare settings: a table for each environment and, where there are several, one over all of them.
@@ -34,8 +28,9 @@ examples:
 
 def compare_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.results.comparison import METRICS, compare, raw_rows, text_tables
-    from longrun.results.read import read_results
+    from longrun.results.comparison import compare
+    from longrun.results.comparison_table import raw_rows, text_tables
+    from longrun.results.metric_names import SCORES
     from longrun.results.tables import print_tables, require_table, write_table
 
     outs: list[Path] = given.get("out", [])
@@ -45,18 +40,18 @@ def compare_command(arguments: list[str]) -> int:
         from longrun.results.plot_style import require_picture
 
         require_picture(given["profile"])
-    chosen = known("metric", given.get("metric", "all"), [*METRICS, "all"])
-    metrics = list(METRICS) if chosen == "all" else [chosen]
-    settings = [s for s in read_results(given["runs"]) if len(s.steps)]
-    _tell_of_lengths(settings, given.get("at"))
-    how = {"at": given.get("at"), "best": given.get("best", False)}
-    found = compare(settings, metrics, given.get("baseline"), **how)
+    chosen = known("metric", given.get("metric", "all"), [*SCORES, "all"])
+    metrics = list(SCORES) if chosen == "all" else [chosen]
+    how = {name: given.get(name) for name in ("baseline", "at")}
+    found = compare(given["runs"], metrics, **how, best=given.get("best", False))
     tables = text_tables(found)
     print_tables(tables)
     for out in outs:
         write_table(out, tables, raw_rows(found))
     if "profile" in given:
-        _draw_profile(settings, metrics[0], given["profile"], how)
+        from longrun.results.plots import draw_profiles
+
+        draw_profiles(found, metrics[0], given["profile"])
     for out in [*outs, *([given["profile"]] if "profile" in given else [])]:
         print(f"wrote {out}")
     return 0
@@ -85,7 +80,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--best",
         action="store_true",
-        help="score a seed by its best evaluation, as some libraries do: kinder than the truth",
+        help="score a seed by its best evaluation, as some libraries do; not below its final score",
     )
     parser.add_argument(
         "--out",
@@ -101,27 +96,3 @@ def _parser() -> Parser:
         help="draw performance profiles: the share of runs above each score; png, pdf or svg",
     )
     return parser
-
-
-def _tell_of_lengths(settings: Sequence[Setting], at: int | None) -> None:
-    """Settings that were trained for different times are compared, but not quietly."""
-    for env in dict.fromkeys(s.env for s in settings):
-        ends = {int(s.steps[-1]) for s in settings if s.env == env}
-        if at is None and min(ends) < 0.9 * max(ends):
-            warnings.warn(
-                f"settings on {env} end between {min(ends):,} and {max(ends):,} steps; --at"
-                f" {min(ends)} compares them at the same time",
-                UserWarning,
-                stacklevel=2,
-            )
-
-
-def _draw_profile(settings: Sequence[Setting], metric: str, out: Path, how: dict[str, Any]) -> None:
-    from longrun.results.comparison import METRICS, scores_by_label
-    from longrun.results.plots import draw_profiles
-
-    scores = scores_by_label(settings, metric, **how)
-    tasks = list(dict.fromkeys(s.env for s in settings))
-    scaled = " (scaled)" if len(tasks) > 1 else ""
-    place = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
-    draw_profiles(scores, out, title=place, xlabel=f"{METRICS[metric]}{scaled}")

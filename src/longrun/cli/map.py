@@ -11,7 +11,7 @@ from longrun.errors import InputError
 
 if TYPE_CHECKING:
     from longrun.agent import Agent
-    from longrun.policy_map.exact_comparison import Comparison
+    from longrun.policy_map.exact_comparison import PolicyComparison
 
 WALLS = 0.01
 """Share of time at the walls of the box from which on a note tells of it."""
@@ -83,11 +83,11 @@ def _agent(run: Path, replica: int) -> Agent:
     return AGENTS[saved.algorithm].from_checkpoint(saved, run, replica)
 
 
-def _compared(agent: Agent, given: dict[str, Any]) -> Comparison:
+def _compared(agent: Agent, given: dict[str, Any]) -> PolicyComparison:
     from rich.console import Console
 
     from longrun.policy_map.exact_comparison import (
-        compare,
+        compare_policies,
         exact_model,
         learned_policy,
         require_mappable,
@@ -97,4 +97,4 @@ def _compared(agent: Agent, given: dict[str, Any]) -> Comparison:
     env, size = require_mappable(agent.loop.env), given.get("size")
     with Console(stderr=True).status(f"solving {env.name}"):
         learned = learned_policy(env, agent.config, agent.state, size)
-        return compare(exact_model(env, size), learned, boxed=isinstance(env, QueueingEnv))
+        return compare_policies(exact_model(env, size), learned, boxed=isinstance(env, QueueingEnv))

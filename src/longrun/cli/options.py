@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from longrun.config import ALGORITHMS, Config, known
+from longrun.config import ALGORITHMS, Config, known, value_text
 from longrun.errors import InputError
 from longrun.presets import PRESETS, PRESETS_IN_WORDS
 
@@ -112,11 +112,6 @@ def add_evaluation_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--no-eval", action="store_true", help="never evaluate")
 
 
-def shown(default: Any) -> str:
-    """A default as it would be typed."""
-    return " ".join(map(str, default)) or "none" if isinstance(default, tuple) else str(default)
-
-
 def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
     """The options of an algorithm, or of several: each once."""
     names = ", ".join(kind.__name__.removesuffix("Config") for kind in kinds)
@@ -126,7 +121,7 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         flag = "--" + option.name.replace("_", "-")
         default = option.default
         usual = PRESETS["paper"].get(option.name, default)
-        text = f"{option.metadata['help']} (default: {shown(usual)})"
+        text = f"{option.metadata['help']} (default: {value_text(usual, ' ')})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         elif isinstance(default, tuple):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Draw learning curves: a row for each metric, a column for each environment, a colour for each
 setting. Thick is the mean over seeds, the band its 95 % interval, thin lines are seeds. Replicas of
-a setting belong together wherever they lie. The table of the last evaluations is printed.
+a setting belong together wherever they are. The table of final scores is printed.
 """
 
 EXAMPLES = """\
@@ -80,15 +80,20 @@ def _parser() -> Parser:
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
     """Settings with evaluations and with curves of training, as the metrics need them."""
-    from longrun.results.read import EVALUATION_COLUMNS, metric_names, read_metrics, read_results
+    from longrun.results.read import (
+        EVALUATION_COLUMNS,
+        evaluations_of,
+        training_metrics,
+        training_of,
+    )
+    from longrun.results.settings import scan
 
+    found = scan(paths)
     evaluated = [*EVALUATION_COLUMNS, "episode_average_reward"]
     training = [metric for metric in metrics if metric not in evaluated]
-    if training:
-        valid = [*evaluated, *metric_names(paths)]
-        for metric in training:
-            known("metric", metric, valid)
+    for metric in training:
+        known("metric", metric, [*evaluated, *training_metrics(found)])
     return (
-        read_results(paths) if len(training) < len(metrics) else [],
-        read_metrics(paths, training) if training else [],
+        evaluations_of(found) if len(training) < len(metrics) else [],
+        training_of(found, training) if training else [],
     )

@@ -15,8 +15,8 @@ from typing import Any, get_type_hints
 from rich.console import Console
 from rich.table import Table
 
-from longrun.cli.options import Parser, parse, shown, whole
-from longrun.config import known
+from longrun.cli.options import Parser, parse, whole
+from longrun.config import known, value_text
 from longrun.errors import InputError
 from longrun.tabular import (
     MDP,
@@ -89,7 +89,7 @@ def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
     for name, parameter in parameters.items():
         kind, flag = hints[name], "--" + name.replace("_", "-")
         default = parameter.default
-        text = f"(default: {shown(default)})"
+        text = f"(default: {value_text(default, ' ')})"
         if isinstance(default, tuple):
             group.add_argument(flag, type=float, nargs="+", metavar="X", help=text)
         else:

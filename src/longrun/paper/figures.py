@@ -1,7 +1,7 @@
-"""The paper's figures from a sweep that `reproduction` describes.
+"""The paper's figures from a sweep that `paper.experiments` describes.
 
-Where a line stands for several settings (PPO with a discount factor, trained with more than one
-lambda) the one with the best mean final return over seeds is shown, as in the paper.
+If there are several settings of a line (PPO with a discount factor, trained with more than one
+lambda), the one with the best mean final return over seeds is shown, as in the paper.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from longrun.envs.spaces import Array
 from longrun.files import write_bytes
 from longrun.paper.experiments import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_SIZES
+from longrun.results.metric_names import metric_name
 from longrun.results.plot_style import pictures
 from longrun.results.plots import Panel, draw_panels
 from longrun.results.read import Setting, read_metrics, read_results
@@ -25,13 +26,7 @@ from longrun.sweeps.grids import Options
 from longrun.sweeps.sweep_folder import SweepFolder
 
 RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
-TOLD = (RETURN, WITHIN, RATE)
-WORDS = {
-    RETURN: "episode return",
-    RATE: "average reward",
-    WITHIN: "reward per step in episodes",
-    "value_mean": "average value",
-}
+SHOWN = (RETURN, WITHIN, RATE)
 
 
 @dataclass(frozen=True)
@@ -42,8 +37,6 @@ class Result:
     algorithm: str
     options: Options
     evaluations: Setting
-    paths: Sequence[Path]
-    """its run folders"""
 
     @property
     def about(self) -> dict[str, object]:
@@ -76,17 +69,12 @@ def draw(experiment: str, sweep: Path) -> list[Path]:
 def read_sweep(sweep: Path) -> list[Result]:
     """Settings that have been evaluated, in the sweep's order."""
     folder = SweepFolder.open(sweep)
-    groups: dict[str, list[Path]] = {}
-    about = {}
-    for run in folder.runs:
-        if (folder.folder(run) / "evaluations.csv").exists():
-            key = repr((run.env, run.algorithm, sorted(run.options.items())))
-            groups.setdefault(key, []).append(folder.folder(run))
-            about[key] = (run.env, run.algorithm, run.options)
+    planned = {folder.folder(run): run for run in folder.runs}
+    evaluated = [path for path in planned if (path / "evaluations.csv").exists()]
     results = []
-    for key, paths in groups.items():
-        [evaluations] = read_results(paths)
-        results.append(Result(*about[key], evaluations, paths))
+    for setting in read_results(evaluated) if evaluated else []:
+        run = planned[setting.replicas[0].run]
+        results.append(Result(run.env, run.algorithm, run.options, setting))
     return results
 
 
@@ -106,10 +94,6 @@ def _line(result: Result) -> str:
     return f"PPO, discount {result.options['discount']:g}"
 
 
-def _named(result: Result, name: str, settings: Setting | None = None) -> Setting:
-    return replace(settings or result.evaluations, label=name)
-
-
 def _curves(results: Sequence[Result], outs: Sequence[Path], metrics: Sequence[str]) -> None:
     """A row for each metric, a column for each task."""
     lines = lines_of(results)
@@ -117,10 +101,10 @@ def _curves(results: Sequence[Result], outs: Sequence[Path], metrics: Sequence[s
     grid = [
         [
             Panel(
-                [_named(line, _line(line)) for line in lines if line.env == task],
+                [replace(r.evaluations, label=_line(r)) for r in lines if r.env == task],
                 metric,
                 title=task if metric == metrics[0] else "",
-                ylabel=WORDS[metric] if task == tasks[0] else "",
+                ylabel=metric_name(metric) if task == tasks[0] else "",
             )
             for task in tasks
         ]
@@ -134,23 +118,25 @@ def _figure1(results: Sequence[Result], outs: Sequence[Path]) -> None:
 
 
 def _appendix(results: Sequence[Result], outs: Sequence[Path]) -> None:
-    _curves(results, outs, TOLD)
+    _curves(results, outs, SHOWN)
 
 
 def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
     """A row for each task: return on the left, the networks' average value on the right."""
+    runs = [replica.run for result in results for replica in result.evaluations.replicas]
+    averages = {(s.env, s.label): s for s in read_metrics(runs, ["value_mean"])}
     tasks = list(dict.fromkeys(result.env for result in results))
     grid = []
     for task in tasks:
         own = [result for result in results if result.env == task]
         names = [f"nu={result.options['value_constraint']:g}" for result in own]
-        values = [read_metrics(result.paths, ["value_mean"])[0] for result in own]
-        returns = [_named(r, name) for r, name in zip(own, names, strict=True)]
-        averages = [_named(r, n, v) for r, n, v in zip(own, names, values, strict=True)]
+        values = [averages[r.evaluations.env, r.evaluations.label] for r in own]
+        returns = [replace(r.evaluations, label=n) for r, n in zip(own, names, strict=True)]
+        values = [replace(v, label=n) for v, n in zip(values, names, strict=True)]
         grid.append(
             [
-                Panel(returns, RETURN, title=task, ylabel=WORDS[RETURN]),
-                Panel(averages, "value_mean", title=task, ylabel=WORDS["value_mean"]),
+                Panel(returns, RETURN, title=task, ylabel=metric_name(RETURN)),
+                Panel(values, "value_mean", title=task, ylabel=metric_name("value_mean")),
             ]
         )
     draw_panels(grid, outs)
@@ -199,11 +185,11 @@ def _table(results: Sequence[Result]) -> str:
     """CSV: every setting with its final scores, mean over seeds and each seed's return."""
     rows = []
     for result in results:
-        scores = {metric: scores_of(result.evaluations, metric) for metric in TOLD}
+        scores = {metric: scores_of(result.evaluations, metric) for metric in SHOWN}
         rows.append(
             result.about
             | {"steps": scores[RETURN][1], "seeds": " ".join(map(str, result.evaluations.seeds))}
-            | {metric: f"{scores[metric][0].mean():.6g}" for metric in TOLD}
+            | {metric: f"{scores[metric][0].mean():.6g}" for metric in SHOWN}
             | {f"{RETURN}_of_seeds": " ".join(f"{score:.6g}" for score in scores[RETURN][0])}
         )
     return as_csv(rows)
@@ -216,7 +202,7 @@ def _evaluations(results: Sequence[Result]) -> str:
         found = result.evaluations
         for column, seed in enumerate(found.seeds):
             for row, step in enumerate(found.steps):
-                figures = {metric: f"{found.values[metric][row, column]:.6g}" for metric in TOLD}
+                figures = {metric: f"{found.values[metric][row, column]:.6g}" for metric in SHOWN}
                 rows.append(result.about | {"seed": seed, "step": step} | figures)
     return as_csv(rows)
 

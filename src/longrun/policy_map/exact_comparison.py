@@ -1,7 +1,7 @@
-"""A learned policy against the optimal one, both exact.
+"""A learned policy and the optimal one, evaluated exactly.
 
-A network without bounds has its exact model in a box of queue lengths; both policies are judged in
-the same box. Access control and inventory are finite as they are.
+The exact model of a network with unbounded queues is restricted to a box of queue lengths; both
+policies are evaluated in the same box. Access control and inventory have finite models.
 """
 
 from __future__ import annotations
@@ -31,15 +31,13 @@ Mappable = QueueingEnv | AccessControl | Inventory
 Actions = NDArray[np.intp]
 
 SIZES = {2: 60, 3: 30}
-"""Customers of each class that the box of so many queues holds: it is solved in about a second."""
-
-
+"""Largest queue length in the box, by the number of queues: it is solved in about a second."""
 MOST_STATES = 1_200_000
-"""of a box; it is solved in minutes"""
+"""States of a box at most; it is solved in minutes."""
 
 
 def require_mappable(env: Environment) -> Mappable:
-    """The environment as it is, or a ValueError that says why there can be no map of it."""
+    """The environment itself, or an InputError with the reason why it has no map."""
     if not isinstance(env, QueueingEnv | AccessControl | Inventory):
         raise InputError(no_model(env.name))
     queues = env.network.num_classes if isinstance(env, QueueingEnv) else 2
@@ -51,7 +49,7 @@ def require_mappable(env: Environment) -> Mappable:
 
 
 def no_model(name: str) -> str:
-    """What to say of an environment that has no exact model."""
+    """The message for an environment that has no exact model."""
     return (
         f"'{name}' has no exact model; a map is for networks of two or three queues"
         " (jax:criss-cross, ...), jax:access-control and jax:inventory"
@@ -59,7 +57,7 @@ def no_model(name: str) -> str:
 
 
 def box_size(env: Mappable, size: int | None = None) -> int | None:
-    """Customers of each class in the box, given or by default; None where there is no box."""
+    """Largest queue length in the box, given or by default; None if there is no box."""
     if isinstance(env, QueueingEnv):
         queues = env.network.num_classes
         size = SIZES[queues] if size is None else whole_number("size", size, 1)
@@ -73,13 +71,13 @@ def box_size(env: Mappable, size: int | None = None) -> int | None:
 
 
 def exact_model(env: Mappable, size: int | None = None) -> MDP:
-    """The model that a map is drawn over, with actions and sides in words."""
+    """The model that a map is drawn over, with names of its actions and sides."""
     require_mappable(env)
     box = box_size(env, size)
     if isinstance(env, QueueingEnv):
         assert box is not None
         mdp = env.exact(box)
-        mdp.actions = _in_words(env.decisions, mdp.actions)
+        mdp.actions = _action_names(env.decisions, mdp.actions)
     elif isinstance(env, AccessControl):
         mdp = access_control(**vars_of(env))
         paid = ", ".join(f"{priority:g}" for priority in env.priorities)
@@ -90,8 +88,8 @@ def exact_model(env: Mappable, size: int | None = None) -> MDP:
     return mdp
 
 
-def _in_words(decisions: tuple[Decision, ...], joint: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a single server there is no need to tell which one it is."""
+def _action_names(decisions: tuple[Decision, ...], joint: tuple[str, ...]) -> tuple[str, ...]:
+    """A single server is not named in its actions."""
     if len(decisions) > 1:
         return joint
     return tuple(f"serve class {each.queue + 1}" if each else "idle" for each in decisions[0][1])
@@ -126,12 +124,12 @@ def _places(env: AccessControl | Inventory) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PolicyComparison:
     """A policy and the optimal one in the same model."""
 
     mdp: MDP
     learned: Actions
-    """[S] as `effects` says it; so is `optimal`"""
+    """[S] as `effects` numbers the actions; so is `optimal`"""
     optimal: Actions
     learned_gain: float
     optimal_gain: float
@@ -139,44 +137,44 @@ class Comparison:
     """[S] the share of time in each state; so is `optimal_law`"""
     optimal_law: NDArray[np.float64]
     undecided: NDArray[np.bool_]
-    """[S] True where all that can be done is the same"""
+    """[S] True where all available actions have the same effect"""
     boxed: bool
-    """True where the sides are queues that were cut off"""
+    """whether the sides are queues that were truncated"""
 
     @property
     def gap(self) -> float:
-        """By how many percent of the optimum the learned policy misses it."""
-        missed = max(self.optimal_gain - self.learned_gain, 0.0)  # below 0 by rounding alone
-        return 100 * missed / abs(self.optimal_gain) if self.optimal_gain else float("nan")
+        """The distance of the learned policy from the optimum, in percent of the optimum."""
+        distance = max(self.optimal_gain - self.learned_gain, 0.0)  # negative only by rounding
+        return 100 * distance / abs(self.optimal_gain) if self.optimal_gain else float("nan")
 
     @cached_property
     def at_walls(self) -> float:
-        """The share of time that the learned policy has a full queue, which nothing can join."""
+        """The share of time in which a queue is full under the learned policy."""
         if not self.boxed:
             return 0.0
         inner = self.learned_law.reshape(self.mdp.shape)[(slice(-1),) * len(self.mdp.shape)]
         return float(max(1 - inner.sum(), 0.0))
 
     def __str__(self) -> str:
-        sign, word = (-1, "cost") if self.mdp.cost else (1, "reward")
+        sign, name = (-1, "cost") if self.mdp.cost else (1, "reward")
         return (
-            f"average {word} {sign * self.learned_gain:#.5g} learned,"
+            f"average {name} {sign * self.learned_gain:#.5g} learned,"
             f" {sign * self.optimal_gain:#.5g} optimal: a gap of {self.gap:.2f} %"
         )
 
 
-def compare(mdp: MDP, policy: ArrayLike, boxed: bool = True) -> Comparison:
-    """Evaluate a policy [S], solve the model, and see where the two differ in what they do.
+def compare_policies(mdp: MDP, policy: ArrayLike, boxed: bool = True) -> PolicyComparison:
+    """Evaluate a policy [S], solve the model, and compare the effects of the two policies.
 
-    boxed: whether the model's sides are queues that were cut off.
+    boxed: whether the model's sides are queues that were truncated.
     """
-    mdp.distribution(policy)  # refuses what is no policy of this model
+    mdp.distribution(policy)  # raises an error if it is not a policy of this model
     learned = np.asarray(policy, np.intp)
     solution = solve(mdp)
     same, states = effects(mdp), np.arange(mdp.num_states)
     gain, law = _long_run(mdp, learned)
     _, optimal_law = _long_run(mdp, solution.policy)
-    return Comparison(
+    return PolicyComparison(
         mdp,
         same[states, learned],
         same[states, solution.policy],
@@ -203,7 +201,7 @@ def _long_run(mdp: MDP, policy: Actions) -> tuple[float, NDArray[np.float64]]:
 def effects(mdp: MDP) -> Actions:
     """[S, A] the last action that does the same as this one; -1 where it is not available.
 
-    To idle is the last choice of a server, so that one who can do nothing is said to idle.
+    Idling is a server's last action, so that a server without customers is shown as idle.
     """
     count, states = mdp.num_actions, mdp.num_states
     kernels = [mdp.kernel[a * states : (a + 1) * states] for a in range(count)]

@@ -1,6 +1,6 @@
-"""A picture of the answer: the policy that was learned beside the optimal one.
+"""A map of the learned policy beside the optimal one.
 
-found = compare(exact_model(env), learned_policy(env, config, state))
+found = compare_policies(exact_model(env), learned_policy(env, config, state))
 policy_map(found, Path("policy.png"))
 """
 
@@ -18,7 +18,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from longrun.policy_map.exact_comparison import Comparison
+from longrun.policy_map.exact_comparison import PolicyComparison
 from longrun.tabular import MDP
 from longrun.tabular.figures import UNDECIDED, action_colours, draw_actions, picture
 
@@ -26,15 +26,15 @@ Panel = Any
 """A masked array of actions [x, y], masked where nothing is decided."""
 
 RARE = 1e-4
-"""A map ends where a queue is longer in less than this share of the time, under both policies."""
+"""A map ends at the length that queues exceed for less than this share of the time."""
 LEAST = 10
 """A map shows queues up to this length at least."""
 DARK = "0.15"
-"""Of the marks where the learned policy differs."""
+"""Colour of the marks where the learned policy differs."""
 
 
 class Slice(NamedTuple):
-    """What one panel shows of both policies."""
+    """A part of both policies that one panel shows."""
 
     title: str
     sides: tuple[str, str]
@@ -42,16 +42,16 @@ class Slice(NamedTuple):
     optimal: Panel
 
 
-def policy_map(found: Comparison, out: Path) -> None:
-    """Learned on the left, optimal on the right, dots where the learned policy does otherwise.
+def policy_map(found: PolicyComparison, out: Path) -> None:
+    """Learned on the left, optimal on the right, dots where the learned policy differs.
 
-    Grey: nothing to decide. Of three queues slices are shown, cut across the queue that matters
-    least. Policies over one side are lines in one panel.
+    Grey: nothing to decide. Three queues are shown in slices across the queue along which the
+    optimal policy changes least. Policies over one side are lines in one panel.
     """
     if len(found.mdp.shape) == 1:
         _draw_lines(found, out)
         return
-    slices = _slices(found)
+    slices = slices_of(found)
     columns = 1 if len(slices) == 1 else 2
     rows = -(-len(slices) // columns)
     size = (10.5, 5.4) if columns == 1 else (12.5, 2.9 * rows + 1.5)
@@ -63,15 +63,15 @@ def policy_map(found: Comparison, out: Path) -> None:
         _add_legend(figure, found.mdp, slices)
 
 
-def _title(found: Comparison, shown: tuple[int, ...]) -> str:
+def _title(found: PolicyComparison, shown: tuple[int, ...]) -> str:
     longest = max(shown) - 1
     cut = found.boxed and longest < max(found.mdp.shape) - 1
     part = f" (shown: up to {longest}, {100 - 100 * RARE:g} % of the time)" if cut else ""
     return f"{found.mdp.name}{part}\n{found}"
 
 
-def _slices(found: Comparison) -> list[Slice]:
-    """The panels of a block."""
+def slices_of(found: PolicyComparison) -> list[Slice]:
+    """The panels of a map, from the lowest place to the highest."""
     corner = tuple(slice(length) for length in _shown(found))
     shape, names = found.mdp.shape, found.mdp.sides
     undecided = found.undecided.reshape(shape)
@@ -81,17 +81,17 @@ def _slices(found: Comparison) -> list[Slice]:
     ]
     if len(shape) == 2:
         return [Slice("", (names[0], names[1]), *policies)]
-    side = _least_important(policies[1])
+    side = least_important(policies[1])
     x, y = (name for k, name in enumerate(names) if k != side)
     learned, optimal = (np.moveaxis(policy, side, 0) for policy in policies)
     return [
         Slice(f"{names[side]}: {place}", (x, y), learned[place], optimal[place])
-        for place in _places_of_slices(optimal)
+        for place in places_of_slices(optimal)
     ]
 
 
-def _shown(found: Comparison) -> tuple[int, ...]:
-    """How much of each side is shown: all of it, or the part of a box where customers are."""
+def _shown(found: PolicyComparison) -> tuple[int, ...]:
+    """Length of each side that is shown: all of it, or the part of a box that is visited."""
     shape = found.mdp.shape
     if not found.boxed:
         return shape
@@ -104,7 +104,7 @@ def _shown(found: Comparison) -> tuple[int, ...]:
     return tuple(min(max(ends) + 1, length) for length in shape)
 
 
-def _least_important(policy: Panel) -> int:
+def least_important(policy: Panel) -> int:
     """The side along which the action changes least often."""
     changes = []
     for side in range(policy.ndim):
@@ -113,8 +113,8 @@ def _least_important(policy: Panel) -> int:
     return int(np.argmin(changes))
 
 
-def _places_of_slices(policy: Panel) -> list[int]:
-    """Four along the first side; 0 only where something is decided there."""
+def places_of_slices(policy: Panel) -> list[int]:
+    """Four indices along the first side; 0 only if something is decided there."""
     places = (1, 2, 4, 8) if np.ma.getmaskarray(policy)[0].all() else (0, 1, 3, 8)
     return [place for place in places if place < len(policy)]
 
@@ -140,7 +140,7 @@ def _draw_block(
 
 
 def _mark_differences(axis: Axes, each: Slice, points: float) -> None:
-    """A dot in each cell that differs; a panel is about so many points wide."""
+    """A dot in each cell that differs; the panel is about `points` wide."""
     places = np.nonzero(_differs(each))
     cell = points / max(each.learned.shape)
     axis.plot(*places, "o", color=DARK, markersize=min(0.45 * cell, 5), markeredgewidth=0)
@@ -151,7 +151,7 @@ def _differs(each: Slice) -> NDArray[np.bool_]:
 
 
 def _add_legend(figure: Figure, mdp: MDP, slices: list[Slice]) -> None:
-    """What is seen somewhere, and nothing else."""
+    """Only what occurs in a panel."""
     panels = [panel for each in slices for panel in (each.learned, each.optimal)]
     seen = {int(action) for panel in panels for action in np.ma.compressed(panel)}
     colours = action_colours(mdp.num_actions)
@@ -166,8 +166,8 @@ def _add_legend(figure: Figure, mdp: MDP, slices: list[Slice]) -> None:
     figure.legend(handles=handles, frameon=False, loc="outside lower center", ncols=columns)
 
 
-def _draw_lines(found: Comparison, out: Path) -> None:
-    """Both policies over the only side there is."""
+def _draw_lines(found: PolicyComparison, out: Path) -> None:
+    """Both policies over a single side."""
     with picture(out, (8, 4.8), dpi=100) as figure:
         axis = figure.subplots()
         places = np.arange(found.mdp.num_states)

@@ -1,4 +1,4 @@
-"""Results of runs and sweeps: read, compared with statistics, as tables, plots and a report."""
+"""Results of runs and sweeps: read, compared with statistics, shown as tables, plots, a report."""
 
 from longrun.results.comparison import Comparison, compare
 from longrun.results.read import Setting, read_metrics, read_results

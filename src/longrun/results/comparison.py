@@ -1,18 +1,21 @@
-"""Settings side by side: what each scores on every task and over all of them."""
+"""Compare settings: the scores of each on every task and over all of them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from longrun.config import known
 from longrun.envs.spaces import Array
-from longrun.errors import InputError
+from longrun.errors import InputError, warn
 from longrun.results.labels import shortened
-from longrun.results.read import Setting
+from longrun.results.metric_names import SCORES
+from longrun.results.read import NEARLY, Setting, read_results
+from longrun.results.settings import Paths
 from longrun.results.statistics import (
     Estimate,
     as_matrix,
@@ -21,16 +24,10 @@ from longrun.results.statistics import (
     normalised,
     scores_of,
 )
-from longrun.results.tables import TextTable, estimate_text, number_text
 
-METRICS = {
-    "average_reward": "average reward",
-    "episode_return": "episode return",
-    "episode_average_reward": "reward per step in episodes",
-}
 SEED = 0
-"""Of every bootstrap, so that the same runs give the same table and a row does not depend on which
-others there are."""
+"""Of every bootstrap, so that the same runs give the same table and a row does not depend on the
+other rows."""
 
 
 @dataclass(frozen=True)
@@ -52,58 +49,99 @@ class Row:
 @dataclass(frozen=True)
 class Comparison:
     rows: list[Row]
+    """one for each task, metric and setting, then those over all tasks"""
+    scores: dict[str, dict[str, Array]]
+    """for each metric and label the scores [seeds, tasks], as rliable takes them: raw of a single
+    task, normalised of several; only settings that have a score for all of their seeds and tasks"""
     baselines: dict[str, str]
     """the label to beat, for each task, and for all of them ("") if they share it"""
     tasks: list[str]
-    """those that the rows over all tasks are about"""
+    """the environments that the rows over all tasks are about"""
     partial: list[str]
-    """labels that have not been run on all of them, and are only in the tasks' own tables"""
+    """labels that have not been run on all tasks, and have rows of single tasks only"""
 
 
 Scores = dict[str, dict[str, tuple[Array, int]]]
-"""For each environment and label the scores [seeds] and the step that they are of."""
+"""For each environment and label the scores [seeds] and the step at which they were reached."""
 
 
 def compare(
-    settings: Sequence[Setting],
-    metrics: Sequence[str] = tuple(METRICS),
+    results: Paths | Sequence[Setting],
+    metrics: str | Sequence[str] = SCORES,
     baseline: str | None = None,
     at: int | None = None,
     best: bool = False,
 ) -> Comparison:
-    """Everything that the tables say; baselines are the first settings unless named."""
+    """Compare settings by the scores of their seeds, as `longrun compare` does.
+
+    Parameters
+    ----------
+    results
+        What to compare: paths of run and sweep folders, or settings that `read_results` returned.
+    metrics
+        One or several of `average_reward`, `episode_return` and `episode_average_reward`.
+    baseline
+        Label of the setting to beat, or words that only one label has. By default the first.
+    at
+        Compare the last evaluations that are not later than this step, instead of final scores.
+    best
+        Score a seed by its best evaluation.
+
+    Returns
+    -------
+    comparison
+        Its `rows` have the interquartile mean, mean and median over seeds with 95 % bootstrap
+        intervals, and the probability of improvement over the baseline.
+    """
+    settings = [setting for setting in _settings(results) if len(setting.steps)]
     if not settings:
         raise InputError("there is nothing to compare: no setting has evaluations yet")
-    chosen = find_baselines(settings, baseline)
-    tasks = list(dict.fromkeys(s.env for s in settings))
+    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
+    for metric in metrics:
+        known("metric", metric, SCORES)
+    if at is None:
+        _warn_of_lengths(settings)
     scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
+    return _compared(settings, scores, find_baselines(settings, baseline))
+
+
+def _compared(
+    settings: Sequence[Setting], scores: Mapping[str, Scores], baselines: dict[str, str]
+) -> Comparison:
+    """From the scores in each metric."""
+    tasks = list(dict.fromkeys(s.env for s in settings))
     rows = [
         row
         for env in tasks
-        for m in metrics
-        for row in _task_rows(env, m, scores[m][env], chosen.get(env))
+        for metric, own in scores.items()
+        for row in _task_rows(env, metric, own[env], baselines.get(env))
     ]
+    by_label = {metric: _by_label(own) for metric, own in scores.items()}
     if len(tasks) > 1:
-        for metric in metrics:
-            rows += _overall_rows(metric, _overall(scores[metric]), chosen.get(""))
-    on = Counter(s.label for s in settings)
-    return Comparison(rows, chosen, tasks, [n for n, count in on.items() if count < len(tasks)])
+        for metric, matrices in by_label.items():
+            rows += _overall_rows(metric, matrices, baselines.get(""))
+    count = Counter(s.label for s in settings)
+    partial = [label for label in count if count[label] < len(tasks)]
+    return Comparison(rows, by_label, baselines, tasks, partial)
 
 
-def scores_by_label(
-    settings: Sequence[Setting], metric: str, at: int | None = None, best: bool = False
-) -> dict[str, Array]:
-    """Scores [seeds, tasks] of each setting, as rliable takes them: of one task raw, of several
-    normalised."""
-    scores = _scores(settings, metric, at, best)
-    if len(scores) > 1:
-        found = _overall(scores)
-    else:
-        (task,) = scores.values()
-        found = {label: own[:, None] for label, (own, _) in task.items() if np.isfinite(own).all()}
-    if not found:
-        raise InputError(f"no setting has a score in {metric} for all of its seeds and tasks")
-    return found
+def _settings(results: Paths | Sequence[Setting]) -> list[Setting]:
+    if isinstance(results, str | Path):
+        return read_results(results)
+    settings = [each for each in results if isinstance(each, Setting)]
+    paths = [each for each in results if not isinstance(each, Setting)]
+    return settings + (read_results(paths) if paths else [])
+
+
+def _warn_of_lengths(settings: Sequence[Setting]) -> None:
+    """Settings that were trained for different numbers of steps are compared with a warning."""
+    for env in dict.fromkeys(s.env for s in settings):
+        ends = {int(s.steps[-1]) for s in settings if s.env == env}
+        if min(ends) < NEARLY * max(ends):
+            warn(
+                f"settings on {env} end between {min(ends):,} and {max(ends):,} steps;"
+                f" at={min(ends)} compares them at the same step"
+            )
 
 
 def _scores(settings: Sequence[Setting], metric: str, at: int | None, best: bool) -> Scores:
@@ -114,10 +152,10 @@ def _scores(settings: Sequence[Setting], metric: str, at: int | None, best: bool
 
 
 def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:
-    """For each environment the label that is meant there; "" stands for all of them together.
+    """For each environment the label of its baseline; "" is for all environments together.
 
-    Options may be chosen for each environment by itself: then the words that fit one setting on
-    each ("APO") name a baseline everywhere, but none that all environments share.
+    Options may be chosen for each environment separately: then words that fit one setting on each
+    ("APO") name a baseline everywhere, but none that all environments share.
     """
     labels: dict[str, list[str]] = {}
     for setting in settings:
@@ -126,34 +164,47 @@ def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str,
     found = {
         env: (first if first in own else own[0]) if wanted is None else find_baseline(own, wanted)
         for env, own in labels.items()
-        if wanted is None or _meant(own, wanted)
+        if wanted is None or _matching(own, wanted)
     }
     if not found:
-        find_baseline([setting.label for setting in settings], wanted)  # which says why
+        find_baseline([setting.label for setting in settings], wanted)  # raises an error
     shared = set(found.values())
     return found | ({"": shared.pop()} if len(shared) == 1 else {})
 
 
 def find_baseline(labels: Sequence[str], wanted: str | None) -> str:
-    """The label that is meant: itself, its short form, or the only one with all these words."""
+    """The label, given as it is, in its short form, or by words that no other label has."""
     if wanted is None:
         return labels[0]
-    meant = _meant(labels, wanted)
-    if len(meant) == 1:
-        return meant[0]
-    if meant:
-        raise InputError(f"--baseline '{wanted}' fits several: {'; '.join(meant[:4])}")
+    matching = _matching(labels, wanted)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise InputError(f"baseline='{wanted}' fits several: {'; '.join(matching[:4])}")
     return known("baseline", wanted, shortened(labels)[0])
 
 
-def _meant(labels: Sequence[str], wanted: str) -> list[str]:
+def _matching(labels: Sequence[str], wanted: str) -> list[str]:
     short, _ = shortened(labels)
     exactly = [label for label in short if wanted in (label, short[label])]
     words = wanted.split()
     return exactly or [label for label in short if all(w in label.split() for w in words)]
 
 
-def _overall(scores: Scores) -> dict[str, Array]:
+def _by_label(scores: Scores) -> dict[str, Array]:
+    """Scores [seeds, tasks] of each setting: of one task raw, of several normalised."""
+    if len(scores) > 1:
+        return _overall_scores(scores)
+    (task,) = scores.values()
+    return _complete(task)
+
+
+def _complete(scores: Mapping[str, tuple[Array, int]]) -> dict[str, Array]:
+    """Scores [seeds, 1] on one task of the settings whose seeds all have one."""
+    return {label: own[:, None] for label, (own, _) in scores.items() if np.isfinite(own).all()}
+
+
+def _overall_scores(scores: Scores) -> dict[str, Array]:
     """Normalised [seeds, tasks] of settings that are on all tasks, where all seeds have a score."""
     labels = [n for n in next(iter(scores.values())) if all(n in own for own in scores.values())]
     tasks = [
@@ -167,10 +218,10 @@ def _overall(scores: Scores) -> dict[str, Array]:
 def _task_rows(
     env: str, metric: str, scores: Mapping[str, tuple[Array, int]], baseline: str | None
 ) -> list[Row]:
-    """A seed without a score is not left out: the others alone might tell a better story."""
-    whole = {label: own[:, None] for label, (own, _) in scores.items() if np.isfinite(own).all()}
+    """A setting in which a seed has no score has no aggregates: the other seeds may be biased."""
+    complete = _complete(scores)
     return [
-        Row(env, label, metric, len(own), steps, *_figures(label, whole, baseline))
+        Row(env, label, metric, len(own), steps, *_figures(label, complete, baseline))
         for label, (own, steps) in scores.items()
     ]
 
@@ -194,80 +245,3 @@ def _figures(
     if baseline is None or label == baseline or baseline not in scores:
         return found, None
     return found, improvement(scores[label], scores[baseline], np.random.default_rng(SEED))
-
-
-def text_tables(found: Comparison) -> list[TextTable]:
-    """One table for each task, and one over all of them where there are several."""
-    short, shared = shortened(row.label for row in found.rows)
-    metrics = list(dict.fromkeys(row.metric for row in found.rows))
-    tables = []
-    for env in dict.fromkeys(row.env for row in found.rows):
-        rows = [row for row in found.rows if row.env == env]
-        shown = [m for m in metrics if any(r.aggregates for r in rows if r.metric == m)]
-        if shown:
-            tables.append(_text_table(rows, shown, short, found, shared))
-    return tables
-
-
-def _text_table(
-    rows: Sequence[Row],
-    metrics: Sequence[str],
-    short: Mapping[str, str],
-    found: Comparison,
-    shared: str,
-) -> TextTable:
-    """Interquartile means in all metrics; what follows the first of them is about it alone."""
-    over_all, baseline = rows[0].env == "", found.baselines.get(rows[0].env)
-    aspects = ("mean", "median") if over_all else ("mean",)
-    first, *others = metrics
-    header = ["setting", *(["runs"] if over_all else ["seeds", "steps"]), METRICS[first], *aspects]
-    header += ["P(better)", *(METRICS[metric] for metric in others)]
-    lines = []
-    for label in dict.fromkeys(row.label for row in rows):
-        of = {row.metric: row for row in rows if row.label == label}
-        main = of[first]
-        line = [short[label], str(main.seeds), *([] if over_all else [f"{main.steps:,}"])]
-        line += [estimate_text(main.aggregates.get("iqm"))]
-        line += [
-            number_text(main.aggregates[a].value, 4) if main.aggregates else "-" for a in aspects
-        ]
-        line += ["baseline" if label == baseline else estimate_text(main.improvement)]
-        line += [estimate_text(of[metric].aggregates.get("iqm")) for metric in others]
-        lines.append(line)
-    place = rows[0].env or f"{len(found.tasks)} tasks, each from 0 (worst seed) to 1 (best seed)"
-    notes = []
-    if baseline is not None:
-        beaten = f"than one of {short[baseline]}"
-        notes.append(f"P(better): that a seed has more {METRICS[first]} {beaten}")
-    notes += [f"all with {shared}"] if shared else []
-    if over_all and found.partial:
-        notes.append(f"not on all tasks: {', '.join(short[label] for label in found.partial)}")
-    title = f"{place}: interquartile mean over seeds [95 % interval]"
-    return TextTable(title, header, lines, "; ".join(notes))
-
-
-def raw_rows(found: Comparison) -> list[dict[str, object]]:
-    """For a CSV: a line for each task, setting and metric, all numbers in full."""
-    lines = []
-    for row in found.rows:
-        line: dict[str, object] = {
-            "env": row.env or f"{len(found.tasks)} tasks, normalised",
-            "setting": row.label,
-            "metric": row.metric,
-            "seeds": row.seeds,
-            "steps": "" if row.steps is None else row.steps,
-        }
-        for name in ("iqm", "mean", "median"):
-            line |= _flat(name, row.aggregates.get(name))
-        lines.append(
-            line
-            | {"baseline": found.baselines.get(row.env, "")}
-            | _flat("improvement", row.improvement)
-        )
-    return lines
-
-
-def _flat(name: str, found: Estimate | None) -> dict[str, object]:
-    numbers = found or Estimate(*[float("nan")] * 3)
-    names = (name, f"{name}_low", f"{name}_high")
-    return {n: "" if np.isnan(x) else f"{x:.6g}" for n, x in zip(names, numbers, strict=True)}

@@ -1,4 +1,4 @@
-"""Names of settings: as long as they must be to tell them apart, and no longer."""
+"""Labels of settings: the algorithm and the options that distinguish them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.config import ALGORITHMS, field_defaults, make_config
+from longrun.config import ALGORITHMS, field_defaults, make_config, value_text
 
 
 class Choice(NamedTuple):
-    """What was chosen for a replica, seed aside."""
+    """What was chosen for a replica, apart from its seed."""
 
     algorithm: str
     preset: str
@@ -22,23 +22,23 @@ class Choice(NamedTuple):
     def of(cls, config: dict[str, Any], replica: dict[str, Any]) -> Choice:
         """From config.json and its entry for the replica."""
         algorithm = config["algorithm"]
-        unsaid = field_defaults(algorithm) if algorithm in ALGORITHMS else {}
+        defaults = field_defaults(algorithm) if algorithm in ALGORITHMS else {}
         own = {name: value for name, value in replica.items() if name != "seed"}
-        return cls(algorithm, config.get("preset", "paper"), unsaid | config["options"] | own)
+        return cls(algorithm, config.get("preset", "paper"), defaults | config["options"] | own)
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:
-    """For each: the algorithm, what differs from its preset, and what differs between them.
+    """For each choice: the algorithm, what differs from its preset, and what differs between them.
 
-    Equal labels mean equal choices, and the other way round.
+    Two labels are equal if and only if the choices are.
     """
     varying = _varying(choices)
     labels = []
     for choice in choices:
         defaults = _defaults(choice.algorithm, choice.preset)
         shown = {"discount"} | varying[choice[:2]]  # whether or not they are the default
-        options = choice.options.items()
-        words = [f"{k}={_text(v)}" for k, v in options if k in shown or _text(v) != defaults.get(k)]
+        texts = {name: value_text(value) for name, value in choice.options.items()}
+        words = [f"{k}={v}" for k, v in texts.items() if k in shown or v != defaults.get(k)]
         name = choice.algorithm.upper()
         preset = "" if choice.preset == "paper" else f"({choice.preset})"
         labels.append(" ".join(filter(None, [name, preset, *words])))
@@ -51,7 +51,7 @@ def _varying(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
     for choice in choices:
         options = seen.setdefault((choice.algorithm, choice.preset), {})
         for name, value in choice.options.items():
-            options.setdefault(name, set()).add(_text(value))
+            options.setdefault(name, set()).add(value_text(value))
     return {
         kind: {name for name, values in options.items() if len(values) > 1}
         for kind, options in seen.items()
@@ -61,17 +61,11 @@ def _varying(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
 @cache
 def _defaults(algorithm: str, preset: str) -> dict[str, str]:
     options = dataclasses.asdict(make_config(algorithm, preset))
-    return {name: _text(value) for name, value in options.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value)) or "none"
-    return str(value)
+    return {name: value_text(value) for name, value in options.items()}
 
 
 def shortened(labels: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Labels without the options that all of them share, and what these are.
+    """Labels without the options that all of them share, and the shared options.
 
     "APO epochs=4 gae_lambda=0.9", "PPO epochs=4 discount=0.9" become "APO gae_lambda=0.9",
     "PPO discount=0.9" and "epochs=4".
@@ -89,7 +83,7 @@ def shortened(labels: Iterable[str]) -> tuple[dict[str, str], str]:
 
 
 def names_of(paths: Iterable[Path]) -> dict[Path, str]:
-    """The shortest ends of paths that tell them apart: `old/swimmer`, `new/swimmer`."""
+    """The shortest ends of paths that are all different: `old/swimmer`, `new/swimmer`."""
     parts = {path: path.resolve().parts for path in paths}
     longest = max(map(len, parts.values()), default=1)
     for length in range(1, longest + 1):

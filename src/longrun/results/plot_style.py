@@ -1,4 +1,4 @@
-"""What all pictures of results share: files by ending, colours, legends."""
+"""What all figures of results share: file formats, colours, legends."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ LEGEND_LINE = 0.2
 
 
 def require_picture(out: Path) -> None:
-    """Refuse a file whose ending is that of no picture."""
+    """Raise an InputError if a file name does not end in a format of figures."""
     if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
-        raise InputError(f"{out}: '{out.suffix}' is no ending of a picture; take png, pdf or svg")
+        raise InputError(f"{out}: '{out.suffix}' is not a picture format; use png, pdf or svg")
 
 
 @contextmanager
 def pictures(outs: Sequence[Path], size: tuple[float, float]) -> Iterator[Figure]:
-    """An empty figure, which is written to all files in the end; the endings choose the formats."""
+    """An empty figure, which is written to all files at the end, in the formats of their names."""
     for out in outs:
         require_picture(out)
-    figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is the user's
+    figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is for the user
     yield figure
     for out in outs:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def pictures(outs: Sequence[Path], size: tuple[float, float]) -> Iterator[Figure
 
 
 def legend(figure: Figure, entries: Sequence[tuple[str, Colour]], about: str, shared: str) -> None:
-    """Below all panels, in as many columns as there is room for; the figure grows by it."""
+    """Below all panels, in as many columns as fit; the figure grows by its height."""
     texts = [textwrap.fill(words, 44, break_on_hyphens=False) for words, _ in entries]
     handles = [
         Line2D([], [], color=colour, linewidth=2.5, label=text)
@@ -71,7 +71,7 @@ def tidy(axis: Axes) -> None:
 
 
 def colours_of(count: int) -> list[Colour]:
-    """Ten that are easy to tell apart; more than that only as shades from dark to light."""
+    """Up to ten distinct colours; for more than that a sequence from dark to light."""
     if count <= 10:
         return [colormaps["tab10"](i) for i in range(count)]
     return [colormaps["turbo"](x) for x in np.linspace(0.05, 0.95, count)]

@@ -1,4 +1,4 @@
-"""Pictures: learning curves with intervals, and performance profiles."""
+"""Figures: learning curves with intervals, and performance profiles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from longrun.envs.spaces import Array
 from longrun.errors import InputError
+from longrun.results.comparison import Comparison
 from longrun.results.labels import shortened
+from longrun.results.metric_names import metric_name
 from longrun.results.plot_style import Colour, colours_of, legend, pictures, tidy
 from longrun.results.read import Setting, mean_interval
 from longrun.results.statistics import curve_estimates, profile
@@ -21,21 +23,13 @@ from longrun.results.statistics import curve_estimates, profile
 Band = tuple[Array, Array, Array]
 """Middle, low and high of a curve, [K] each."""
 
-METRICS = {
-    "average_reward": "average reward per step",
-    "episode_return": "episode return",
-    "episode_average_reward": "reward per step in episodes",
-    "episode_length": "episode length",
-    "value_mean": "average value",
-    "gain": "learned gain",
-}
 DEFAULT_METRICS = ("average_reward", "episode_return")
 MOST_POINTS = 200
-"""Of a curve: a panel shows no more, and what lies between is averaged."""
+"""Of a curve in a panel; longer ones are averaged in blocks."""
 CROWDED = 8
-"""With more settings than this, lines of seeds would hide everything."""
+"""With more settings than this, the lines of single seeds are not drawn."""
 SEED = 0
-"""Of the bootstrap behind the bands."""
+"""Of the bootstrap of the bands."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +52,8 @@ def learning_curves(
     """A row for each metric, a column for each environment.
 
     `settings` may come from `read_results` and `read_metrics` together: a panel shows those that
-    have its metric. A metric without a value anywhere, such as the return of episodes that never
-    end, is left out.
+    have its metric. A metric without any value, such as the return of episodes that never end, is
+    left out.
     """
     environments = list(dict.fromkeys(s.env for s in settings))
     shown = [m for m in metrics if any(_has(s, m) for s in settings)]
@@ -71,14 +65,14 @@ def learning_curves(
                 [s for s in settings if s.env == env and metric in s.values],
                 metric,
                 title=env if metric == shown[0] else "",
-                ylabel=METRICS.get(metric, metric.replace("_", " ")) if column == 0 else "",
+                ylabel=metric_name(metric) if column == 0 else "",
             )
             for column, env in enumerate(environments)
         ]
         for metric in shown
     ]
     title = ""
-    if len(environments) == 1:  # side by side: rows of one panel would make a tower
+    if len(environments) == 1:  # side by side, since the rows have one panel each
         grid, title = [[replace(panel, title="") for row in grid for panel in row]], environments[0]
     draw_panels(grid, [out] if isinstance(out, Path) else out, title, iqm=iqm, smooth=smooth)
 
@@ -91,11 +85,11 @@ def draw_panels(
     iqm: bool = False,
     smooth: int = 1,
 ) -> None:
-    """Panels in rows of the same length, with one legend below: a label is a colour everywhere.
+    """Panels in rows of the same length, with one legend below; a label has one colour everywhere.
 
     Thick: mean over seeds (or interquartile mean) with its 95 % interval (Student's, or bootstrap),
-    of curves that are means of the last `smooth` points; thin: seeds. `names` gives labels other
-    words in the legend.
+    of curves that are means of the last `smooth` points; thin: seeds. `names` replaces labels in
+    the legend.
     """
     panels = [panel for row in grid for panel in row]
     labels = list(dict.fromkeys(s.label for p in panels for s in p.settings if _has(s, p.metric)))
@@ -145,25 +139,30 @@ def band(values: Array, iqm: bool) -> Band:
 
 
 def smoothed(values: Array, points: int) -> Array:
-    """Each point [K, seeds] as the mean of the last so many: nothing is seen before it happens."""
+    """Each point [K, seeds] as the mean of itself and those before it, `points` in all."""
     if points <= 1:
         return values
     return np.stack([values[max(0, k + 1 - points) : k + 1].mean(0) for k in range(len(values))])
 
 
 def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
-    """At most 200 points: means of as many neighbours [K] and [K, seeds] as are one too many."""
+    """At most 200 points: the mean of each block of values [K, seeds], at its last step [K]."""
     size = -(-len(steps) // MOST_POINTS)
     if size <= 1:
         return steps, values
-    begins = np.arange(0, len(steps), size)
-    counts = np.diff([*begins, len(steps)])
-    means: Array = np.add.reduceat(values, begins) / counts[:, None]
-    return steps[begins + counts - 1], means
+    starts = np.arange(0, len(steps), size)
+    counts = np.diff([*starts, len(steps)])
+    means: Array = np.add.reduceat(values, starts) / counts[:, None]
+    return steps[starts + counts - 1], means
 
 
-def draw_profiles(scores: Mapping[str, Array], out: Path, title: str, xlabel: str) -> None:
-    """Share of seeds and tasks [seeds, tasks] of each setting that score above a threshold."""
+def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
+    """For each setting the share of its seeds and tasks that score above a threshold."""
+    scores = found.scores[metric]
+    if not scores:
+        raise InputError(f"no setting has a score in {metric} for all of its seeds and tasks")
+    several = len(found.tasks) > 1
+    title = f"{len(found.tasks)} tasks" if several else found.tasks[0]
     everything = np.concatenate([own[np.isfinite(own)] for own in scores.values()])
     low, high = everything.min(), everything.max()
     margin = 0.02 * (high - low) or 1.0
@@ -178,7 +177,8 @@ def draw_profiles(scores: Mapping[str, Array], out: Path, title: str, xlabel: st
             axis.fill_between(
                 thresholds, below, above, step="post", color=colour, alpha=0.15, linewidth=0
             )
-        axis.set(xlabel=xlabel, ylabel="share of runs above it", ylim=(-0.02, 1.02))
+        axis.set_xlabel(metric_name(metric) + " (scaled)" * several)
+        axis.set(ylabel="share of runs above it", ylim=(-0.02, 1.02))
         axis.set_title(title, fontsize=11)
         tidy(axis)
         entries = [(short[label], colour) for label, colour in zip(scores, colours, strict=True)]
@@ -186,7 +186,7 @@ def draw_profiles(scores: Mapping[str, Array], out: Path, title: str, xlabel: st
 
 
 def _fit(axis: Axes, values: Sequence[Array]) -> None:
-    """Show all seeds; the interval of a few seeds may reach far beyond what any of them did."""
+    """Limit the axis to the seeds' values: the interval of few seeds may extend far beyond them."""
     finite = np.concatenate([v[np.isfinite(v)] for v in values]) if values else np.zeros(0)
     if len(finite):
         margin = 0.08 * (finite.max() - finite.min()) or 1.0

@@ -1,4 +1,4 @@
-"""What seeds say about settings: aggregates with intervals, improvement, performance profiles.
+"""Statistics over seeds: aggregates with intervals, improvement, performance profiles.
 
 The definitions are those of Agarwal et al., *Deep Reinforcement Learning at the Edge of the
 Statistical Precipice* (2021), and the tests compare them with its package, rliable. The bootstrap
@@ -24,15 +24,15 @@ from longrun.results.read import Setting
 FINAL_SHARE = 0.1
 """A final score is the mean of the evaluations in this last part of training."""
 REPETITIONS = 2000
-"""Of the bootstrap: either end of an interval is then right to about 1.5 % of its width."""
+"""Of the bootstrap: either end of an interval then has an error of about 1.5 % of its width."""
 REPETITIONS_OF_BANDS = 500
-"""A band has hundreds of ends, and nobody reads one of them to the last digit."""
+"""A band has hundreds of ends, which are drawn and not read."""
 TRIMMED = 0.25
-"""What the interquartile mean leaves out at either end."""
+"""Share of the scores that the interquartile mean leaves out at either end."""
 
 
 class Estimate(NamedTuple):
-    """A number and its 95 % bootstrap interval, NaN where a single seed tells of none."""
+    """A number and its 95 % bootstrap interval, which is NaN if there is a single seed."""
 
     value: float
     low: float
@@ -42,12 +42,12 @@ class Estimate(NamedTuple):
 def scores_of(
     setting: Setting, metric: str, at: int | None = None, best: bool = False
 ) -> tuple[Array, int]:
-    """Each seed's score [seeds], and the step that it is of.
+    """Each seed's score [seeds], and the step at which it was reached.
 
     - Final, the default: the mean of the evaluations in the last 10 % of the steps.
     - `at` a step: the last evaluation that is not later.
-    - `best`: the seed's best evaluation (until `at`). Other libraries report it; it is never lower,
-      and more so the more often a policy was evaluated.
+    - `best`: the seed's best evaluation (until `at`). Other libraries report it; it is never lower
+      than the final score, and grows with the number of evaluations.
 
     Evaluations in which no episode ended do not count; a seed that has no others scores NaN.
     """
@@ -57,13 +57,13 @@ def scores_of(
     steps = setting.steps[setting.steps <= until]
     if not len(steps):
         raise InputError(
-            f"--at {at}: {setting.env} {setting.label} was first evaluated at"
+            f"at={at}: {setting.env} {setting.label} was first evaluated at"
             f" {setting.steps[0]:,} steps; choose that or more"
         )
     values = setting.values[metric][: len(steps)]
     if not best:
-        begin = (1 - FINAL_SHARE) * steps[-1] if at is None else steps[-1]
-        values = values[(steps > begin) | (steps == steps[-1])]
+        start = (1 - FINAL_SHARE) * steps[-1] if at is None else steps[-1]
+        values = values[(steps > start) | (steps == steps[-1])]
     counted = np.isfinite(values)
     if best:
         scores = np.where(counted, values, -np.inf).max(0)
@@ -81,12 +81,12 @@ def as_matrix(scores: list[Array]) -> Array:
 
 
 def normalised(scores: Mapping[str, Array]) -> dict[str, Array]:
-    """Scores [seeds, tasks] of all settings on one scale: the only place where this is done.
+    """Scores [seeds, tasks] of all settings on one scale; nothing else normalises.
 
     For each task 0 is the lowest and 1 the highest score of any seed of the settings compared. So
-    tasks weigh the same whatever their rewards, no task runs off to infinity, and no reference from
-    elsewhere is needed. It also means that such numbers are for the settings of one table, and
-    change when others join it. Where all scores are the same they are 0.5.
+    tasks have equal weights whatever their rewards, scores are bounded, and no reference scores are
+    needed. Such numbers are valid within one table, and change when settings are added to it.
+    Where all scores are the same they are 0.5.
     """
     everything = np.concatenate(list(scores.values()))
     low, high = np.nanmin(everything, 0), np.nanmax(everything, 0)
@@ -172,7 +172,7 @@ def profile(
 def curve_estimates(values: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     """Interquartile mean over the seeds of curves [K, seeds] and its interval: three [K].
 
-    Whole curves are drawn, and NaN where a seed has no value is NaN in all three.
+    Whole curves are resampled. Where a seed's value is NaN, all three are NaN.
     """
     count = values.shape[-1]
     chosen = rng.integers(count, size=(REPETITIONS_OF_BANDS, count))
@@ -195,7 +195,7 @@ def _resampled(scores: Array, rng: np.random.Generator) -> Array:
 
 
 def _estimate(scores: Array, value: Array, samples: Array) -> Estimate:
-    """With the interval between percentiles; scores tell whether there can be one."""
+    """With the percentile interval, if all tasks have two scores or more."""
     if _fewest(scores) < 2:
         return Estimate(float(value), float("nan"), float("nan"))
     low, high = np.quantile(samples, (0.025, 0.975))

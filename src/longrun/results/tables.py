@@ -17,14 +17,15 @@ from longrun.envs.spaces import Array
 from longrun.errors import InputError
 from longrun.files import write_bytes
 from longrun.results.labels import shortened
+from longrun.results.metric_names import metric_name
 from longrun.results.read import Setting, mean_interval
-from longrun.results.statistics import Estimate
+from longrun.results.statistics import FINAL_SHARE, Estimate, scores_of
 from longrun.train.evaluation import EvaluationReport
 
 NAMES = ("setting", "environment", "replica")
-"""Columns of words."""
+"""Columns of text."""
 LONGEST_WORD = 24
-"""Of a name, before it is broken to make room for numbers."""
+"""Letters of a word in such a column that are never broken."""
 ENDINGS = (".csv", ".md", ".tex")
 SPECIAL_IN_LATEX = {
     "\\": r"\textbackslash{}",
@@ -47,7 +48,7 @@ class TextTable:
 
 
 def print_final(settings: Sequence[Setting]) -> None:
-    """Each setting's last evaluation: mean over seeds with a 95 % interval."""
+    """Each setting's final score: mean over seeds with a 95 % interval."""
     environments = list(dict.fromkeys(setting.env for setting in settings))
     short, shared = shortened(setting.label for setting in settings)
     metrics = ("average_reward", "episode_return")
@@ -60,14 +61,17 @@ def print_final(settings: Sequence[Setting]) -> None:
                 short[setting.label],
                 str(len(setting.seeds)),
                 f"{setting.steps[-1]:,}" if evaluated else "-",
-                *(_with_interval(setting.values[m][-1]) if evaluated else "-" for m in metrics),
+                *(_with_interval(scores_of(setting, m)[0]) if evaluated else "-" for m in metrics),
             ]
         )
     place = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
     header = ["environment"] if len(environments) > 1 else []
-    header += ["setting", "seeds", "steps", "average reward", "episode return"]
-    title = f"{place}: last evaluation, mean over seeds [95 % interval]"
-    print_tables([TextTable(title, header, rows, f"all with {shared}" if shared else "")])
+    header += ["setting", "seeds", "steps", *map(metric_name, metrics)]
+    title = f"{place}: final score, mean over seeds [95 % interval]"
+    share = f"{100 * FINAL_SHARE:.0f} %"
+    notes = [f"final score: mean of the evaluations in the last {share} of training"]
+    notes += [f"all with {shared}"] if shared else []
+    print_tables([TextTable(title, header, rows, "; ".join(notes))])
 
 
 def print_reports(rows: Sequence[tuple[str, EvaluationReport]]) -> None:
@@ -87,7 +91,7 @@ def print_reports(rows: Sequence[tuple[str, EvaluationReport]]) -> None:
 
 
 def print_tables(tables: Sequence[TextTable]) -> None:
-    """On the terminal; names are to the left and never cut short, numbers to the right."""
+    """Print on the terminal, names on the left in full, numbers on the right."""
     console = Console()
     for each in tables:
         table = Table(title=escape(each.title), caption=escape(each.note) or None)
@@ -99,7 +103,7 @@ def print_tables(tables: Sequence[TextTable]) -> None:
             table.add_column(escape(name), justify=justify, overflow="fold", min_width=width)
         for row in each.rows:
             table.add_row(*(escape(c.replace(" [", "\n[") if narrow else c) for c in row))
-        # A terminal that is too narrow wraps the lines; cutting them would lose numbers.
+        # If the terminal is too narrow, it wraps the lines: cropping them would lose numbers.
         room = sum(least) + 3 * len(least) + 1
         console.print(table, width=max(console.width, room), crop=False)
 
@@ -109,15 +113,15 @@ def _longest_word(cells: Sequence[str]) -> int:
 
 
 def require_table(out: Path) -> None:
-    """Refuse a file whose ending is that of no table."""
+    """Raise an InputError if a file name does not end in a format of tables."""
     if out.suffix.lower() not in ENDINGS:
-        raise InputError(f"--out {out}: '{out.suffix}' is no table; take {', '.join(ENDINGS)}")
+        raise InputError(f"{out}: '{out.suffix}' is not a table format; use {', '.join(ENDINGS)}")
 
 
 def write_table(
     out: Path, tables: Sequence[TextTable], raw: Sequence[Mapping[str, object]]
 ) -> None:
-    """The raw numbers as CSV, or the tables as they are printed, as the ending says."""
+    """The raw numbers as CSV, or the printed tables as Markdown or LaTeX, by the file's ending."""
     require_table(out)
     if out.suffix.lower() == ".csv":
         text = as_csv(raw)
@@ -170,7 +174,7 @@ def latex_escaped(text: str) -> str:
 
 
 def estimate_text(found: Estimate | None) -> str:
-    """As `0.27 [0.25, 0.29]`; the number alone where there is no interval."""
+    """Like `0.27 [0.25, 0.29]`; the number alone if there is no interval."""
     if found is None:
         return "-"
     if np.isnan(found.low):
@@ -180,7 +184,7 @@ def estimate_text(found: Estimate | None) -> str:
 
 
 def number_text(number: float, digits: int) -> str:
-    """So many significant digits, and whole thousands rather than 1.25e+03."""
+    """So many significant digits, but 1254 instead of 1.25e+03."""
     return f"{number:.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.{digits}g}"
 
 
@@ -192,5 +196,5 @@ def _with_interval(values: Array) -> str:
     if np.isnan(values).any():
         return "-"
     mean, low, high = (float(x) for x in mean_interval(values))
-    none = float("nan")
-    return estimate_text(Estimate(mean, *((low, high) if len(values) > 1 else (none, none))))
+    nan = float("nan")
+    return estimate_text(Estimate(mean, *((low, high) if len(values) > 1 else (nan, nan))))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.config import ALGORITHMS, known
+from longrun.config import ALGORITHMS, known, value_text
 from longrun.errors import InputError
 
 Options = Mapping[str, Any]
@@ -126,7 +126,5 @@ def _value(name: str, text: str) -> Any:
 
 
 def written(value: Any) -> str:
-    """A value as it would be typed in a list."""
-    if isinstance(value, list | tuple):
-        return "x".join(map(str, value)) or "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """A value as `--grid` takes it."""
+    return str(value).lower() if isinstance(value, bool) else value_text(value, "x")

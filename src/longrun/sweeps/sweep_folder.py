@@ -31,6 +31,7 @@ from longrun.errors import FolderError
 from longrun.files import read_json, write_json
 from longrun.sweeps.json_content import MEANING, read_sweep
 from longrun.sweeps.plan import Run, apart, together
+from longrun.train.run_folder import is_finished
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,11 +98,7 @@ class SweepFolder:
         return self.path / "runs" / run.name
 
     def is_finished(self, run: Run) -> bool:
-        """A summary that cannot be read is no summary: the run's checkpoint makes it again."""
-        with suppress(ValueError, AttributeError, TypeError):
-            steps = read_json(self.folder(run) / "summary.json").get("steps", 0)
-            return bool(steps >= run.steps)
-        return False
+        return is_finished(self.folder(run), run.steps)
 
     def require_own(self, run: Run) -> None:
         """The run's folder holds this run, if anything; otherwise nothing is touched."""

@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from longrun.config import Config, algorithm_name, differing
 from longrun.errors import FolderError
 from longrun.files import locked_folder, read_json, write_bytes, write_json
 from longrun.train.evaluation import EvaluationReport
+from longrun.train.run_csv import columns_of, read_rows
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
@@ -64,29 +65,35 @@ class RunFolder:
         ]
         _append(self.path / "evaluations.csv", rows)
 
-    def last_evaluations(self) -> dict[int, dict[str, float | None]]:
-        """The last evaluation of each evaluated replica; None for values that are NaN."""
-        path = self.path / "evaluations.csv"
-        latest = {int(r["replica"]): r for r in (read_rows(path) if path.exists() else [])}
+    def last_evaluations(self, replicas: int) -> dict[int, dict[str, float | None]]:
+        """The latest figures of each replica evaluated so far; None where no episode ended."""
+        file = self.path / "evaluations.csv"
+        rows = read_rows(file, columns_of(file), replicas)
+        latest = {int(replica): k for k, replica in enumerate(rows.replica)}
         return {
             replica: {
-                column: None if math.isnan(float(value)) else float(value)
-                for column, value in row.items()
-                if column not in ("replica", "seed", "step")
+                column: None if math.isnan(values[k]) else float(values[k])
+                for column, values in rows.values.items()
             }
-            for replica, row in latest.items()
+            for replica, k in latest.items()
         }
 
     def drop_rows_after(self, steps: Sequence[int]) -> None:
         """Drop rows later than each replica's step; a resumed run writes them again."""
         for name in ("metrics.csv", "evaluations.csv"):
-            path = self.path / name
-            if path.exists():
-                rows = [r for r in read_rows(path) if int(r["step"]) <= steps[int(r["replica"])]]
-                if rows:
-                    write_bytes(path, _as_csv(rows, header=True).encode())
-                else:
-                    path.unlink()
+            file = self.path / name
+            if not file.exists():
+                continue
+            rows = read_rows(file, (), len(steps))
+            kept = [
+                line
+                for line, replica, step in zip(rows.lines, rows.replica, rows.step, strict=True)
+                if step <= steps[replica]
+            ]
+            if kept:
+                write_bytes(file, "\n".join([rows.header, *kept, ""]).encode())
+            else:
+                file.unlink()
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write summary.json, which says that the run is finished."""
@@ -126,11 +133,15 @@ def describe_run(
     }
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file without incomplete ones, which a crash may leave at its end."""
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        return [row for row in reader if None not in row.values() and None not in row]
+def is_finished(path: Path, steps: int) -> bool:
+    """Whether a run folder has a summary, which is written last, of at least so many steps.
+
+    A summary that cannot be read does not count: the run's checkpoint writes it again. A run that
+    was given more steps is unfinished until it writes a new summary.
+    """
+    with suppress(ValueError, AttributeError, TypeError):
+        return bool(read_json(path / "summary.json").get("steps", 0) >= steps)
+    return False
 
 
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -121,7 +121,8 @@ class Session:
 
     def _summary(self, folder: RunFolder) -> dict[str, Any]:
         """The content of summary.json."""
-        job, names, last = self.job, differing(self.job.configs), folder.last_evaluations()
+        job, names = self.job, differing(self.job.configs)
+        last = folder.last_evaluations(len(job.configs))
         final = [
             {"seed": seed}
             | {name: getattr(job.configs[i], name) for name in names}

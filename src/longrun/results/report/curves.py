@@ -1,31 +1,17 @@
-"""Curves as the page draws them: seeds, their mean and its interval, in few digits and points."""
+"""Curves for the page: seeds, their mean and its interval, rounded and thinned."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from longrun.envs.spaces import Array
+from longrun.results.metric_names import SCORES, TRAINING
 from longrun.results.read import Setting, mean_interval
 
-EVALUATION = {
-    "average_reward": "average reward per step",
-    "episode_return": "episode return",
-    "episode_average_reward": "reward per step in episodes",
-}
-TRAINING = {
-    "reward": "reward per step while training",
-    "gain": "gain (learned average reward)",
-    "value_mean": "mean of the values",
-    "explained_variance": "explained variance",
-    "kl": "KL divergence of a policy step",
-    "entropy": "entropy of the policy",
-    "clip_fraction": "fraction of clipped ratios",
-    "value_loss": "value loss",
-}
 MOST_POINTS = 200
 """of one training curve"""
 ALL_POINTS = 150_000
@@ -33,12 +19,12 @@ ALL_POINTS = 150_000
 
 
 def brief(value: float) -> float | None:
-    """Five digits, as many as anyone reads from a curve; None for what JSON has no number for."""
+    """Five significant digits, which is enough for a curve; None for non-finite values."""
     return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
 def evaluation_curves(setting: Setting | None) -> dict[str, Any]:
-    return _curves(setting, EVALUATION, most=10_000)
+    return _curves(setting, SCORES, most=10_000)
 
 
 def training_curves(setting: Setting | None, points: int) -> dict[str, Any]:
@@ -46,14 +32,14 @@ def training_curves(setting: Setting | None, points: int) -> dict[str, Any]:
 
 
 def points_each(settings: Sequence[Setting | None]) -> int:
-    """Points that a training curve may have."""
+    """Number of points that each training curve may have."""
     drawn = [(s, len(s.seeds)) for s in settings if s is not None]
-    curves = sum(len(s.values) * (seeds + 3 * (seeds > 1)) for s, seeds in drawn)  # mean and ends
+    curves = sum(len(s.values) * (seeds + 3 * (seeds > 1)) for s, seeds in drawn)  # mean, low, high
     return int(min(MOST_POINTS, max(20, ALL_POINTS // max(curves, 1))))
 
 
-def _curves(setting: Setting | None, metrics: Mapping[str, str], most: int) -> dict[str, Any]:
-    """Of each metric that has a number anywhere, means of blocks of rows, `most` of them."""
+def _curves(setting: Setting | None, metrics: Sequence[str], most: int) -> dict[str, Any]:
+    """For each metric with finite values the means of blocks of rows, at most `most` blocks."""
     if setting is None:
         return {"steps": [], "seeds": [], "curves": {}}
     block = max(1, math.ceil(len(setting.steps) / most))

@@ -1,4 +1,4 @@
-"""All that the page shows, as plain JSON: nothing here knows of HTML."""
+"""All that the page shows, as JSON."""
 
 from __future__ import annotations
 
@@ -12,40 +12,34 @@ from typing import Any
 import numpy as np
 
 from longrun import __version__
-from longrun.config import make_config
+from longrun.config import make_config, value_text
 from longrun.envs.spaces import Array
 from longrun.results.labels import shortened
+from longrun.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.results.read import Setting, mean_interval
-from longrun.results.report import formatting as words
-from longrun.results.report.curves import (
-    EVALUATION,
-    TRAINING,
-    brief,
-    evaluation_curves,
-    points_each,
-    training_curves,
-)
-from longrun.results.report.runs import Folder, Group
+from longrun.results.report import formatting
+from longrun.results.report.curves import brief, evaluation_curves, points_each, training_curves
+from longrun.results.report.runs import Folder, ReportedSetting
 from longrun.results.statistics import estimates, improvement, scores_of
 
 Json = dict[str, Any]
 
 
 def page_data(folder: Folder) -> Json:
-    """The page's numbers and words; its pictures are added later."""
-    settings = _settings(folder.groups)
-    _add_statistics(folder.groups, settings)
+    """The page's numbers and text; its pictures are added later."""
+    settings = _settings(folder.settings)
+    _add_statistics(folder.settings, settings)
     return {
-        "title": words.title(folder.groups),
+        "title": formatting.title(folder.settings),
         "folder": str(folder.path),
         "made": f"{time.strftime('%Y-%m-%d %H:%M')} by longrun {__version__}",
-        "result": words.result(settings),
-        "facts": words.facts(folder),
+        "result": formatting.result(settings),
+        "facts": formatting.facts(folder),
         "metrics": _metrics(settings),
-        "filters": _filters(folder.groups),
+        "filters": _filters(folder.settings),
         "settings": settings,
         "problems": [problem._asdict() for problem in folder.problems],
-        "options": _options(folder.groups),
+        "options": _options(folder.settings),
         "command": _command(folder),
         "versions": _versions(folder),
         "runs": [
@@ -56,32 +50,32 @@ def page_data(folder: Folder) -> Json:
     }
 
 
-def _settings(groups: Sequence[Group]) -> list[Json]:
-    names, _ = shortened(group.label for group in groups)
-    points = points_each([group.training for group in groups])
-    differ = words.differing(groups)
+def _settings(found: Sequence[ReportedSetting]) -> list[Json]:
+    names, _ = shortened(each.label for each in found)
+    points = points_each([each.training for each in found])
+    differ = formatting.differing(found)
     return [
         {
-            "env": group.env,
-            "name": names[group.label],
-            "label": group.label,
-            "choices": {n: words.in_words(v) for n, v in group.choices.items() if n in differ},
-            "evaluation": evaluation_curves(group.evaluation),
-            "training": training_curves(group.training, points),
-            "seeds": _seeds(group),
-            "step": _last_step(group.evaluation),
+            "env": each.env,
+            "name": names[each.label],
+            "label": each.label,
+            "choices": {n: value_text(v) for n, v in each.choices.items() if n in differ},
+            "evaluation": evaluation_curves(each.evaluation),
+            "training": training_curves(each.training, points),
+            "seeds": _seeds(each),
+            "step": _last_step(each.evaluation),
             "best": False,
-            "final": final_figures(group.evaluation),
+            "final": final_figures(each.evaluation),
         }
-        for group in groups
+        for each in found
     ]
 
 
-def _seeds(group: Group) -> list[int]:
-    """Those that the figures are of; some may be too far behind to count."""
-    if group.evaluation is not None:
-        return list(group.evaluation.seeds)
-    return sorted(replica.seed for replica in group.replicas)
+def _seeds(each: ReportedSetting) -> list[int]:
+    """The seeds that the figures are about; seeds that are far behind are left out."""
+    if each.evaluation is not None:
+        return list(each.evaluation.seeds)
+    return sorted(replica.seed for replica in each.found.replicas)
 
 
 def _last_step(setting: Setting | None) -> int | None:
@@ -89,29 +83,29 @@ def _last_step(setting: Setting | None) -> int | None:
 
 
 def final_figures(setting: Setting | None) -> dict[str, Mapping[str, float | None]]:
-    """Mean and interval of each metric of the last evaluation; those without a number left out."""
+    """Mean over seeds and interval of the final score in each metric that all seeds have."""
     if setting is None or not len(setting.steps):
         return {}
-    last = {name: setting.values[name][-1] for name in EVALUATION}
+    scores = {metric: scores_of(setting, metric)[0] for metric in SCORES}
     return {
-        name: _with_ends(*(float(x) for x in mean_interval(row)))
-        for name, row in last.items()
-        if np.isfinite(row).all()
+        metric: _with_ends(*(float(x) for x in mean_interval(own)))
+        for metric, own in scores.items()
+        if np.isfinite(own).all()
     }
 
 
-def _add_statistics(groups: Sequence[Group], rows: Sequence[Json]) -> None:
-    """Interquartile mean, and the probability to beat the highest mean of the environment."""
-    for env in dict.fromkeys(group.env for group in groups):
+def _add_statistics(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> None:
+    """Add interquartile means, and probabilities to beat the highest mean of the environment."""
+    for env in dict.fromkeys(each.env for each in found):
         means = {
             k: row["final"]["average_reward"]["mean"]
             for k, row in enumerate(rows)
             if row["env"] == env and "average_reward" in row["final"]
         }
-        scores = {k: _scores(groups[k]) for k in means}
+        scores = {k: _scores(found[k]) for k in means}
         best = max(means, key=lambda k: means[k], default=-1)
         for k in means:
-            rows[k]["best"] = k == best and len(means) > 1  # a setting alone is no winner
+            rows[k]["best"] = k == best and len(means) > 1  # not if there is a single setting
             rng = np.random.default_rng(0)  # the same page from the same runs
             rows[k]["final"]["iqm"] = _with_ends(*estimates(scores[k], rng)["iqm"])
             if k != best:
@@ -119,10 +113,10 @@ def _add_statistics(groups: Sequence[Group], rows: Sequence[Json]) -> None:
                 rows[k]["final"]["improvement"] = _with_ends(*wins)
 
 
-def _scores(group: Group) -> Array:
+def _scores(each: ReportedSetting) -> Array:
     """[seeds, 1]"""
-    assert group.evaluation is not None
-    return scores_of(group.evaluation, "average_reward")[0][:, None]
+    assert each.evaluation is not None
+    return scores_of(each.evaluation, "average_reward")[0][:, None]
 
 
 def _with_ends(mean: float, low: float, high: float) -> dict[str, float | None]:
@@ -130,55 +124,56 @@ def _with_ends(mean: float, low: float, high: float) -> dict[str, float | None]:
 
 
 def _metrics(settings: Sequence[Json]) -> list[Json]:
-    """Those that have a curve somewhere."""
+    """The metrics that at least one setting has a curve of."""
     return [
-        {"key": key, "label": label, "kind": kind}
-        for kind, labels in (("evaluation", EVALUATION), ("training", TRAINING))
-        for key, label in labels.items()
+        {"key": key, "label": metric_name(key), "kind": kind}
+        for kind, metrics in (("evaluation", SCORES), ("training", TRAINING))
+        for key in metrics
         if any(key in setting[kind]["curves"] for setting in settings)
     ]
 
 
-def _filters(groups: Sequence[Group]) -> list[Json]:
-    """Each choice that settings differ in, with its values in order."""
+def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
+    """Each choice in which settings differ, with its sorted values."""
     found = []
-    for name in words.differing(groups):
-        values = [group.choices[name] for group in groups if name in group.choices]
+    for name in formatting.differing(settings):
+        values = [each.choices[name] for each in settings if name in each.choices]
         numbers = all(isinstance(value, int | float) for value in values)
-        ordered = sorted(values) if numbers else sorted(values, key=words.in_words)
-        found.append({"name": name, "values": list(dict.fromkeys(map(words.in_words, ordered)))})
+        ordered = sorted(values) if numbers else sorted(values, key=value_text)
+        found.append({"name": name, "values": list(dict.fromkeys(map(value_text, ordered)))})
     return found
 
 
-def _options(groups: Sequence[Group]) -> list[Json]:
+def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
     """Every option once: its values, whether settings differ in it, and the preset's default."""
-    differ = words.differing(groups)
+    differ = formatting.differing(settings)
     found = []
-    for name in dict.fromkeys(name for group in groups for name in group.choices):
-        mine = [group for group in groups if name in group.choices]
-        values = list(dict.fromkeys(words.in_words(group.choices[name]) for group in mine))
-        usual = {_default(group, name) for group in mine}
-        default = usual.pop() if len(usual) == 1 else None
+    for name in dict.fromkeys(name for each in settings for name in each.choices):
+        mine = [each for each in settings if name in each.choices]
+        values = list(dict.fromkeys(value_text(each.choices[name]) for each in mine))
+        defaults = {_default(each, name) for each in mine}
+        default = defaults.pop() if len(defaults) == 1 else None
         found.append(
             {"name": name, "values": values, "differs": name in differ, "default": default}
         )
     return found
 
 
-def _default(group: Group, name: str) -> str | None:
-    defaults = dataclasses.asdict(make_config(group.choice.algorithm, group.choice.preset))
-    return words.in_words(defaults[name]) if name in defaults else None
+def _default(each: ReportedSetting, name: str) -> str | None:
+    algorithm, preset, _ = each.found.choice
+    defaults = dataclasses.asdict(make_config(algorithm, preset))
+    return value_text(defaults[name]) if name in defaults else None
 
 
 def _command(folder: Folder) -> str:
-    """The sweep's own, or that of its first run."""
+    """The command of the sweep, or of its first run."""
     commands = [run.config.get("command") for run in folder.runs[:1]]
     command = folder.sweep.get("command") or next(iter(commands), None) or []
     return shlex.join(map(str, command)) if isinstance(command, list) else str(command)
 
 
 def _versions(folder: Folder) -> str:
-    """Of each package, more than one where runs were made with several."""
+    """Versions of each package, several if runs were made with different ones."""
     found: dict[str, dict[str, None]] = {}
     for run in folder.runs:
         for name, version in run.config.get("versions", {}).items():

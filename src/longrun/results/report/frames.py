@@ -1,4 +1,4 @@
-"""Pictures of policies: which ones, and how they are had without trusting OpenGL."""
+"""Pictures of policies: of which ones, drawn in a process of its own since OpenGL may crash."""
 
 from __future__ import annotations
 
@@ -12,81 +12,77 @@ from typing import Any, NamedTuple
 
 from longrun.envs.native.lookup import PREFIXES
 from longrun.files import read_json
-from longrun.results.report.runs import Group, Replica
+from longrun.results.read import Setting
+from longrun.results.report.runs import ReportedSetting
+from longrun.results.settings import SettingReplica
+from longrun.results.statistics import scores_of
 
 MOST_EACH = 600_000
 """characters of the pictures of one environment"""
-PATIENCE = 180
+TIMEOUT = 180
 """seconds for one environment"""
 
 
 class Policy(NamedTuple):
-    """The first seed of the setting that earns most in its environment."""
+    """The first seed of the setting with the highest final score in its environment."""
 
     env: str
     label: str
-    replica: Replica
+    replica: SettingReplica
 
 
-def best_policies(groups: Sequence[Group]) -> list[Policy]:
-    """One for each environment with pictures; those inside the compiled program have none."""
-    best: dict[str, tuple[float, Group]] = {}
-    for group in groups:
-        found = group.evaluation
-        if found is None or not len(found.steps) or group.env.split(":")[0] in PREFIXES:
+def best_policies(settings: Sequence[ReportedSetting]) -> list[Policy]:
+    """One for each environment that can be rendered; those in JAX cannot."""
+    best: dict[str, tuple[float, Setting]] = {}
+    for each in settings:
+        found = each.evaluation
+        if found is None or not len(found.steps) or each.env.split(":")[0] in PREFIXES:
             continue
-        mean = float(found.values["average_reward"][-1].mean())
-        if group.env not in best or mean > best[group.env][0]:
-            best[group.env] = mean, group
-    return [Policy(env, group.label, _first_seed(group)) for env, (_, group) in best.items()]
-
-
-def _first_seed(group: Group) -> Replica:
-    """Of the seeds that were evaluated."""
-    assert group.evaluation is not None
-    first = group.evaluation.seeds[0]
-    return next(replica for replica in group.replicas if replica.seed == first)
+        score = float(scores_of(found, "average_reward")[0].mean())
+        if each.env not in best or score > best[each.env][0]:
+            best[each.env] = score, found
+    return [Policy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
 
 
 def film(policy: Policy, characters: int = MOST_EACH) -> dict[str, Any]:
-    """The pictures, or a `note` that says in one line why there are none."""
+    """The pictures, or a `note` of one line with the reason why there are none."""
     failed: list[dict[str, Any]] = []
     for backend in backends():
         found = _render(policy.replica, min(characters, MOST_EACH), backend)
         if not found.pop("again", False):
             return found
         failed.append(found)
-    return failed[0]  # what the first choice says is the most to the point
+    return failed[0]  # the preferred backend has the most useful message
 
 
 def backends() -> list[str | None]:
-    """What MuJoCo may draw with: the user's choice, or on Linux a graphics card or none."""
+    """Backends for MuJoCo: the user's choice, or on Linux first a GPU, then software."""
     if os.environ.get("MUJOCO_GL") or not sys.platform.startswith("linux"):
         return [None]
     return ["egl", "osmesa"]
 
 
-def _render(replica: Replica, characters: int, backend: str | None) -> dict[str, Any]:
+def _render(replica: SettingReplica, characters: int, backend: str | None) -> dict[str, Any]:
     chosen = {} if backend is None else {"MUJOCO_GL": backend}
     module = "longrun.results.report.rendering"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "frames.json"
-        where = [str(replica.run.path), str(replica.number), str(characters), str(out)]
+        where = [str(replica.run), str(replica.index), str(characters), str(out)]
         try:
             done = subprocess.run(
-                # -P: what lies in the working directory must hide nothing
+                # -P: modules in the working directory must not shadow others
                 [sys.executable, "-P", "-W", "ignore", "-m", module, *where],
                 env=os.environ | chosen | {"JAX_PLATFORMS": "cpu"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=PATIENCE,
+                timeout=TIMEOUT,
             )
         except subprocess.TimeoutExpired:
-            return {"note": f"the renderer took more than {PATIENCE} s"}
+            return {"note": f"the renderer took more than {TIMEOUT} s"}
         if done.returncode == 0 and out.exists():
             content: dict[str, Any] = read_json(out)
             return content
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        last = said[-1] if said else "it said nothing"
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "no message"
         note = f"the renderer ended with status {done.returncode}: {last[:300]}"
         return {"note": note, "again": True}

@@ -1,4 +1,4 @@
-// What is drawn once: facts, pictures, what went wrong, the configuration. Then all begins.
+// What is drawn once: facts, pictures, problems, the configuration. Then the first rendering.
 function tableOf(titles, rows, attributes = {}) {
   const head = el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)));
   const body = rows.map((cells) => el("tr", {}, ...cells));
@@ -34,7 +34,7 @@ function drawProblems() {
   byId("problems").hidden = false;
   const rows = data.problems.map(({ run, state: how, text }) => [
     el("td", {}, run), el("td", { class: how }, how), el("td", {}, text)]);
-  byId("problems").append(tableOf(["run", "state", "what is known"], rows));
+  byId("problems").append(tableOf(["run", "state", "details"], rows));
 }
 
 function optionList(options) {
@@ -59,7 +59,7 @@ function runDetails(run) {
   const summary = el("summary", {}, run.name), config = () => el("pre", {}, run.config);
   if (data.runs.length === 1) return el("details", { open: true }, summary, config());
   const details = el("details", {}, summary);
-  details.addEventListener("toggle", () => { // there may be hundreds: filled when looked at
+  details.addEventListener("toggle", () => { // filled when opened, since there may be hundreds
     if (details.children.length === 1) details.append(config());
   });
   return details;

@@ -1,4 +1,4 @@
-// The data, what of it is shown, and helpers. All text of the data becomes text nodes.
+// The data, the state of the page, and helpers. Text of the data is only set as text nodes.
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const COLOURS = 6; // --c0 ... --c5 in the style sheet
@@ -23,7 +23,7 @@ function svg(tag, attributes, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-// So many digits, without zeros at the end, and thousands in groups.
+// So many significant digits, without trailing zeros, and thousands in groups.
 function number(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (value === 0) return "0";
@@ -60,7 +60,7 @@ const state = {
   off: new Set(), // settings that are not ticked
   refused: new Map(data.filters.map((filter) => [filter.name, new Set()])), // values, by option
   mean: true,
-  // The interval of two seeds is as wide as the chart, and many hide one another.
+  // The interval of two seeds is as wide as the chart, and many intervals cover each other.
   band: data.settings.some((s) => s.seeds.length > 2) && names.length <= 6,
   seeds: data.settings.length <= 4,
   zoom: null,
@@ -72,7 +72,7 @@ for (const env of environments) {
   mine.slice(MANY).forEach((s) => state.off.add(s.index));
 }
 
-// What a setting does not have (PPO has no value_constraint) no filter refuses.
+// A filter ignores settings without its option (PPO has no value_constraint).
 function passes(setting) {
   return data.filters.every(({ name }) => !(name in setting.choices)
     || !state.refused.get(name).has(setting.choices[name]));

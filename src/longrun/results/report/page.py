@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from longrun.files import write_bytes
-from longrun.results.report.curves import TRAINING
+from longrun.results.metric_names import TRAINING
 from longrun.results.report.data import page_data
 from longrun.results.report.frames import best_policies, film
 from longrun.results.report.runs import read_folder
@@ -26,12 +26,12 @@ MOST_OF_FRAMES = 1_400_000
 
 
 def write_report(path: Path, out: Path, frames: bool = True) -> None:
-    """The page of a run, a sweep or a folder of these; a ValueError where there is none."""
-    folder = read_folder(path, list(TRAINING))
+    """Write the page of a run, a sweep or a folder of these; a FolderError for any other."""
+    folder = read_folder(path, TRAINING)
     data = page_data(folder)
     if frames:
         names = {(s["env"], s["label"]): s["name"] for s in data["settings"]}
-        policies = best_policies(folder.groups)
+        policies = best_policies(folder.settings)
         for each in policies:
             who = {"env": each.env, "setting": names[each.env, each.label]}
             with Console(stderr=True).status(f"drawing {each.env}"):
@@ -41,10 +41,10 @@ def write_report(path: Path, out: Path, frames: bool = True) -> None:
 
 
 def page(data: dict[str, Any]) -> str:
-    """Data from anywhere is harmless: as text it is escaped, as JSON it is no element's end."""
+    """The HTML; text is escaped, and JSON cannot end its element, whatever the data contains."""
     style = _asset("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();"
-    # Only this very script may run, only this style counts, and nothing may be loaded.
+    # Only this script may run, only this style applies, and nothing may be loaded.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}';"
         " img-src data:; base-uri 'none'; form-action 'none'"
@@ -56,7 +56,7 @@ def page(data: dict[str, Any]) -> str:
 
 
 def as_json(data: Any) -> str:
-    """JSON for a <script> element, which would end at '</script' and change at '<!--'."""
+    """JSON for a <script> element, without '<': '</script' and '<!--' have a meaning there."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", r"\u003c")
 
@@ -66,5 +66,5 @@ def _asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a content security policy knows an inline script or style by."""
+    """The hash by which a content security policy allows an inline script or style."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

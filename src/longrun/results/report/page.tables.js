@@ -1,11 +1,11 @@
 // The comparison of the settings.
-const NOTE = "Mean over seeds of the last evaluation, with Student's 95 % interval. IQM: the mean"
-  + " of the middle half of the seeds, each scored by its last 10 % of training. P: how often a"
-  + " seed beats one of the setting with the highest mean; 0.5 is alike. Both with bootstrap"
-  + " intervals, which are too narrow for fewer than about five seeds.";
+const NOTE = "The score of a seed is the mean of its evaluations in the last 10 % of training."
+  + " Mean over seeds with Student's 95 % interval. IQM: the mean of the middle half of the seeds."
+  + " P: the probability that a seed beats one of the setting with the highest mean; 0.5 means"
+  + " equal. Both with bootstrap intervals, which are too narrow for fewer than about five seeds.";
 const table = { column: "average_reward", descending: true };
 
-// What a cell shows, and what it is sorted by.
+// The content of a cell, and the value that it is sorted by.
 function figure(setting, key) {
   const found = setting.final[key];
   if (!found) return { value: null, cell: ["–"] };
@@ -25,16 +25,20 @@ function nameCell(setting) {
   return { value: setting.name, cell: [who(setting, badge)] };
 }
 
+function score(key) {
+  const metric = data.metrics.find((each) => each.key === key);
+  return [key, metric ? metric.label : key, (s) => figure(s, key)];
+}
+
 const COLUMNS = [
   ["name", "setting", nameCell],
   ["env", "environment", (s) => plain(s.env)],
   ["seeds", "seeds", (s) => plain(s.seeds.length)],
   ["step", "steps", (s) => plain(s.step, s.step === null ? "" : steps(s.step))],
-  ["average_reward", "average reward", (s) => figure(s, "average_reward")],
+  score("average_reward"),
   ["forest", "", (s) => ({ value: null, cell: [forest(s)] })],
-  ["episode_return", "episode return", (s) => figure(s, "episode_return")],
-  ["episode_average_reward", "reward per step in episodes",
-    (s) => figure(s, "episode_average_reward")],
+  score("episode_return"),
+  score("episode_average_reward"),
   ["iqm", "IQM of the average reward", (s) => figure(s, "iqm")],
   ["improvement", "P(beats the highest)", (s) => figure(s, "improvement")],
 ];
@@ -63,7 +67,7 @@ function forest(setting) {
 
 function compare(a, b) {
   if (a === b) return 0;
-  if (a === null) return 1; // what is not there stands last, in either order
+  if (a === null) return 1; // missing values are last in either order
   if (b === null) return -1;
   const order = typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
   return table.descending ? -order : order;

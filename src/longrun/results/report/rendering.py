@@ -1,4 +1,4 @@
-"""A policy at work, as pictures: run as a process of its own, since OpenGL may end it.
+"""Render a policy as pictures, in a process of its own since OpenGL may crash.
 
 python -m longrun.results.report.rendering RUN REPLICA CHARACTERS OUT.json
 """
@@ -32,12 +32,12 @@ from longrun.train.host.replica import flat_weights
 SIZE = (320, 240)
 SECONDS = 5.0
 FASTEST = 20
-"""frames a second of an animation; the simulation's own pace is kept by leaving frames out"""
+"""frames per second of an animation at most; steps are skipped to keep the simulation's speed"""
 USUAL_FPS = 30
-"""where an environment does not tell its own"""
+"""where an environment has no render_fps"""
 STILLS = 6
 SHADOWS = 1024
-"""pixels of a shadow's map: MuJoCo's own 4096 take a processor twice as long, and look the same"""
+"""pixels of MuJoCo's shadow map: its default, 4096, takes a CPU twice as long and looks the same"""
 QUALITIES = (80, 65, 50, 35, 20)
 
 
@@ -50,11 +50,11 @@ class Filmed(NamedTuple):
     """steps after which an episode ended"""
     stride: int
     fps: float
-    """steps a second"""
+    """steps per second"""
 
 
 def render(run: Path, replica: int, characters: int) -> dict[str, Any]:
-    """Animation, stills and captions, of so many characters at most."""
+    """Animation, stills and captions, of at most so many characters."""
     saved = checkpoint.load(run)
     require_id(saved.env, run)
     config, state = saved.configs[replica], saved.snapshots[replica].state
@@ -77,7 +77,7 @@ def render(run: Path, replica: int, characters: int) -> dict[str, Any]:
 
 
 def _open(name: str) -> gymnasium.Env[Any, Any]:
-    """The environment with pictures, or a ValueError that says why it has none."""
+    """The environment with a renderer, or an InputError if it has none."""
     plain = make_env(env_factory(name))
     modes = plain.metadata.get("render_modes") or []
     plain.close()
@@ -94,12 +94,12 @@ def _open(name: str) -> gymnasium.Env[Any, Any]:
 
 
 def _is_mujoco(env: gymnasium.Env[Any, Any]) -> bool:
-    """Of Gymnasium's own, which can be told how large their pictures should be."""
+    """Whether it is one of Gymnasium's MuJoCo environments, which take a picture size."""
     return type(env.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
 
 
 def _film(env: gymnasium.Env[Any, Any], config: Config, spaces: Spaces, weights: Array) -> Filmed:
-    """The deterministic policy from a reset on; where an episode ends, the next one begins."""
+    """The deterministic policy from a reset on; after the end of an episode the next one starts."""
     policy = NumpyPolicy(
         spaces, config.hidden_sizes, config.normalize_observations, weights, config.bounded_mean
     )
@@ -131,7 +131,7 @@ def _picture(env: gymnasium.Env[Any, Any]) -> Image.Image:
 
 
 def _animation(filmed: Filmed, characters: int) -> str:
-    """As good as fits; a film that never fits gets fewer frames."""
+    """In the best quality that fits; with fewer frames if none does."""
     images, pause = filmed.images, 1000 * filmed.stride / filmed.fps
     while True:
         for quality in QUALITIES:
@@ -154,12 +154,12 @@ def _uri(content: bytes) -> str:
 
 
 def _places(count: int) -> list[int]:
-    """Of the stills among all frames, evenly, the last one included."""
+    """Indices of the stills among all frames, evenly spaced, with the last one."""
     return [round((k + 1) * count / STILLS) - 1 for k in range(STILLS)]
 
 
 def _captions(filmed: Filmed) -> list[str]:
-    """Below each still: when it is, and the reward per step since the one before."""
+    """Below each still: its time, and the reward per step since the one before."""
     captions, last = [], 0
     for place in _places(len(filmed.images)):
         step = place * filmed.stride + 1
@@ -185,12 +185,12 @@ def _in_one_line(error: Exception) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Pictures or, in one line, why there are none."""
+    """Write pictures or, in one line, the reason why there are none."""
     run, replica, characters, out = arguments
-    sys.path.append(os.getcwd())  # for environments in modules, as the command line has it
+    sys.path.append(os.getcwd())  # for environments in modules, as for the command line
     try:
         found = render(Path(run), int(replica), int(characters))
-    except ValueError as error:  # of our own, in one line; no other OpenGL would help
+    except ValueError as error:  # of one line; another OpenGL would not help
         found = {"note": str(error), "again": False}
     except Exception as error:  # whatever a renderer may raise
         found = {"note": _in_one_line(error), "again": True}

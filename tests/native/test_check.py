@@ -14,7 +14,7 @@ from longrun import APO
 from longrun.envs.native import Environment, Step
 from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.spaces import Spaces
-from longrun.queueing.known_networks import criss_cross
+from longrun.queueing.known_environments import criss_cross
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from longrun import APO, PPO, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.queueing.known_networks import criss_cross
+from longrun.queueing.known_environments import criss_cross
 from longrun.results.read import read_run
 from longrun.train.device import loop as device_loop
 from longrun.train.job import fresh_snapshot, make_job

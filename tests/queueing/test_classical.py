@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from longrun.queueing.environment import QueueingEnv
-from longrun.queueing.known_networks import criss_cross, n_model, reentrant, six_class, tandem
+from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
 from longrun.queueing.network import Network
 from longrun.queueing.ordered_queues import OrderedQueueingEnv
 from longrun.queueing.policies import (

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 
 from longrun.builtin_envs import BUILTIN, make_builtin
 from longrun.queueing.environment import QueueingEnv, event_laws, scaled
-from longrun.queueing.known_networks import criss_cross, n_model, reentrant, six_class, tandem
+from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
 from longrun.queueing.network import Activity, Decision, Network
-from longrun.tabular.models import uniformised as tabular
-from longrun.tabular.solvers import solve
 
 examples = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 
@@ -222,27 +220,6 @@ def test_available_is_what_the_mask_allows(env: QueueingEnv, size: int) -> None:
     for a in range(mdp.num_actions):
         row = np.array(np.unravel_index(a, env.spaces.categories))
         np.testing.assert_array_equal(mdp.available[:, a], masks[:, ends[:-1] + row].all(1))
-
-
-@pytest.mark.parametrize(
-    ("env", "model", "rows"),
-    [
-        (criss_cross("BM"), tabular.criss_cross("BM", 3), [1, 2]),
-        (n_model(), tabular.n_model(size=6), [0, 1]),
-    ],
-)
-def test_exact_models_are_those_of_tabular(env: QueueingEnv, model: Any, rows: list[int]) -> None:
-    mine = env.exact(model.shape[0] - 1)
-    for a, row in enumerate(rows):
-        where = np.flatnonzero(mine.available[:, a])
-        given = model.kernel[where + row * model.num_states].toarray()
-        np.testing.assert_allclose(mine.kernel[where + a * mine.num_states].toarray(), given)
-
-
-def test_idling_pays_in_a_tandem_queue() -> None:
-    """Both servers may idle here, only the first in `tabular`: the second never wants to."""
-    gain = solve(tandem().exact(8), tolerance=1e-6).gain
-    assert gain == pytest.approx(solve(tabular.tandem(size=8), tolerance=1e-6).gain, rel=2e-6)
 
 
 def test_masks_by_hand() -> None:

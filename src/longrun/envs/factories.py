@@ -16,19 +16,6 @@ from longrun.config import known
 from longrun.envs.env_strings import join_env, split_env
 from longrun.errors import InputError
 
-JAX_NATIVE = tuple(
-    f"jax:{name}"
-    for name in (
-        "criss-cross",
-        "six-class",
-        "n-model",
-        "reentrant",
-        "tandem",
-        "access-control",
-        "inventory",
-    )
-)
-"""For messages alone: worker processes read this file and must not import JAX."""
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -106,7 +93,10 @@ def _spec(env_id: str) -> EnvSpec:
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ImportError) as error:
         if not module:
-            known("environment", env_id, [*sorted(gymnasium.registry), *JAX_NATIVE])
+            # By name, since it imports JAX, which worker processes must not: they never come here.
+            built_in = import_module("longrun.builtin_envs").BUILTIN
+            names = [*sorted(gymnasium.registry), *(f"jax:{name}" for name in built_in)]
+            known("environment", env_id, names)
         raise InputError(f"unknown environment '{env_id}'; {error}") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.queueing.events import Events, Outputs, network_events, policy_outputs
 from longrun.queueing.exact_model import exact_model
-from longrun.queueing.network import Decision, Network
+from longrun.queueing.network import Decision, Network, warn_of_overload
 from longrun.tabular.mdp import MDP
 
 
@@ -48,14 +47,7 @@ class QueueingEnv(Environment):
             raise InputError(
                 f"network '{self.network.name}' leaves no server a choice; set idling=True"
             )
-        for station, load in enumerate(self.network.loads()):
-            if load > 1 - 1e-9:  # a load of 1 may be rounded
-                warnings.warn(
-                    f"station {station + 1} (stations[{station}]) of '{self.network.name}' has load"
-                    f" {load:.4g}, not below 1: its queue grows for ever; lower arrivals or raise"
-                    " service rates",
-                    stacklevel=3,
-                )
+        warn_of_overload(self.network)
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:

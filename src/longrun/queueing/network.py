@@ -6,7 +6,11 @@ Classes and stations are numbered from 0 here and from 1 in what people read, as
 from __future__ import annotations
 
 import math
+import sys
+import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +20,8 @@ from scipy import optimize
 from longrun.errors import InputError
 
 Array = NDArray[np.float64]
+OWN_FILES = (str(Path(__file__).parents[1]), "<string>")
+"""Where the code of longrun is; dataclasses make their methods in "<string>"."""
 
 
 class Activity(NamedTuple):
@@ -94,13 +100,33 @@ class Network:
             shares = _planned(servers, queues, rates, self.flows())
         return np.bincount(servers, shares, len(self.stations)).astype(float)
 
-    def decisions(self, idling: bool = False) -> tuple[Decision, ...]:
+    def decisions(self, idling: bool | Collection[int] = False) -> tuple[Decision, ...]:
         """The columns of an action row: the stations whose server has a choice.
 
-        With `idling` every server also has the choice to idle, the last one.
+        With `idling` every server also has the choice to idle, the last one; or the servers of the
+        given stations have it.
         """
-        choices = [(*station, None) if idling else station for station in self.stations]
+        if isinstance(idling, bool):
+            idling = range(len(self.stations)) if idling else ()
+        choices = [
+            (*station, None) if s in idling else station for s, station in enumerate(self.stations)
+        ]
         return tuple(Decision(s, each) for s, each in enumerate(choices) if len(each) > 1)
+
+
+def warn_of_overload(network: Network) -> None:
+    """A warning for each station whose load is not below 1, at the caller's line outside longrun"""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_code.co_filename.startswith(OWN_FILES):
+        level, frame = level + 1, frame.f_back
+    for station, load in enumerate(network.loads()):
+        if load > 1 - 1e-9:  # a load of 1 may be rounded
+            warnings.warn(
+                f"station {station + 1} (stations[{station}]) of '{network.name}' has load"
+                f" {load:.4g}, not below 1: its queue grows without bound; lower arrivals or raise"
+                " service rates",
+                stacklevel=level,
+            )
 
 
 def _planned(servers: Any, queues: Any, rates: Array, flows: Array) -> Array:

@@ -16,7 +16,8 @@ from longrun import APO
 from longrun.envs import seeding
 from longrun.envs.factories import env_factory, env_name
 from longrun.envs.numpy_policy import draw_noise
-from longrun.envs.shard import Plan, Shard, parts_of
+from longrun.envs.parts import parts_of
+from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
 from tiny_envs import (

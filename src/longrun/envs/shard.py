@@ -6,7 +6,7 @@ straight into the arrays that the learner reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,10 +17,10 @@ from longrun.envs import seeding
 from longrun.envs.actions import ActionBounds, advice, as_given
 from longrun.envs.factories import Factory, make_env
 from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.parts import Part, check_finite, failure, parts_of
 from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
-from longrun.errors import EnvironmentFailure
 
 
 @dataclass(frozen=True)
@@ -58,26 +58,6 @@ class Plan:
             "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
         }
-
-
-@dataclass(frozen=True)
-class Part:
-    """Environments first <= i < last of one replica."""
-
-    replica: int
-    first: int
-    last: int
-
-
-def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> Iterator[Part]:
-    """The worker's even and contiguous share of all replicas' environments."""
-    total = replicas * per_replica
-    begin, end = (total * (worker + k) // num_workers for k in (0, 1))
-    for replica in range(replicas):
-        first = max(begin, replica * per_replica) - replica * per_replica
-        last = min(end, (replica + 1) * per_replica) - replica * per_replica
-        if first < last:
-            yield Part(replica, first, last)
 
 
 class Shard:
@@ -132,11 +112,11 @@ class Shard:
         except Exception as error:
             # What it was given may be to blame: a NaN of its own that came back as an action.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
-            _check_finite(part, iteration, *seen)
+            check_finite(part, iteration, *seen)
             where = f"step {t} of iteration {iteration}"
-            raise _failure(part, i, where, error, self._advice(action[t, i])) from error
+            raise failure(part, i, where, error, self._advice(action[t, i])) from error
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
-        _check_finite(part, iteration, *seen)
+        check_finite(part, iteration, *seen)
 
     def evaluate(self, replica: int, iteration: int) -> None:
         """S steps of the deterministic policy in environments of their own, from a reset each."""
@@ -163,12 +143,12 @@ class Shard:
                     if ended[t, i]:
                         chain.start_episode(obs[i])
         except Exception as error:
-            _check_finite(part, iteration, ("evaluation's observation", obs[None]))
+            check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
-            raise _failure(part, i, where, error, self._advice(given[i])) from error
+            raise failure(part, i, where, error, self._advice(given[i])) from error
         # A NaN observation lasts, and spoils the rewards after it.
-        _check_finite(part, iteration, ("evaluation's observation", obs[None]))
-        _check_finite(part, iteration, ("evaluation's reward", reward))
+        check_finite(part, iteration, ("evaluation's observation", obs[None]))
+        check_finite(part, iteration, ("evaluation's reward", reward))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
         """Start the given episode of each of the replica's N environments; `replay` follows."""
@@ -195,7 +175,7 @@ class Shard:
             try:
                 chain.start_episode(obs[i])
             except Exception as error:
-                raise _failure(part, i, "its reset", error) from error
+                raise failure(part, i, "its reset", error) from error
 
     def _new_chains(self, part: Part) -> list[Chain]:
         seed = self._plan.seeds[part.replica]
@@ -240,25 +220,3 @@ class Chain:
     def start_episode(self, obs_out: Array) -> None:
         self.stepper.reset(seeding.episode_seed(*self._stream, self.episode), obs_out)
         self.episode += 1
-
-
-def _failure(
-    part: Part, env: int, where: str, error: Exception, more: str = ""
-) -> EnvironmentFailure:
-    place = f"environment {part.first + env} of replica {part.replica}"
-    return EnvironmentFailure(f"{place} failed at {where}: {error}{more}")
-
-
-def _check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:
-    """Facts are names and arrays [T, n, ...]; the earliest NaN or infinity is named."""
-    found = []
-    for name, values in facts:
-        if not np.isfinite(values).all():
-            t, i, *_ = np.argwhere(~np.isfinite(values))[0]
-            found.append((t, i, name, values[t, i]))
-    if found:
-        t, i, name, value = min(found, key=lambda odd: odd[0])
-        raise EnvironmentFailure(
-            f"environment {part.first + i} of replica {part.replica} returned a non-finite"
-            f" {name} of {value} at step {t} of iteration {iteration}"
-        )

@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from longrun.envs.factories import pickled
-from longrun.envs.shard import Plan, Shard, parts_of
+from longrun.envs.parts import parts_of
+from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
 from longrun.errors import WorkerError

@@ -23,7 +23,7 @@ BUILTIN: dict[str, Callable[..., Environment]] = {
 
 
 def make_builtin(name: str, args: dict[str, Any]) -> Environment:
-    """A built-in environment; values as JSON has them, so that lists stand for tuples."""
+    """A built-in environment; values are those of JSON, where lists stand for tuples."""
     builder = BUILTIN[known("jax environment", name, BUILTIN)]
     parameters = inspect.signature(builder, eval_str=True).parameters
     for key in args:

@@ -1,4 +1,4 @@
-"""Environments that break the protocol are told what is wrong, in one line, before training."""
+"""Environments that break the protocol are refused in one line before training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from longrun.queueing.known_environments import criss_cross
 
 @dataclass(frozen=True)
 class Faulty(Environment):
-    """Sound but for one thing."""
+    """Sound except for one fault."""
 
     fault: str
     name = "faulty"

@@ -1,4 +1,4 @@
-"""Step Gymnasium's MuJoCo tasks without Gymnasium's Python layer, the same to the bit.
+"""Step Gymnasium's MuJoCo tasks without Gymnasium's Python layer, bit for bit the same.
 
 `fast_stepper(env)` drives the model and data *inside* a Gymnasium environment: it makes the same
 `mj_step` call and does the same arithmetic, in the same order and precision, on arrays looked up
@@ -31,7 +31,7 @@ from longrun.envs.mujoco_stepper import FastStepper
 
 
 def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
-    """A stepper for `env`, or None where only Gymnasium's own `step` will do.
+    """A stepper for `env`, or None where Gymnasium's own `step` is needed.
 
     It takes exactly the v5 classes of Swimmer, HalfCheetah, Hopper, Walker2d, Ant and Humanoid (no
     subclasses), with any constructor argument but a render mode, inside no other wrappers than

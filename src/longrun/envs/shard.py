@@ -25,7 +25,7 @@ from longrun.envs.stepper import Stepper, make_stepper
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run, for all replicas: R = len(seeds)."""
+    """What a pool runs, for all replicas: R = len(seeds)."""
 
     factory: Factory
     spaces: Spaces
@@ -49,7 +49,7 @@ class Plan:
         d, a = self.spaces.observation_size, self.spaces.action_size
         return {
             "weights": ((r, count_weights(self.spaces, self.hidden_sizes)), np.float32),
-            "obs": ((r, t + 1, n, d), np.float32),  # the last row is where the chains go on
+            "obs": ((r, t + 1, n, d), np.float32),  # the next rollout starts from the last row
             "action": ((r, t, n, a), self.spaces.action_dtype),
             "reward": ((r, t, n), np.float32),
             "next_obs": ((r, t, n, d), np.float32),
@@ -86,7 +86,7 @@ class Shard:
         self._opened: list[gymnasium.Env[Any, Any]] = []
 
     def rollout(self, replica: int, iteration: int) -> None:
-        """T steps of this shard's environments of `replica`, which go on from where they are."""
+        """T steps of this shard's environments of `replica`, from their present states."""
         part, plan = self._parts[replica], self._plan
         rows = slice(part.first, part.last)
         names = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
@@ -110,7 +110,7 @@ class Shard:
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
         except Exception as error:
-            # What it was given may be to blame: a NaN of its own that came back as an action.
+            # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
             check_finite(part, iteration, *seen)
             where = f"step {t} of iteration {iteration}"
@@ -146,7 +146,7 @@ class Shard:
             check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
             raise failure(part, i, where, error, self._advice(given[i])) from error
-        # A NaN observation lasts, and spoils the rewards after it.
+        # A NaN observation makes the actions and rewards after it NaN as well.
         check_finite(part, iteration, ("evaluation's observation", obs[None]))
         check_finite(part, iteration, ("evaluation's reward", reward))
 
@@ -159,7 +159,7 @@ class Shard:
         self._start_episodes(part, chains, self._arrays["obs"][replica][-1, part.first : part.last])
 
     def replay(self, replica: int, counts: Sequence[int]) -> None:
-        """Take the first counts[i] rows of the action array once more in each environment i."""
+        """Repeat the first counts[i] rows of the action array in each environment i."""
         part = self._parts[replica]
         resume_obs = self._arrays["obs"][replica][-1]
         for i, chain in enumerate(self._chains[replica], start=part.first):
@@ -201,7 +201,7 @@ class Shard:
         return np.stack(noise, axis=1)
 
     def _given(self, action: Array) -> Array:
-        """Actions [n, A] as the environments get them; the learner keeps those that were drawn."""
+        """Actions [n, A] as the environments get them; the learner keeps the sampled ones."""
         given: Array = as_given(np, self._plan.spaces, self._plan.action_bounds, action)
         return given
 

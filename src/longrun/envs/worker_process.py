@@ -25,9 +25,9 @@ def main() -> None:
     worker, num_workers, connection_fd, memory_fd = map(int, sys.argv[1:])
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     if worker > 0:
-        warnings.simplefilter("ignore")  # the first worker says it for all
+        warnings.simplefilter("ignore")  # the first worker shows them for all
     connection = Connection(connection_fd)
-    with suppress(EOFError, OSError):  # of the connection: the parent is gone
+    with suppress(EOFError, OSError):  # of the connection: the parent has ended
         program = connection.recv_bytes()
         failure = _serve(worker, num_workers, program, connection, memory_fd)
         if failure is not None:
@@ -37,7 +37,7 @@ def main() -> None:
 def _serve(
     worker: int, num_workers: int, program: bytes, connection: Connection, memory_fd: int
 ) -> str | None:
-    """Do as the parent asks until it says close; the traceback of whatever fails comes back."""
+    """Run the parent's commands until `close`; returns the traceback of what fails."""
     try:
         plan: Plan = cloudpickle.loads(program)
         shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)
@@ -56,7 +56,7 @@ def _serve(
 
 
 def _exit_with_parent(parent: int) -> None:
-    """An environment that hangs must not outlive a parent that was killed."""
+    """A worker whose environment hangs must not outlive a parent that was killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

@@ -1,6 +1,6 @@
-"""Multiclass queueing networks as data: who arrives, who serves whom how fast, who goes where.
+"""Multiclass queueing networks as data: arrivals, service and routing.
 
-Classes and stations are numbered from 0 here and from 1 in what people read, as in the literature.
+Classes and stations are numbered from 0 here and from 1 in names, as in the literature.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Network:
         """[stations] share of time that each server must work, at least.
 
         Where servers share a class, the work is divided such that the largest load is as small as
-        can be: the static planning problem, a linear program (Harrison, 2000).
+        possible: the static planning problem, a linear program (Harrison, 2000).
         """
         activities = [(s, *each) for s, station in enumerate(self.stations) for each in station]
         servers = np.array([s for s, _, _ in activities])
@@ -134,7 +134,7 @@ def _planned(servers: Any, queues: Any, rates: Array, flows: Array) -> Array:
     count = len(rates)
     served = (queues == np.arange(len(flows))[:, None]) * rates  # [classes, activities]
     used = 1.0 * (servers == np.arange(servers.max() + 1)[:, None])  # [stations, activities]
-    reached = served.any(1)  # nobody comes to the others, or there would be a server
+    reached = served.any(1)  # the others get no customers: `_require_servers`
     found = optimize.linprog(
         np.append(np.zeros(count), 1),
         A_ub=np.column_stack([used, -np.ones(len(used))]),
@@ -183,7 +183,7 @@ def _require_numbers(network: Network) -> None:
             if not 0 <= value < math.inf:
                 raise InputError(f"{field}[{k}]={value} is negative or infinite; give 0 or more")
     if not any(network.arrivals):
-        raise InputError(f"arrivals={network.arrivals} bring nobody; give a rate above 0")
+        raise InputError(f"arrivals={network.arrivals} are all 0; give a rate above 0")
     for s, station in enumerate(network.stations):
         for queue, rate in station:
             if not 0 < rate < math.inf:
@@ -198,7 +198,8 @@ def _require_routing(network: Network) -> None:
         probabilities = [probability for _, probability in successors]
         if not all(0 <= p <= 1 for p in probabilities) or sum(probabilities) > 1 + 1e-9:
             raise InputError(
-                f"routing[{k}]={successors} is not a law; give probabilities with sum 1 or less"
+                f"routing[{k}]={successors} is not a distribution; give probabilities with sum 1 or"
+                " less"
             )
     matrix = network.routing_matrix()
     leaves = matrix.sum(1) < 1 - 1e-9

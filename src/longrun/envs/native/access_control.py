@@ -24,7 +24,7 @@ class AccessControl(Environment):
     """Access control: who may have a server, when some customers pay more.
 
     State: int32 [2], the free servers and the kind of the customer at the head of the queue. Action
-    0 rejects him; 1, allowed with a free server, accepts him and earns his priority. Then every
+    0 rejects; 1, allowed with a free server, accepts and earns the customer's priority. Then every
     busy server, one just taken included, becomes free with free_probability, and the next customer
     is of each kind with the same probability. Sutton and Barto (2018), example 10.2.
     """

@@ -1,4 +1,4 @@
-"""From what a user calls an environment to a JAX-native one, where it names one."""
+"""From an env string to a JAX-native environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an environment keeps to the protocol, found by tracing it: nothing is run."""
+"""Check an environment against the protocol by tracing it: nothing is run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from longrun.errors import InputError
 STORABLE = {np.dtype(t) for t in (bool, np.float16, np.float32, np.float64)} | {
     np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-"""What a checkpoint can hold and give back."""
+"""What checkpoints can store."""
 
 
 def require_sound(env: Environment) -> None:
-    """A ValueError in one line that names what is wrong, if something is."""
+    """An InputError in one line that names what is wrong, if something is."""
     try:
         hash(env)
     except TypeError:
@@ -49,13 +49,13 @@ def require_sound(env: Environment) -> None:
 
 
 def _traced(env: Environment, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Shapes of what it returns; its own errors are told with where they come from."""
+    """Shapes of what it returns; its own errors are reported with where they come from."""
     try:
         return jax.eval_shape(function, *arguments)
     except Exception as error:
-        words = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise InputError(
-            f"{what} of '{env.name}' fails: {type(error).__name__}: {words}"
+            f"{what} of '{env.name}' fails: {type(error).__name__}: {reason}"
         ) from error
 
 

@@ -146,30 +146,39 @@ def _flat_size(space: gym_spaces.Space[Any]) -> int:
 def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
     """A function (observation, row) that writes the flat observation; Discrete becomes one-hot."""
     if _carries_mask(space):
-        # A Dict may have its keys in any order; in a row the mask comes first.
-        mask, rest = space["action_mask"], space["observation"]
-        width = gym_spaces.flatdim(mask)
-        write_mask, write_rest = observation_writer(mask), observation_writer(rest)
+        return _masked_writer(space)
+    return _box_writer(space) if isinstance(space, gym_spaces.Box) else _general_writer(space)
 
-        def write_masked(observation: Any, row: Array) -> None:
-            write_mask(observation["action_mask"], row[:width])
-            write_rest(observation["observation"], row[width:])
 
-        return write_masked
-    if isinstance(space, gym_spaces.Box):
-        shape = space.shape
+def _masked_writer(space: gym_spaces.Dict) -> Callable[[Any, Array], None]:
+    # A Dict may have its keys in any order; in a row the mask comes first.
+    mask, rest = space["action_mask"], space["observation"]
+    width = gym_spaces.flatdim(mask)
+    write_mask, write_rest = observation_writer(mask), observation_writer(rest)
 
-        def write_box(observation: Any, row: Array) -> None:
-            observation = np.asarray(observation)
-            if observation.shape != shape:
-                raise InputError(
-                    f"an observation of shape {observation.shape} does not fit the observation"
-                    f" space's {shape}"
-                )
-            row[:] = observation.reshape(-1)
+    def write(observation: Any, row: Array) -> None:
+        write_mask(observation["action_mask"], row[:width])
+        write_rest(observation["observation"], row[width:])
 
-        return write_box
+    return write
 
+
+def _box_writer(space: gym_spaces.Box) -> Callable[[Any, Array], None]:
+    shape = space.shape
+
+    def write(observation: Any, row: Array) -> None:
+        observation = np.asarray(observation)
+        if observation.shape != shape:
+            raise InputError(
+                f"an observation of shape {observation.shape} does not fit the observation"
+                f" space's {shape}"
+            )
+        row[:] = observation.reshape(-1)
+
+    return write
+
+
+def _general_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
     def write(observation: Any, row: Array) -> None:
         try:
             flat = np.asarray(gym_spaces.flatten(space, observation))

@@ -29,7 +29,8 @@ def derived_builder(
         for name, (kind, default) in added.items()
     ]
     own = inspect.signature(describe, eval_str=True)
-    signature = own.replace(parameters=[*own.parameters.values(), *more])
+    parameters = [*own.parameters.values(), *more]
+    signature = own.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
 
     def build(*args: Any, **keywords: Any) -> Built:
         bound = signature.bind(*args, **keywords)

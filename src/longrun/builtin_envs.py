@@ -8,17 +8,14 @@ from typing import Any
 
 from longrun.config import known
 from longrun.envs.env_strings import written
-from longrun.envs.native.control import AccessControl, Inventory
+from longrun.envs.native.access_control import AccessControl
+from longrun.envs.native.inventory import Inventory
 from longrun.envs.native.protocol import Environment
 from longrun.errors import InputError
-from longrun.queueing.known_networks import criss_cross, n_model, reentrant, six_class, tandem
+from longrun.queueing.known_environments import ENVIRONMENTS
 
 BUILTIN: dict[str, Callable[..., Environment]] = {
-    "criss-cross": criss_cross,
-    "six-class": six_class,
-    "n-model": n_model,
-    "reentrant": reentrant,
-    "tandem": tandem,
+    **ENVIRONMENTS,
     "access-control": AccessControl,
     "inventory": Inventory,
 }
@@ -26,7 +23,7 @@ BUILTIN: dict[str, Callable[..., Environment]] = {
 
 
 def make_builtin(name: str, args: dict[str, Any]) -> Environment:
-    """A built-in environment; values as JSON has them, so that lists stand for tuples."""
+    """A built-in environment; values are those of JSON, where lists stand for tuples."""
     builder = BUILTIN[known("jax environment", name, BUILTIN)]
     parameters = inspect.signature(builder, eval_str=True).parameters
     for key in args:
@@ -45,7 +42,7 @@ def explained(name: str) -> str:
 
 
 def _typed(parameter: inspect.Parameter, value: Any) -> Any:
-    """The value in the parameter's type, or a one-line ValueError."""
+    """The value in the parameter's type, or a one-line InputError."""
     kind, convert = KINDS[parameter.annotation]
     try:
         return convert(value)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from longrun.cli import main
-from longrun.tabular import MODELS, evaluate, from_gymnasium, solve
+from longrun.cli.solve import MODELS
+from longrun.tabular import evaluate, from_gymnasium, solve
 from longrun.tabular.models.classic import access_control
-from longrun.tabular.models.uniformised import criss_cross
 
 
 class Result(NamedTuple):
@@ -136,7 +136,7 @@ def test_json(report):
 
 def test_json_of_costs(report):
     found = report("criss-cross", "--regime", "BL", "--size", 3, "--tolerance", 1e-5)
-    mdp = criss_cross("BL", 3)
+    mdp = MODELS["criss-cross"]("BL", 3)
     assert found["rewards_are_costs"] is True and found["gain"] < 0
     assert (found["states"], found["transitions"]) == (64, mdp.num_transitions)
     assert found["gain"] == pytest.approx(solve(mdp).gain, rel=1e-5)
@@ -236,7 +236,7 @@ MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "
         (["riverswim", "--length", "1"], ["length=1 is too small; give 2 or more"]),
         (["riverswim", "more"], ["'more' is not expected (see longrun solve riverswim --help)"]),
         (["FrozenLake-v1", "--size", "3"], ["unknown option", "'--size'"]),
-        (["criss-cross", "--regime", "XX"], ["regime='XX' is unknown; valid: IL, BL"]),
+        (["criss-cross", "--regime", "XX"], ["unknown regime 'XX'; valid: IL, BL"]),
         (["access-control", "--priorities"], ["--priorities: expected at least one argument"]),
         (["access-control", "--priorities", "x"], ["--priorities: invalid float value: 'x'"]),
         (["riverswim", "--method", "howard"], ["method='howard' is unknown; valid: policy_iter"]),

@@ -1,43 +1,33 @@
-"""How actions meet their bounds: the same in workers, on a device, in `predict` and in pictures."""
+"""Bounds of actions: the same in workers, on a device, in `predict` and in pictures."""
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium.wrappers import ClipAction, RescaleAction
 
-from longrun import APO, ATRPO, PPO
+from longrun import APO, ATRPO
 from longrun.cli import main
 from longrun.config import APOConfig, make_config
 from longrun.envs.actions import as_given, mean_within
-from longrun.envs.numpy_policy import NumpyPolicy
 from longrun.envs.spaces import Spaces, describe
-from longrun.learn import learner
-from longrun.learn.acting import act, policy_outputs
-from longrun.learn.types import Policy
-from longrun.results.read import read_results
 from longrun.results.report import rendering
-from longrun.train.host.replica import flat_weights
 from tiny_envs import ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 LOW, HIGH = np.array([-0.5, 0.0], np.float32), np.array([0.5, 3.0], np.float32)
 UNEVEN = Spaces(2, 2, (), tuple(LOW.tolist()), tuple(HIGH.tolist()))
 FREE = Spaces(2, 1, (), (-1.0,), (float("inf"),))
 UNIT = np.float32(-1), np.float32(1)
-FORGIVING = partial(Drift, limit=9, wall=1.5, forgiving=True)
 
 
 class Probe(gymnasium.Env[Any, Any]):
-    """Writes down what it is given, then spoils it; drawn as a plain picture."""
+    """Records the action that it gets, then overwrites it with NaN; renders a plain image."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012
     seen: list[Any] = []  # noqa: RUF012  (one list for all, since they are made elsewhere)
@@ -97,20 +87,20 @@ def test_the_command_line_explains_both_options_with_the_presets_default(capsys)
 
 @pytest.mark.parametrize("xp", [np, jnp])
 def test_what_environments_are_given(xp) -> None:
-    drawn = xp.asarray([[-2.0, -2.0], [0.25, 0.25], [2.0, 5.0]], xp.float32)
-    clipped = as_given(xp, UNEVEN, "clip", drawn)
+    sampled = xp.asarray([[-2.0, -2.0], [0.25, 0.25], [2.0, 5.0]], xp.float32)
+    clipped = as_given(xp, UNEVEN, "clip", sampled)
     assert clipped.tolist() == [[-0.5, 0], [0.25, 0.25], [0.5, 3]]
-    assert as_given(xp, UNEVEN, "raw", drawn).tolist() == drawn.tolist()
-    assert as_given(xp, FREE, "clip", drawn[:, :1]).tolist() == [[-1], [0.25], [2]]
+    assert as_given(xp, UNEVEN, "raw", sampled).tolist() == sampled.tolist()
+    assert as_given(xp, FREE, "clip", sampled[:, :1]).tolist() == [[-1], [0.25], [2]]
     choices = xp.asarray([[7]])
     for bounds in ("raw", "clip"):
         assert as_given(xp, Spaces(2, 1, (9,)), bounds, choices).tolist() == [[7]]
 
 
 def test_a_raw_action_of_the_host_is_a_copy() -> None:
-    drawn = np.ones((3, 2), np.float32)
-    as_given(np, UNEVEN, "raw", drawn)[:] = 5
-    assert (drawn == 1).all()
+    sampled = np.ones((3, 2), np.float32)
+    as_given(np, UNEVEN, "raw", sampled)[:] = 5
+    assert (sampled == 1).all()
 
 
 @pytest.mark.parametrize("xp", [np, jnp])
@@ -134,7 +124,7 @@ def test_limits_lie_inside_the_space_in_its_own_precision(dtype) -> None:
 # --- the host --------------------------------------------------------------------------------
 
 
-def drawn_by(agent: APO) -> Any:
+def sampled_by(agent: APO) -> Any:
     """[16, 4, 2]: the actions of the first iteration, as the learner has them."""
     return agent.snapshot.environments["action"].reshape(4, 16, 2).swapaxes(0, 1)
 
@@ -142,15 +132,15 @@ def drawn_by(agent: APO) -> Any:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bounds", ["raw", "clip"])
 def test_training_evaluation_and_resuming_give_the_same(bounds, dtype, tmp_path) -> None:
-    """The environment spoils its own action; what was drawn stays in the learner's hands."""
+    """The environment overwrites its own action; the learner keeps what was sampled."""
     env = partial(Probe, dtype)
     options = TINY | {"action_bounds": bounds, "initial_log_std": 0.5}
     agent = APO(env, num_workers=0, **options).learn(ITERATION)
-    drawn = drawn_by(agent)
-    assert np.isfinite(drawn).all()
+    sampled = sampled_by(agent)
+    assert np.isfinite(sampled).all()
     low, high = agent.spaces.limits
-    assert ((drawn < low) | (drawn > high)).any()
-    expected = drawn if bounds == "raw" else np.clip(drawn, low, high)
+    assert ((sampled < low) | (sampled > high)).any()
+    expected = sampled if bounds == "raw" else np.clip(sampled, low, high)
     seen = np.array(Probe.seen).reshape(expected.shape)
     assert seen.dtype == dtype
     np.testing.assert_array_equal(seen.astype(np.float32), expected)
@@ -243,9 +233,9 @@ def test_gymnasiums_own_wrappers_decide_for_themselves() -> None:
     Probe.seen = []
     agent = APO(lambda: RescaleAction(Probe(), *UNIT), num_workers=0, **options)
     agent.learn(ITERATION)
-    drawn = drawn_by(agent).reshape(-1, 2)
+    sampled = sampled_by(agent).reshape(-1, 2)
     # from [-1, 1] to [-.1, .1] and [.1, .3], and beyond
-    np.testing.assert_allclose(Probe.seen, drawn * 0.1 + [0.0, 0.2], atol=1e-6)
+    np.testing.assert_allclose(Probe.seen, sampled * 0.1 + [0.0, 0.2], atol=1e-6)
 
 
 # --- choices have no bounds ------------------------------------------------------------------
@@ -257,118 +247,3 @@ def test_both_options_are_without_effect_on_choices(kind) -> None:
     options = TINY | {"action_bounds": "raw", "bounded_mean": True}
     other = kind(MORTAL_DISCRETE, num_workers=0, **options).learn(ITERATION)
     assert bits(other.snapshot) == bits(plain.snapshot)
-
-
-# --- the bounded mean ------------------------------------------------------------------------
-
-
-def bounded_policy(seed: int = 0) -> tuple[Any, Any]:
-    config = make_config("ppo", hidden_sizes=(8,), bounded_mean=True)
-    state = learner.init(config, UNEVEN, jax.random.key(seed))
-    rng = np.random.default_rng(seed)
-    params = jax.tree.map(lambda x: jnp.asarray(rng.normal(0, 0.5, x.shape), x.dtype), state.params)
-    return config, state._replace(params=params)
-
-
-def test_numpy_and_jax_agree_on_a_bounded_mean() -> None:
-    config, state = bounded_policy()
-    obs = np.random.default_rng(1).normal(0, 2, (500, 2)).astype(np.float32)
-    numpy_policy = NumpyPolicy(UNEVEN, (8,), False, flat_weights(state), bounded_mean=True)
-    mine = numpy_policy.act(obs, None)
-    np.testing.assert_allclose(
-        mine, act(config, UNEVEN, state, jnp.asarray(obs), None), rtol=1e-5, atol=1e-6
-    )
-    assert ((mine >= LOW) & (mine <= HIGH)).all()
-    assert np.ptp(mine, axis=0).min() > 0.1
-    free = NumpyPolicy(UNEVEN, (8,), False, flat_weights(state)).act(obs, None)
-    np.testing.assert_allclose(mine, [0, 1.5] + np.array([0.5, 1.5]) * np.tanh(free), rtol=1e-5)
-
-
-def test_a_gradient_flows_through_the_bounded_mean() -> None:
-    policy = Policy(((jnp.zeros((2, 2)), jnp.array([0.0, np.log(3) / 2])),), jnp.zeros(2))
-    config = make_config("ppo", bounded_mean=True)
-
-    def means(bias: jax.Array) -> jax.Array:
-        changed = policy._replace(layers=((policy.layers[0][0], bias),))
-        return policy_outputs(config, UNEVEN, changed, jnp.zeros(2), jnp.zeros(0))
-
-    # reach * (1 - tanh^2): 1/2 and 3/2 * 3/4
-    slope = jnp.diagonal(jax.jacobian(means)(policy.layers[0][1]))
-    np.testing.assert_allclose(slope, [0.5, 1.125], rtol=1e-5)
-
-
-@pytest.mark.parametrize("kind", [APO, PPO, ATRPO])
-def test_a_bounded_mean_is_learnt_and_resumed_to_the_bit(kind, tmp_path) -> None:
-    options = TINY | {"action_bounds": "raw", "bounded_mean": True}
-    whole = kind(FORGIVING, num_workers=0, **options).learn(4 * ITERATION)
-    kind(FORGIVING, num_workers=0, **options).learn(2 * ITERATION).save(tmp_path)
-    loaded = kind.load(tmp_path, FORGIVING, num_workers=2)
-    assert (loaded.config.action_bounds, loaded.config.bounded_mean) == ("raw", True)
-    loaded.learn(2 * ITERATION)
-    assert bits(loaded.snapshot) == bits(whole.snapshot)
-    free = kind(FORGIVING, num_workers=0, **options | {"bounded_mean": False})
-    assert bits(free.learn(4 * ITERATION).snapshot) != bits(whole.snapshot)
-    assert abs(whole.predict(np.array([9.0, 9.0], np.float32))[0]) <= 0.5
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        gym_spaces.Box(-np.inf, np.inf, (1,), np.float32),
-        gym_spaces.Box(-1, np.inf, (1,), np.float32),
-    ],
-)
-def test_a_bounded_mean_needs_bounds(space) -> None:
-    env = partial(Sampler, gym_spaces.Box(-1, 1, (2,)), space)
-    with pytest.raises(ValueError, match=r"bounded_mean=True needs finite .*bounded_mean=False$"):
-        APO(env, bounded_mean=True)
-    APO(env, bounded_mean=False)
-
-
-# --- what was saved before the options existed -----------------------------------------------
-
-
-def forget_options(path: Path) -> None:
-    """As an earlier version would have written it."""
-    content = json.loads(path.read_text())
-    for part in (content, *content["replicas"]):
-        for name in ("action_bounds", "bounded_mean"):
-            part.get("options", {}).pop(name, None)
-    path.write_text(json.dumps(content))
-
-
-def test_an_old_checkpoint_is_of_a_policy_that_clips_and_has_a_free_mean(tmp_path) -> None:
-    agent = APO(MORTAL, num_workers=0, **TINY).learn(ITERATION)
-    agent.save(tmp_path)
-    forget_options(tmp_path / "checkpoint.json")
-    old = APO.load(tmp_path, MORTAL, num_workers=0)
-    assert old.config == agent.config
-    assert bits(old.learn(ITERATION).snapshot) == bits(agent.learn(ITERATION).snapshot)
-
-
-@pytest.mark.parametrize("has_checkpoint", [True, False])
-def test_an_old_run_resumes_and_is_labelled_as_what_it_was(has_checkpoint, tmp_path) -> None:
-    whole, old, new = (tmp_path / name for name in ("whole", "old", "new"))
-    steps = ["--steps", str(2 * ITERATION), "--eval-every", str(ITERATION), "--eval-steps", "50"]
-    flags = [*steps, "--workers", "0", "--num-envs", "4", "--rollout-steps", "16"]
-    flags += ["--hidden-sizes", "8", "--epochs", "2", "--minibatch-size", "32", "--quiet"]
-    command = ["train", "apo", "--env", "Drift-v0", *flags]
-    for path in (whole, old):
-        assert main([*command, "--action-bounds", "clip", "--out", str(path)]) == 0
-    if has_checkpoint:
-        forget_options(old / "checkpoint" / "checkpoint.json")
-    else:
-        for file in (*(old / "checkpoint").iterdir(), old / "metrics.csv", old / "evaluations.csv"):
-            file.unlink()
-    forget_options(old / "config.json")
-    for path in (whole, old):
-        more = str((3 if has_checkpoint else 2) * ITERATION)
-        assert main(["train", "--resume", "--out", str(path), "--quiet", "--steps", more]) == 0
-    assert bits(APO.load(old).snapshot) == bits(APO.load(whole).snapshot)
-
-    command[3] = "KindDrift-v0"
-    assert main([*command, "--out", str(new)]) == 0
-    labels = [setting.label for setting in read_results([old, new])]
-    assert "action_bounds=clip" in labels[0]
-    assert "action_bounds=raw" in labels[1]
-    assert read_results([old])[0].label == read_results([whole])[0].label

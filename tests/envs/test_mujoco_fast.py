@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from longrun.envs.mujoco_fast import fast_stepper
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
+from longrun.envs.stepper import GymnasiumStepper, make_stepper
 
 TASKS = ["Swimmer-v5", "HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"]
 
@@ -203,17 +205,17 @@ def test_the_shortest_time_limit_counts_and_none_never_truncates() -> None:
 
 
 @pytest.mark.parametrize("task", ["Hopper-v5", "Walker2d-v5", "Ant-v5"])
-def test_a_state_that_is_not_finite_is_judged_alike(task: str) -> None:
-    """Such states hardly ever come out of MuJoCo, so the judgement is asked for directly."""
+def test_non_finite_states_are_as_healthy_as_in_gymnasium(task: str) -> None:
+    """MuJoCo hardly ever returns such states, so the health condition is called directly."""
     env: Any = gymnasium.make(task).unwrapped
     stepper: Any = fast_stepper(env)
     for name in ("qpos", "qvel"):
         for i in range(len(getattr(env.data, name))):
             for value in (np.nan, np.inf, -np.inf):
                 env.reset(seed=0)
-                assert stepper._is_healthy()
+                assert stepper.is_healthy()
                 getattr(env.data, name)[i] = value
-                assert stepper._is_healthy() == env.is_healthy
+                assert stepper.is_healthy() == env.is_healthy
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -225,6 +227,31 @@ def test_no_stepper_for_what_it_does_not_reproduce(task: str) -> None:
     task_class: Any = type(env.unwrapped)
     subclass: Any = type("Subclass", (task_class,), {})
     assert fast_stepper(subclass()) is None
+
+
+MISSING = [
+    ("Swimmer-v5", "_forward_reward_weight"),
+    ("HalfCheetah-v5", "_ctrl_cost_weight"),
+    ("Hopper-v5", "_healthy_state_range"),
+    ("Walker2d-v5", "_healthy_angle_range"),
+    ("Ant-v5", "_contact_force_range"),
+    ("Humanoid-v5", "_include_cinert_in_observation"),
+]
+
+
+@pytest.mark.parametrize(("task", "field"), MISSING)
+def test_a_missing_field_means_gymnasiums_own_steps_and_one_warning(task: str, field: str) -> None:
+    env: Any = gymnasium.make(task)
+    flags = env.unwrapped.model.opt.disableflags
+    delattr(env.unwrapped, field)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("default")
+        steppers = [make_stepper(env) for _ in range(3)]
+    assert [type(stepper) for stepper in steppers] == [GymnasiumStepper] * 3
+    assert len(shown) == 1 and shown[0].category is UserWarning
+    message = str(shown[0].message)
+    assert f"Gymnasium {gymnasium.__version__} differs" in message and f"'{field}'" in message
+    assert env.unwrapped.model.opt.disableflags == flags, "the environment is not changed"
 
 
 def test_no_stepper_for_other_environments() -> None:

@@ -44,16 +44,16 @@ VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
 
 
 def result_of(env: str, num_workers: int) -> tuple[Any, ...]:
-    """Everything that comes out of three iterations: state, gain, news, evaluation."""
-    news = []
+    """Everything that comes out of three iterations: state, gain, progress reports, evaluation."""
+    reports = []
     agent = APO(ENVS[env], num_workers=num_workers, **TINY)
     agent.learn(
         3 * ITERATION,
         eval_every=2 * ITERATION,
         eval_steps=100,
-        on_log=lambda p: news.append((p.step, p.metrics, repr(p.evaluation))),
+        on_log=lambda p: reports.append((p.step, p.metrics, repr(p.evaluation))),
     )
-    return bits(agent.snapshot), agent.gain_, news, repr(agent.evaluate(100))
+    return bits(agent.snapshot), agent.gain_, reports, repr(agent.evaluate(100))
 
 
 @cache
@@ -174,7 +174,7 @@ def test_a_worker_that_hangs_is_ended_when_the_run_is(nothing_left):
     assert time.monotonic() - began < 30
 
 
-def test_stopping_many_runs_early_never_upsets_the_threads_behind_them(nothing_left):
+def test_stopping_many_runs_early_raises_nothing_in_their_threads(nothing_left):
     """pytest turns an exception in a thread into a failure."""
     agent = APO(partial(MORTAL, pause=1e-4, notes=nothing_left), num_workers=3, **TINY)
     for _ in range(4):
@@ -209,7 +209,7 @@ pool.start("rollout", 0, 0)()  # one worker hangs in a step, the other waits for
     wait_until(lambda: not any(map(is_running, workers)), seconds=15)
 
 
-def test_modules_in_the_current_folder_do_not_get_in_the_workers_way(tmp_path, monkeypatch):
+def test_modules_in_the_current_folder_do_not_shadow_those_of_the_workers(tmp_path, monkeypatch):
     (tmp_path / "cloudpickle.py").write_text("raise ImportError('the wrong module')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
@@ -217,7 +217,7 @@ def test_modules_in_the_current_folder_do_not_get_in_the_workers_way(tmp_path, m
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_pool_gives_back_every_file_descriptor(num_workers):
+def test_a_pool_closes_every_file_descriptor(num_workers):
     plan = Plan(
         env_factory(MORTAL), describe(MORTAL()), (8,), True, (0,), num_envs=4, rollout_steps=16
     )
@@ -267,7 +267,7 @@ def test_an_environment_that_cannot_even_be_closed_does_not_hide_its_error():
 
 
 def test_hundreds_of_replicas_can_wait_for_one_worker_and_be_interrupted():
-    """A socket takes a few hundred messages; whoever asks for more must not block the pool."""
+    """A socket takes a few hundred messages; more requests must not block the pool."""
     replicas = 600
     slow = partial(Faulty, "hang", seeding.episode_seed(0, seeding.EPISODE, 0, 0))
     plan = Plan(

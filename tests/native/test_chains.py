@@ -46,7 +46,7 @@ def test_a_reset_never_hides_the_successor(costly: bool) -> None:
     assert (np.asarray(facts.reward) == 0.25).all()
 
 
-def test_a_time_limit_truncates_and_starts_anew() -> None:
+def test_a_time_limit_truncates_and_starts_a_new_episode() -> None:
     last, (_, facts) = walk(Count(time_limit=3), 8)
     ended = np.zeros((8, 4), bool)
     ended[[2, 5]] = True
@@ -100,7 +100,7 @@ def test_a_rollout_holds_facts() -> None:
 
 
 @pytest.mark.parametrize("bounds", ["clip", "raw"])
-def test_actions_meet_their_bounds_on_their_way_and_are_kept_as_they_were_drawn(
+def test_bounds_apply_to_what_environments_get_and_not_to_what_is_kept(
     bounds: str,
 ) -> None:
     rollout, _ = rollout_of(Count(), action_bounds=bounds)
@@ -118,7 +118,7 @@ def test_the_deterministic_policy_is_the_networks_mode() -> None:
     assert abs(np.asarray(rollout.action)).max() < 0.5  # no noise of standard deviation 1
 
 
-def test_a_masked_choice_is_never_drawn_and_a_free_one_is() -> None:
+def test_a_masked_choice_is_never_sampled_and_others_are() -> None:
     forbidden, _ = rollout_of(Choice("best"))
     assert set(np.asarray(forbidden.action).ravel()) == {0, 1}
     free, _ = rollout_of(Choice())

@@ -1,4 +1,4 @@
-"""Environments that break the protocol are told what is wrong, in one line, before training."""
+"""Environments that break the protocol are refused in one line before training."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from longrun import APO, EnvironmentFailure
 from longrun.envs.native import Environment, Step
 from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.spaces import Spaces
-from longrun.queueing.known_networks import criss_cross
+from longrun.queueing.known_environments import criss_cross
 
 
 @dataclass(frozen=True)
 class Faulty(Environment):
-    """Sound but for one thing."""
+    """Sound except for one fault."""
 
     fault: str
     name = "faulty"

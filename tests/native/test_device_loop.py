@@ -17,7 +17,7 @@ from longrun import APO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.queueing.known_networks import criss_cross
+from longrun.queueing.known_environments import criss_cross
 from longrun.results.read import read_results
 from longrun.train.device import loop as device_loop
 from longrun.train.job import make_job

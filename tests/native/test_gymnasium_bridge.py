@@ -134,14 +134,14 @@ def test_no_time_limit_and_terminations() -> None:
 
 
 @pytest.mark.parametrize(("bounds", "moved"), [("clip", 3.5), ("raw", 10.0)])
-def test_actions_are_clipped_to_their_bounds_or_handed_on(bounds: Any, moved: float) -> None:
+def test_actions_are_clipped_to_their_bounds_or_passed_on(bounds: Any, moved: float) -> None:
     env = as_gymnasium(Walk(noise=0.0), action_bounds=bounds)
     start, _ = env.reset(seed=0)
     row, *_ = env.step(np.array([7.0, 3.0]))  # 0.5 at most, and unbounded
     np.testing.assert_allclose(row, start + moved, rtol=1e-6)
 
 
-def test_an_unknown_way_to_meet_bounds_is_refused() -> None:
+def test_an_unknown_value_of_action_bounds_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown action_bounds 'tanh'; valid: clip, raw"):
         as_gymnasium(Walk(), action_bounds="tanh")  # type: ignore[arg-type]
 
@@ -161,7 +161,7 @@ def test_masks() -> None:
     np.testing.assert_array_equal(unmasked.action_masks(), np.ones(5, bool))
 
 
-def test_a_copy_goes_on_as_the_original_does() -> None:
+def test_a_copy_continues_as_the_original_does() -> None:
     env = NativeGymEnv(KINDS["box"])
     env.reset(seed=3)
     env.step(np.zeros(2))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from longrun.queueing.environment import QueueingEnv
-from longrun.queueing.known_networks import criss_cross, n_model, reentrant, six_class, tandem
+from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
 from longrun.queueing.network import Network
 from longrun.queueing.ordered_queues import OrderedQueueingEnv
 from longrun.queueing.policies import (
@@ -119,7 +119,7 @@ def test_a_loop_has_no_last_buffer() -> None:
 
 
 def test_fcfs_serves_in_the_order_of_arrival() -> None:
-    """Arrivals of classes 2, 0, 0, 1 by hand, then services: out they come in that order."""
+    """Arrivals of classes 2, 0, 0, 1 by hand, then services: they leave in that order."""
     env = OrderedQueueingEnv.of(single_station(), capacity=3)
     policy = jax.jit(fcfs(env))
     step = jax.jit(lambda line, uniform: env.after_line(line, policy(line), uniform))
@@ -154,13 +154,13 @@ def test_fcfs_ring_goes_round() -> None:
     assert max(len(each) for each in stamps) <= 40
 
 
-def test_an_overflow_is_no_result() -> None:
+def test_an_overflow_is_an_error() -> None:
     env = OrderedQueueingEnv.of(single_station(), capacity=2)
     with pytest.raises(ValueError, match=r"rewards of single station are not finite.*raise that"):
         average_cost(env, fcfs(env), steps=500, chains=4)
 
 
-def test_memory_changes_neither_law_nor_rewards() -> None:
+def test_the_order_of_arrivals_changes_neither_law_nor_rewards() -> None:
     plain = reentrant()
     env = OrderedQueueingEnv.of(plain)
     options = {"steps": 300, "chains": 8, "warmup": 0}

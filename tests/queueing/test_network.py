@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from functools import partial
 from typing import Any
@@ -15,12 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longrun.builtin_envs import BUILTIN, make_builtin
 from longrun.queueing.environment import QueueingEnv, event_laws, scaled
-from longrun.queueing.known_networks import criss_cross, n_model, reentrant, six_class, tandem
+from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
 from longrun.queueing.network import Activity, Decision, Network
-from longrun.tabular.models import uniformised as tabular
-from longrun.tabular.solvers import solve
 
 examples = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 
@@ -92,7 +88,7 @@ def test_routes_of_the_six_class_network() -> None:
     assert [a.rate for a in six_class(3).network.stations[1]] == [1 / 6, 1 / 7, 1]
 
 
-def test_an_overload_is_warned_of() -> None:
+def test_overload_warns() -> None:
     stations = ((Activity(0, 2.0), Activity(1, 2.0)), (Activity(2, 1.0),))
     routing = (((2, 1.0),), (), ())
     message = r"^station 2 \(stations\[1\]\) of 'busy' has load 1\.1, not below 1: .*lower arrivals"
@@ -105,7 +101,7 @@ def test_an_overload_is_warned_of() -> None:
     [
         ({"arrivals": ()}, "arrivals=() is empty; give the rate of each class"),
         ({"arrivals": (-1, 0)}, "arrivals[0]=-1 is negative or infinite; give 0 or more"),
-        ({"arrivals": (0, 0)}, "arrivals=(0, 0) bring nobody; give a rate above 0"),
+        ({"arrivals": (0, 0)}, "arrivals=(0, 0) are all 0; give a rate above 0"),
         ({"holding_costs": (1,)}, "holding_costs has 1 entries and arrivals 2; give one for each"),
         ({"holding_costs": (1, np.nan)}, "holding_costs[1]=nan is negative or infinite; give 0"),
         ({"stations": ()}, "stations do not serve class 0, which customers reach; add it"),
@@ -116,8 +112,8 @@ def test_an_overload_is_warned_of() -> None:
         ({"stations": (((0, 1), (1, 0)),)}, "stations[0] serves class 1 at rate 0; give a finite"),
         ({"routing": ((),)}, "routing has 1 entries and arrivals 2; give one for each class"),
         ({"routing": (((2, 1),), ())}, "routing[0] names class 2; classes are 0 to 1"),
-        ({"routing": (((1, 0.6), (0, 0.6)), ())}, "is not a law; give probabilities with sum 1"),
-        ({"routing": (((1, -0.1),), ())}, "routing[0]=((1, -0.1),) is not a law; give probab"),
+        ({"routing": (((1, 0.6), (0, 0.6)), ())}, "is not a distribution; give probabilities with"),
+        ({"routing": (((1, -0.1),), ())}, "routing[0]=((1, -0.1),) is not a distribution; give"),
         ({"routing": (((1, 1),), ((0, 1),))}, "customers of class 0 never leave the network"),
     ],
 )
@@ -133,7 +129,7 @@ def test_a_network_of_lists_is_hashable() -> None:
     )
 
 
-def test_something_must_be_left_to_decide() -> None:
+def test_a_network_without_a_choice_is_refused() -> None:
     with pytest.raises(ValueError, match="leaves no server a choice; set idling=True"):
         QueueingEnv(tandem().network)
 
@@ -224,27 +220,6 @@ def test_available_is_what_the_mask_allows(env: QueueingEnv, size: int) -> None:
         np.testing.assert_array_equal(mdp.available[:, a], masks[:, ends[:-1] + row].all(1))
 
 
-@pytest.mark.parametrize(
-    ("env", "model", "rows"),
-    [
-        (criss_cross("BM"), tabular.criss_cross("BM", 3), [1, 2]),
-        (n_model(), tabular.n_model(size=6), [0, 1]),
-    ],
-)
-def test_exact_models_are_those_of_tabular(env: QueueingEnv, model: Any, rows: list[int]) -> None:
-    mine = env.exact(model.shape[0] - 1)
-    for a, row in enumerate(rows):
-        where = np.flatnonzero(mine.available[:, a])
-        given = model.kernel[where + row * model.num_states].toarray()
-        np.testing.assert_allclose(mine.kernel[where + a * mine.num_states].toarray(), given)
-
-
-def test_idling_pays_in_a_tandem_queue() -> None:
-    """Both servers may idle here, only the first in `tabular`: the second never wants to."""
-    gain = solve(tandem().exact(8), tolerance=1e-6).gain
-    assert gain == pytest.approx(solve(tabular.tandem(size=8), tolerance=1e-6).gain, rel=2e-6)
-
-
 def test_masks_by_hand() -> None:
     def mask(env: QueueingEnv, *queues: int) -> list[int]:
         return np.asarray(env.mask(jnp.array(queues))).astype(int).tolist()
@@ -269,7 +244,7 @@ def test_observations_are_mask_and_features() -> None:
 @given(networks(), st.booleans(), st.integers(0, 2**32 - 1))
 @examples
 def test_random_networks(network: Network, idling: bool, seed: int) -> None:
-    """From random queues under random allowed actions: masks, work and customers as they must be"""
+    """From random queues under random allowed actions: masks, work and numbers of customers"""
     env = QueueingEnv(network, idling or not network.decisions())
     ends = np.cumsum(env.spaces.categories)[:-1]
 
@@ -303,75 +278,3 @@ def works_if_it_can(
         a is not None and queues[a.queue] > spoken_for.count(a.queue) for a in decision.choices
     ]
     return spare[choice] or (decision.choices[choice] is None if idling else not any(spare))
-
-
-# --- by name ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", BUILTIN)
-def test_every_built_in_environment_runs(name: str) -> None:
-    env = make_builtin(name, {})
-    assert env.name == f"jax:{name}" and hash(env) == hash(make_builtin(name, {}))
-    assert env.time_limit == 0 and not env.terminates and env.spaces.masked
-    state, obs = env.reset(jax.random.key(0))
-    action = jnp.zeros(env.spaces.action_size, jnp.int32)
-    step = jax.jit(env.step)(jax.random.key(1), state, action)
-    for row in (obs, step.obs):
-        assert row.shape == (env.spaces.observation_size,) and row.dtype == jnp.float32
-        mask = np.asarray(row[: env.spaces.mask_size])
-        ends = np.cumsum(env.spaces.categories)[:-1]
-        assert all(each.any() for each in np.split(mask, ends)) and set(mask) <= {0, 1}
-    shapes = jax.tree.map(lambda x: (x.shape, x.dtype), (state, step.state))
-    assert shapes[0] == shapes[1], "a state can be carried by a scan"
-    assert step.reward.shape == () and step.reward.dtype == jnp.float32
-    assert re.fullmatch(r"\S.{10,90}\.", (BUILTIN[name].__doc__ or "").splitlines()[0])
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "string"),
-    [
-        ("criss-cross", {"regime": "BM"}, "jax:criss-cross"),
-        ("criss-cross", {"regime": "BH", "idling": True}, "jax:criss-cross?regime=BH&idling=true"),
-        ("six-class", {"stations": 7.0}, "jax:six-class?stations=7"),
-        ("n-model", {"holding_costs": [1, 2]}, "jax:n-model?holding_costs=[1.0,2.0]"),
-        (
-            "reentrant",
-            {"service_times": [0.1, 0.5, 0.2]},
-            "jax:reentrant?service_times=[0.1,0.5,0.2]",
-        ),
-        ("tandem", {"arrival_rate": 0.5}, "jax:tandem?arrival_rate=0.5"),
-        ("access-control", {"servers": 3}, "jax:access-control?servers=3"),
-        ("inventory", {"fixed_cost": 4}, "jax:inventory?fixed_cost=4.0"),
-    ],
-)
-def test_names_are_env_strings(name: str, args: dict[str, Any], string: str) -> None:
-    env = make_builtin(name, args)
-    assert env.name == string
-    query = [pair.split("=") for pair in string.partition("?")[2].split("&") if pair]
-    again = {key: value if key == "regime" else json.loads(value) for key, value in query}
-    assert make_builtin(name, again) == env
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "message"),
-    [
-        ("cris-cross", {}, "unknown jax environment 'cris-cross'; did you mean criss-cross"),
-        ("criss-cross", {"regimes": "BM"}, "unknown argument of 'criss-cross' 'regimes'; did you"),
-        ("criss-cross", {"regime": "XX"}, "unknown regime 'XX'; valid: IL, BL, IM, BM, IH, BH"),
-        ("criss-cross", {"regime": 3}, "regime=3 must be a word"),
-        ("criss-cross", {"idling": 1}, "idling=1 must be true or false"),
-        ("six-class", {"stations": 8}, "stations=8 is out of range; choose 2 to 7"),
-        ("six-class", {"stations": 2.5}, "stations=2.5 must be a whole number"),
-        ("n-model", {"load": "x"}, "load='x' must be a number"),
-        ("n-model", {"arrival_rates": [1]}, "arrival_rates=(1.0,) has 1 entries; give 2"),
-        ("n-model", {"arrival_rates": 1}, "arrival_rates=1 must be a list of numbers, as [1, 0.5]"),
-        ("reentrant", {"stations": [1, 3, 1]}, "stations=(1, 3, 1) must be numbered from 1 with"),
-        ("reentrant", {"service_times": [1, 0, 1]}, "service_times[1]=0.0 is not positive; give"),
-        ("access-control", {"servers": 0}, "servers=0 is too small; give 1 or more"),
-        ("inventory", {"capacity": None}, "capacity=None must be a whole number"),
-    ],
-)
-def test_bad_arguments(name: str, args: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)) as caught:
-        make_builtin(name, args)
-    assert "\n" not in str(caught.value)

@@ -14,7 +14,8 @@ from probes import Choice
 
 from longrun import APO
 from longrun.cli import main
-from longrun.envs.native.control import AccessControl, Inventory
+from longrun.envs.native.access_control import AccessControl
+from longrun.envs.native.inventory import Inventory
 from longrun.policy_map.exact_comparison import (
     box_size,
     compare_policies,
@@ -25,7 +26,7 @@ from longrun.policy_map.exact_comparison import (
 )
 from longrun.policy_map.picture import least_important, places_of_slices, policy_map, slices_of
 from longrun.queueing.environment import QueueingEnv
-from longrun.queueing.known_networks import criss_cross, n_model, six_class, tandem
+from longrun.queueing.known_environments import criss_cross, n_model, six_class, tandem
 from longrun.queueing.network import Activity, Network
 from longrun.tabular import evaluate, solve
 from longrun.tabular.models.classic import riverswim

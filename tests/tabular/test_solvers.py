@@ -16,11 +16,11 @@ from scipy import sparse
 
 from longrun.tabular import MDP, NoConvergence, Solution, evaluate, solve
 from longrun.tabular.models.classic import access_control, inventory, machine_replacement, riverswim
-from longrun.tabular.models.uniformised import criss_cross, tandem
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.solvers.policy_iteration import one_recurrent_class
 from longrun.tabular.solvers.solution import bracket
 from longrun.tabular.structure import chain_structure, end_components
+from reference_networks import criss_cross, tandem
 
 # The package's attribute of this name is the function.
 policy_iteration = importlib.import_module("longrun.tabular.solvers.policy_iteration")

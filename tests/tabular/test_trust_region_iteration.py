@@ -15,7 +15,6 @@ from random_mdps import examples, random_mdp, random_policy, seeds
 
 from longrun.tabular import MDP, evaluate, figures, improvement_bounds, solve
 from longrun.tabular.models.classic import access_control, riverswim
-from longrun.tabular.models.uniformised import criss_cross, tandem
 from longrun.tabular.solvers import Solution
 from longrun.tabular.truncation import Truncation, grow_box
 from longrun.tabular.trust_region import (
@@ -23,6 +22,7 @@ from longrun.tabular.trust_region import (
     TrustRegionPath,
     trust_region_policy_iteration,
 )
+from reference_networks import criss_cross, tandem
 
 
 def best_discounted(mdp: MDP, discount: float) -> float:

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from rich.console import Console
 from rich.table import Table
@@ -18,9 +18,9 @@ from rich.table import Table
 from longrun.cli.options import Parser, parse, whole
 from longrun.config import known, value_text
 from longrun.errors import InputError
+from longrun.queueing.known_models import MODELS as NETWORK_MODELS
 from longrun.tabular import (
     MDP,
-    MODELS,
     Evaluation,
     Solution,
     evaluate,
@@ -29,9 +29,11 @@ from longrun.tabular import (
     solve,
     structure,
 )
+from longrun.tabular.models import MODELS as TABULAR_MODELS
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.truncation import Truncation, grow_box
 
+MODELS = dict(sorted({**TABULAR_MODELS, **NETWORK_MODELS}.items()))
 EVALUATED = 200_000
 """States up to which the optimal policy's law and Kemeny's constant are computed unasked."""
 
@@ -90,10 +92,10 @@ def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
         kind, flag = hints[name], "--" + name.replace("_", "-")
         default = parameter.default
         text = f"(default: {value_text(default, ' ')})"
-        if isinstance(default, tuple):
-            group.add_argument(flag, type=float, nargs="+", metavar="X", help=text)
-        else:
-            group.add_argument(flag, type=whole if kind is int else kind, metavar="X", help=text)
+        several: dict[str, Any] = {"nargs": "+"} if isinstance(default, tuple) else {}
+        kind = get_args(kind)[0] if several else kind
+        convert = whole if kind is int else kind
+        group.add_argument(flag, type=convert, metavar="X", help=text, **several)
     return list(parameters)
 
 

@@ -1,4 +1,4 @@
-"""How a continuous action meets the bounds of its space: the one place that says so.
+"""How the bounds of a space apply to continuous actions: the only place that does this.
 
 Host workers, the device loop, the learner, `predict` and the report share these functions; the
 first argument is the array module, `numpy` or `jax.numpy`. Choices have no bounds, and nothing here
@@ -21,7 +21,7 @@ def as_given(xp: Any, spaces: Spaces, action_bounds: ActionBounds, action: Any) 
     """What environments are given for the policy's actions [..., A].
 
     Continuous actions come back in a new array, so that an environment may change its own in place
-    while the learner keeps what was drawn.
+    while the learner keeps what was sampled.
     """
     if spaces.categories:
         return action
@@ -38,7 +38,7 @@ def mean_within(xp: Any, spaces: Spaces, outputs: Any) -> Any:
 
 
 def require_bounds(bounded_mean: bool, spaces: Spaces) -> None:
-    """A ValueError where the mean is to be bounded and there is nothing to bound it by."""
+    """An InputError if the mean is to be bounded and the action space has no finite bounds."""
     if bounded_mean and not np.isfinite([*spaces.low, *spaces.high]).all():
         raise InputError(
             f"bounded_mean=True needs finite bounds, the action space has low={list(spaces.low)},"
@@ -47,10 +47,10 @@ def require_bounds(bounded_mean: bool, spaces: Spaces) -> None:
 
 
 def advice(spaces: Spaces, action_bounds: ActionBounds, action: Array) -> str:
-    """What to add to an environment's error where a raw action [A] may be its reason."""
+    """What to add to an environment's error if a raw action [A] may be its cause."""
     if spaces.categories or action_bounds != "raw":
         return ""
     low, high = spaces.limits
     if ((action >= low) & (action <= high)).all():
         return ""
-    return "; its action was beyond the action space: if it refuses such, set action_bounds='clip'"
+    return "; its action was beyond the action space: if it refuses those, set action_bounds='clip'"

@@ -6,9 +6,11 @@ A value is JSON where it reads as JSON, and otherwise the text itself: `limit=20
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from longrun.errors import InputError
@@ -86,3 +88,15 @@ def written(env_id: str, key: str, value: Any) -> str:
             f"argument {key}={value!r} of '{env_id}' cannot be written as text; use numbers,"
             " strings, True, False, None, or lists of these"
         ) from None
+
+
+def env_string(name: str, builder: Callable[..., Any], **arguments: Any) -> str:
+    """The string of a built-in environment: the arguments that are not the builder's defaults."""
+    parameters = inspect.signature(builder).parameters
+    changed = {key: v for key, v in arguments.items() if v != parameters[key].default}
+    return join_env(f"jax:{name}", changed)
+
+
+def arguments_of(env: Any) -> dict[str, Any]:
+    """The arguments that an environment which is a dataclass was made with."""
+    return {field.name: getattr(env, field.name) for field in dataclasses.fields(env)}

@@ -1,4 +1,4 @@
-"""From whatever a user calls an environment to a factory that worker processes can be handed."""
+"""From a user's description of an environment to a factory that can be sent to worker processes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,6 @@ from longrun.config import known
 from longrun.envs.env_strings import join_env, split_env
 from longrun.errors import InputError
 
-JAX_NATIVE = tuple(
-    f"jax:{name}"
-    for name in (
-        "criss-cross",
-        "six-class",
-        "n-model",
-        "reentrant",
-        "tandem",
-        "access-control",
-        "inventory",
-    )
-)
-"""For messages alone: worker processes read this file and must not import JAX."""
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -44,14 +31,14 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(f"environment '{env_name(factory)}' cannot be made: {error}") from None
     except TypeError as error:
-        if getattr(factory, "keywords", None):  # the environment's own words on its arguments
+        if getattr(factory, "keywords", None):  # the environment's own message about its arguments
             raise InputError(f"environment '{env_name(factory)}' cannot be made: {error}") from None
         raise
 
 
 def mujoco_warning(message: bytes | str) -> None:
     text = message.decode() if isinstance(message, bytes) else message
-    if "settotalmass" not in text:  # Gymnasium's own model of HalfCheetah, nothing a user can mend
+    if "settotalmass" not in text:  # from Gymnasium's own model of HalfCheetah
         warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
@@ -83,14 +70,14 @@ def env_name(env: EnvLike) -> str:
         if isinstance(first, EnvSpec):
             try:
                 return join_env(first.id, env.keywords)
-            except ValueError:  # arguments that no text stands for
+            except ValueError:  # arguments that cannot be written as text
                 return first.id
         return env_name(env.func)
     return getattr(env, "__name__", type(env).__name__)
 
 
 def require_id(name: str, path: object) -> None:
-    """A ValueError where a saved environment's name is no id that it could be made from."""
+    """An InputError if a saved environment's name is not an id that it can be made from."""
     if split_env(name)[0] not in gymnasium.registry and ":" not in name:
         raise InputError(
             f"'{path}' was trained on '{name}', which has no id; load it in Python and pass env="
@@ -98,7 +85,7 @@ def require_id(name: str, path: object) -> None:
 
 
 def _spec(env_id: str) -> EnvSpec:
-    """The registered specification: what was registered here alone reaches the workers too."""
+    """The registered specification: workers get it too, if it was registered here only."""
     module, _, name = env_id.rpartition(":")
     try:
         if module:
@@ -106,12 +93,15 @@ def _spec(env_id: str) -> EnvSpec:
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ImportError) as error:
         if not module:
-            known("environment", env_id, [*sorted(gymnasium.registry), *JAX_NATIVE])
+            # By name, since it imports JAX, which worker processes must not: they never come here.
+            built_in = import_module("longrun.builtin_envs").BUILTIN
+            names = [*sorted(gymnasium.registry), *(f"jax:{name}" for name in built_in)]
+            known("environment", env_id, names)
         raise InputError(f"unknown environment '{env_id}'; {error}") from None
 
 
 def pickled(env: object) -> bytes:
-    """What can travel to a worker process."""
+    """The object as bytes, to be sent to a worker process."""
     try:
         content: bytes = cloudpickle.dumps(env)
     except Exception as error:

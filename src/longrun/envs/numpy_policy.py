@@ -1,8 +1,7 @@
-"""Acting with NumPy: the policy network on a handful of rows, tens of times faster than a jitted
-call of that size.
+"""Acting with NumPy: on a few rows the policy network is tens of times faster than a jitted call.
 
-Weights travel as one flat float32 vector; `PolicyWeights` is a view of it. A row's action does not
-depend on which other rows are computed with it, to the bit: each row is a matrix-vector product.
+Weights are one flat float32 vector, of which `NumpyPolicy` holds views. A row's action does not
+depend on which other rows are computed with it, bit for bit: each row is a matrix-vector product.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from longrun.envs.spaces import Array, Spaces
 OBSERVATION_LIMIT = 10.0
 """Standardised observations are clipped here, in acting and learning alike."""
 FORBIDDEN = -1e9
-"""The logit of a choice that the mask forbids: its probability is 0 to the bit."""
+"""The logit of a choice that the mask forbids: its probability is exactly 0."""
 
 
 def weight_shapes(spaces: Spaces, hidden_sizes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -104,8 +103,8 @@ def _draw(logits: Array, uniform: Array) -> Array:
     weights = np.exp(logits - logits.max(1, keepdims=True))
     cumulative = np.cumsum(weights, axis=1)
     choice = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(1)
-    last = (cumulative < cumulative[:, -1:]).sum(1)  # where rounding would go beyond: never behind
-    bounded: Array = np.minimum(choice, last)  # the last choice that has any weight
+    last = (cumulative < cumulative[:, -1:]).sum(1)  # the last choice with a weight above 0
+    bounded: Array = np.minimum(choice, last)  # rounding must not lead beyond it
     return bounded
 
 

@@ -1,6 +1,6 @@
-"""Arrays that several processes see, carved from one unnamed file in memory.
+"""Arrays shared by several processes, in one unnamed file in memory.
 
-The file has no name from the start, so nothing can be left behind, however a process dies.
+The file never has a name, so nothing is left behind however a process ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _size(shape: tuple[int, ...], dtype: type) -> int:
 
 
 class SharedArrays(dict[str, Array]):
-    """A dictionary of zeroed arrays; `fd` hands them to a child process."""
+    """A dictionary of zeroed arrays; a child process opens them by `fd`."""
 
     def __init__(self, spec: Spec, fd: int | None = None) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class SharedArrays(dict[str, Array]):
             return os.dup(file.fileno())
 
     def close(self) -> None:
-        """Close the descriptor; the memory goes when the last array of the last process does."""
+        """Close the descriptor; the memory is freed with the last array of the last process."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

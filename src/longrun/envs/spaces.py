@@ -1,4 +1,4 @@
-"""What a space means to a learner: flat observation rows in, flat action rows out."""
+"""Spaces as a learner sees them: flat rows of observations and of actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longrun.errors import InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 MASKED_KEYS = {"action_mask", "observation"}
-"""Keys of a Dict observation that carries a mask, as PettingZoo and others have it."""
+"""Keys of a Dict observation that carries a mask, as in PettingZoo and other libraries."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Spaces:
     """choices of each categorical component; empty for continuous actions"""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    """bounds of continuous actions; `longrun.envs.actions` says what becomes of them"""
+    """bounds of continuous actions; `longrun.envs.actions` applies them"""
     masked: bool = False
     """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
 
@@ -94,7 +94,7 @@ class Spaces:
 
 
 def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
-    """The environment's spaces, or a ValueError that names what is not supported.
+    """The environment's spaces, or an InputError that names what is not supported.
 
     Observations that are a Dict of `action_mask` and `observation` mask the policy's choices.
     """
@@ -146,30 +146,39 @@ def _flat_size(space: gym_spaces.Space[Any]) -> int:
 def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
     """A function (observation, row) that writes the flat observation; Discrete becomes one-hot."""
     if _carries_mask(space):
-        # A Dict may have its keys in any order; in our rows the mask comes first.
-        mask, rest = space["action_mask"], space["observation"]
-        width = gym_spaces.flatdim(mask)
-        write_mask, write_rest = observation_writer(mask), observation_writer(rest)
+        return _masked_writer(space)
+    return _box_writer(space) if isinstance(space, gym_spaces.Box) else _general_writer(space)
 
-        def write_masked(observation: Any, row: Array) -> None:
-            write_mask(observation["action_mask"], row[:width])
-            write_rest(observation["observation"], row[width:])
 
-        return write_masked
-    if isinstance(space, gym_spaces.Box):
-        shape = space.shape
+def _masked_writer(space: gym_spaces.Dict) -> Callable[[Any, Array], None]:
+    # A Dict may have its keys in any order; in a row the mask comes first.
+    mask, rest = space["action_mask"], space["observation"]
+    width = gym_spaces.flatdim(mask)
+    write_mask, write_rest = observation_writer(mask), observation_writer(rest)
 
-        def write_box(observation: Any, row: Array) -> None:
-            observation = np.asarray(observation)
-            if observation.shape != shape:
-                raise InputError(
-                    f"an observation of shape {observation.shape} does not fit the observation"
-                    f" space's {shape}"
-                )
-            row[:] = observation.reshape(-1)
+    def write(observation: Any, row: Array) -> None:
+        write_mask(observation["action_mask"], row[:width])
+        write_rest(observation["observation"], row[width:])
 
-        return write_box
+    return write
 
+
+def _box_writer(space: gym_spaces.Box) -> Callable[[Any, Array], None]:
+    shape = space.shape
+
+    def write(observation: Any, row: Array) -> None:
+        observation = np.asarray(observation)
+        if observation.shape != shape:
+            raise InputError(
+                f"an observation of shape {observation.shape} does not fit the observation"
+                f" space's {shape}"
+            )
+        row[:] = observation.reshape(-1)
+
+    return write
+
+
+def _general_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
     def write(observation: Any, row: Array) -> None:
         try:
             flat = np.asarray(gym_spaces.flatten(space, observation))
@@ -187,12 +196,12 @@ def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], N
 
 
 def action_reader(space: gym_spaces.Space[Any]) -> Callable[[Array], Any]:
-    """A function that gives an action row the environment's own shape and type, no other values."""
+    """A function that gives an action row the environment's own shape and type."""
     if isinstance(space, gym_spaces.Box):
         shape, dtype = space.shape, space.dtype
         return lambda row: row.reshape(shape).astype(dtype, copy=False)
     if isinstance(space, gym_spaces.Discrete):
         first, kind = space.start, np.dtype(space.dtype).type
         return lambda row: kind(row[0] + first)
-    assert isinstance(space, gym_spaces.MultiDiscrete)  # `describe` let nothing else through
+    assert isinstance(space, gym_spaces.MultiDiscrete)  # `describe` refuses all others
     return lambda row: row.reshape(space.shape).astype(space.dtype) + space.start

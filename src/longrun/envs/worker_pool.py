@@ -1,4 +1,4 @@
-"""Worker processes as seen from the parent: ask for a replica's rollout, wait until it is there."""
+"""The parent's side of the worker processes: request a replica's rollout, wait for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from longrun.envs.factories import pickled
-from longrun.envs.shard import Plan, Shard, parts_of
+from longrun.envs.parts import parts_of
+from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
 from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
@@ -29,9 +30,9 @@ ONE_THREAD = (
     "VECLIB_MAXIMUM_THREADS",
 )
 AHEAD = 2
-"""Commands that a worker holds at most: one that it runs, one to go on with at once.
+"""Most commands that a worker holds: one that it runs, and the next.
 
-A socket takes a few hundred small messages; with many replicas a sender would block.
+A socket takes a few hundred small messages; with many replicas the sender would block.
 """
 
 
@@ -49,7 +50,7 @@ def open_pool(plan: Plan, num_workers: int) -> Pool:
 
 
 class LocalPool:
-    """Everything in this process, one call at a time: for debugging, with the same numbers."""
+    """Everything in this process, one call at a time: for debugging, with equal results."""
 
     def __init__(self, plan: Plan) -> None:
         self._memory = SharedArrays(plan.memory())
@@ -73,7 +74,7 @@ class LocalPool:
 
 
 class ProcessPool:
-    """Each worker owns a shard and runs whole rollouts by itself, without a word in between."""
+    """Each worker owns a shard and runs whole rollouts without communication in between."""
 
     def __init__(self, plan: Plan, num_workers: int) -> None:
         program = pickled(plan)
@@ -86,21 +87,21 @@ class ProcessPool:
         self._failure: EnvironmentFailure | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
         self._connections: list[Connection] = []
-        self._listener: threading.Thread | None = None
+        self._receiver: threading.Thread | None = None
         try:
             for worker in range(num_workers):
                 self._start(worker, num_workers)
             for connection in self._connections:
-                with suppress(OSError):  # a worker that died already: the listener tells
+                with suppress(OSError):  # of a worker that died: the receiver reports it
                     connection.send_bytes(program)
         except BaseException:
             self.close()
             raise
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self._receiver = threading.Thread(target=self._receive, daemon=True)
+        self._receiver.start()
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
-        """Ask all workers that own some of the replica; they answer in the order asked."""
+        """Send a command to all workers that own some of the replica; they run it in order."""
         futures: list[Future[None]] = []
         owners = self._evaluators if command == "evaluate" else self._owners
         with self._lock:
@@ -120,7 +121,7 @@ class ProcessPool:
         return wait_for_all
 
     def close(self) -> None:
-        """End all workers, politely at first; calls under way fail."""
+        """Ask all workers to close, kill those that have not after 0.5 s; pending calls fail."""
         with self._lock:
             self._failure = self._failure or WorkerError("the workers were closed")
             for connection in self._connections:
@@ -131,10 +132,10 @@ class ProcessPool:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.0, deadline - time.monotonic()))
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # and whatever an environment had started
+                os.killpg(process.pid, signal.SIGKILL)  # with what its environments started
             process.wait()
-        if self._listener is not None:
-            self._listener.join()
+        if self._receiver is not None:
+            self._receiver.join()
         for connection in self._connections:
             connection.close()
         self._memory.close()
@@ -152,13 +153,13 @@ class ProcessPool:
                 pass_fds=fds,
                 env=os.environ | one_thread | paths,
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the parent alone, which then ends us
+                start_new_session=True,  # Ctrl-C goes to the parent alone, which ends workers
             )
         )
         theirs.close()
 
-    def _listen(self) -> None:
-        """Until every worker has hung up: pass answers on, and failures to whoever waits."""
+    def _receive(self) -> None:
+        """Until every worker has closed its connection: set results and failures of the futures."""
         alive = {connection: worker for worker, connection in enumerate(self._connections)}
         while alive:
             ready = wait(alive)
@@ -166,28 +167,28 @@ class ProcessPool:
                 try:
                     kind, detail = connection.recv()
                 except (EOFError, OSError):
-                    self._fail(WorkerError(self._obituary(alive.pop(connection))))
+                    self._fail(WorkerError(self._cause_of_death(alive.pop(connection))))
                     continue
                 if kind == "error":
                     self._fail(WorkerError(f"worker {alive[connection]} failed:\n{detail}"))
                 elif kind == "non-finite":
                     self._fail(NonFiniteError(detail))
                 else:
-                    self._answer(alive[connection])
+                    self._finish(alive[connection])
 
-    def _answer(self, worker: int) -> None:
+    def _finish(self, worker: int) -> None:
         with self._lock:
             queue = self._waiting[worker]
-            if queue:  # nobody waits any more once the pool was closed
+            if queue:  # empty once the pool was closed
                 queue.popleft()[0].set_result(None)
                 if len(queue) >= AHEAD:
                     self._send(worker, queue[AHEAD - 1][1])
 
     def _send(self, worker: int, message: Any) -> None:
-        with suppress(OSError):  # the listener notices a death and fails the future
+        with suppress(OSError):  # the receiver thread notices the death and fails the future
             self._connections[worker].send(message)
 
-    def _obituary(self, worker: int) -> str:
+    def _cause_of_death(self, worker: int) -> str:
         process = self._workers[worker]
         status = process.wait()
         cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"

@@ -26,9 +26,9 @@ def main() -> None:
     worker, num_workers, connection_fd, memory_fd = map(int, sys.argv[1:])
     threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
     if worker > 0:
-        warnings.simplefilter("ignore")  # the first worker says it for all
+        warnings.simplefilter("ignore")  # the first worker shows them for all
     connection = Connection(connection_fd)
-    with suppress(EOFError, OSError):  # of the connection: the parent is gone
+    with suppress(EOFError, OSError):  # of the connection: the parent has ended
         program = connection.recv_bytes()
         failure = _serve(worker, num_workers, program, connection, memory_fd)
         if failure is not None:
@@ -38,7 +38,7 @@ def main() -> None:
 def _serve(
     worker: int, num_workers: int, program: bytes, connection: Connection, memory_fd: int
 ) -> tuple[str, str] | None:
-    """Serve the parent until it sends "close"; of a failure, its kind and message or traceback."""
+    """Run the parent's commands until `close`; of a failure, its kind and message or traceback."""
     try:
         plan: Plan = cloudpickle.loads(program)
         shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)
@@ -59,7 +59,7 @@ def _serve(
 
 
 def _exit_with_parent(parent: int) -> None:
-    """An environment that hangs must not outlive a parent that was killed."""
+    """A worker whose environment hangs must not outlive a parent that was killed."""
     while os.getppid() == parent:
         time.sleep(1)
     os._exit(1)

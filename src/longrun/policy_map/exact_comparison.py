@@ -16,14 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longrun.config import Config, whole_number
-from longrun.envs.native.control import AccessControl, Inventory, vars_of
+from longrun.envs.env_strings import arguments_of
+from longrun.envs.native.access_control import AccessControl
+from longrun.envs.native.inventory import Inventory
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.acting import act
 from longrun.learn.types import TrainState
 from longrun.queueing.environment import QueueingEnv
-from longrun.queueing.network import Decision
 from longrun.tabular import MDP, evaluate, reachable, solve
 from longrun.tabular.models.classic import access_control, inventory
 
@@ -77,22 +78,14 @@ def exact_model(env: Mappable, size: int | None = None) -> MDP:
     if isinstance(env, QueueingEnv):
         assert box is not None
         mdp = env.exact(box)
-        mdp.actions = _action_names(env.decisions, mdp.actions)
     elif isinstance(env, AccessControl):
-        mdp = access_control(**vars_of(env))
+        mdp = access_control(**arguments_of(env))
         paid = ", ".join(f"{priority:g}" for priority in env.priorities)
         mdp.sides = ("free servers", f"kind of the customer (pays {paid})")
     else:
-        mdp = inventory(**vars_of(env))
+        mdp = inventory(**arguments_of(env))
         mdp.sides = ("stock",)
     return mdp
-
-
-def _action_names(decisions: tuple[Decision, ...], joint: tuple[str, ...]) -> tuple[str, ...]:
-    """A single server is not named in its actions."""
-    if len(decisions) > 1:
-        return joint
-    return tuple(f"serve class {each.queue + 1}" if each else "idle" for each in decisions[0][1])
 
 
 def learned_policy(

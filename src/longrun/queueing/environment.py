@@ -1,8 +1,7 @@
-"""Queueing networks as environments: preemptive, and uniformised as the exact models are."""
+"""Queueing networks as environments: preemptive, and uniformised as their exact models."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,23 +17,23 @@ from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.queueing.events import Events, Outputs, network_events, policy_outputs
 from longrun.queueing.exact_model import exact_model
-from longrun.queueing.network import Decision, Network
+from longrun.queueing.network import Decision, Network, warn_of_overload
 from longrun.tabular.mdp import MDP
 
 
 @dataclass(frozen=True)
 class QueueingEnv(Environment):
-    """A network whose servers are told, before each event, which class to serve.
+    """A network where the action chooses, before each event, the class that each server serves.
 
     State: int32 [classes], the customers of each class; it starts empty. One step is one potential
     event. Reward: minus the holding costs of the customers before it, so that the average reward
     per step is minus the average cost per unit of time. Action: a choice for each server that has
     one. Without `idling` those are the servers of two classes or more, and the others always work.
 
-    The mask forbids to serve a class that has no customer, or none but those whom earlier servers
-    without a choice have. Without `idling` servers so work whenever they can (two that may choose
-    the same last customer excepted); where nothing can be done everything is allowed, and nothing
-    happens.
+    The mask forbids serving a class without customers, or with none but those that earlier servers
+    without a choice serve. Without `idling` servers therefore work whenever they can (except two
+    that may choose the same last customer). Where no choice is possible all are allowed, and
+    nothing happens.
     """
 
     network: Network
@@ -48,14 +47,7 @@ class QueueingEnv(Environment):
             raise InputError(
                 f"network '{self.network.name}' leaves no server a choice; set idling=True"
             )
-        for station, load in enumerate(self.network.loads()):
-            if load > 1 - 1e-9:  # a load of 1 may be rounded
-                warnings.warn(
-                    f"station {station + 1} (stations[{station}]) of '{self.network.name}' has load"
-                    f" {load:.4g}, not below 1: its queue grows for ever; lower arrivals or raise"
-                    " service rates",
-                    stacklevel=3,
-                )
+        warn_of_overload(self.network)
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
@@ -101,7 +93,7 @@ class QueueingEnv(Environment):
         return possible | (_at(outputs.together, possible) == 0)
 
     def after(self, queues: jax.Array, action: jax.Array, uniform: jax.Array) -> jax.Array:
-        """[classes] the queues after the event that a number in [0, 1) stands for."""
+        """[classes] the queues after the event that a uniform number in [0, 1) selects."""
         happens = self.happening(queues, action, uniform)
         moves = self.events.enters - self.events.queue
         return queues + jnp.sum(happens[:, None] * moves, axis=0)
@@ -137,7 +129,7 @@ def _at(places: NDArray[Any], values: jax.Array) -> jax.Array:
 def scaled(queues: jax.Array) -> jax.Array:
     """[2 * classes] features of queues without bound.
 
-    Logarithms tell 0, 1 and 2 customers apart, where switching curves begin; values, which are
+    Logarithms separate 0, 1 and 2 customers, where switching curves start; values, which are
     about quadratic in long queues, need the linear ones. Of networks with 64 x 64 tanh units that
     were fitted to exact values and policies of the N-model and of criss-cross, those with both came
     closest; dividing by 50 or more made them worse, by less than 20 would make hundreds too large.

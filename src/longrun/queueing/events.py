@@ -1,4 +1,4 @@
-"""What can happen in a network, laid out as constant arrays: a simulator's step is then arithmetic.
+"""The events of a network as constant arrays, so that a simulator's step is arithmetic.
 
 Uniformisation: the rates of the arrivals and the largest rate of each server are laid end to end
 and scaled to [0, 1). Where a uniform number falls decides which event is possible. A server at work
@@ -94,7 +94,7 @@ def departures(network: Network, queue: int) -> Iterator[tuple[int | None, float
     """Where customers of a class go after service and how likely; None is out of the network."""
     yield from network.routing[queue]
     out = 1 - sum(probability for _, probability in network.routing[queue])
-    if out > 1e-9:  # rounding is no way out
+    if out > 1e-9:  # not a rounding error
         yield None, out
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,34 +19,25 @@ Serving = tuple[Activity | None, ...]
 """What each server does: a joint action, spelled out."""
 
 
-def exact_model(network: Network, size: int, idling: bool = False) -> MDP:
+def exact_model(
+    network: Network, size: int, idling: bool | Collection[int] = False, masked: bool = True
+) -> MDP:
     """The network with up to `size` customers of each class, where servers act jointly.
 
     Action i is the action row np.unravel_index(i, choices of each decision). Available is what the
-    mask of `QueueingEnv` allows. A move that would leave the box does not happen.
+    mask of `QueueingEnv` allows, or everything without `masked`: a server of a class without
+    customers then idles. A move that would leave the box does not happen.
     """
     decisions = network.decisions(idling)
     joint = list(itertools.product(*(decision.choices for decision in decisions)))
     serving = [_servers(network, decisions, chosen) for chosen in joint]
-    free = queueing_network(
+    return queueing_network(
         [*_arrivals(network), *_services(network, serving)],
         costs=network.holding_costs,
         actions=[_described(decisions, chosen) for chosen in joint],
         size=size,
         name=f"{network.name}, up to {size} a queue",
-    )
-    available = _available(network, decisions, size)
-    kernels = np.split(np.arange(free.kernel.shape[0]), free.num_actions)
-    return MDP(
-        [free.kernel[rows] * available[:, [a]] for a, rows in enumerate(kernels)],
-        free.rewards,
-        available=available,
-        initial=free.initial,
-        name=free.name,
-        shape=free.shape,
-        sides=[f"customers of class {k + 1}" for k in range(network.num_classes)],
-        actions=free.actions,
-        cost=True,
+        available=_available(network, decisions, size) if masked and decisions else None,
     )
 
 
@@ -60,6 +51,11 @@ def _servers(
 
 
 def _described(decisions: tuple[Decision, ...], chosen: tuple[Activity | None, ...]) -> str:
+    """In words; where a single server decides there is no need to say which one it is."""
+    if not decisions:
+        return "serve"
+    if len(decisions) == 1:
+        return f"serve class {chosen[0].queue + 1}" if chosen[0] else "idle"
     return ", ".join(
         f"station {decision.station + 1}: {f'class {each.queue + 1}' if each else 'idle'}"
         for decision, each in zip(decisions, chosen, strict=True)

@@ -1,12 +1,16 @@
-"""Multiclass queueing networks as data: who arrives, who serves whom how fast, who goes where.
+"""Multiclass queueing networks as data: arrivals, service and routing.
 
-Classes and stations are numbered from 0 here and from 1 in what people read, as in the literature.
+Classes and stations are numbered from 0 here and from 1 in names, as in the literature.
 """
 
 from __future__ import annotations
 
 import math
+import sys
+import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +20,8 @@ from scipy import optimize
 from longrun.errors import InputError
 
 Array = NDArray[np.float64]
+OWN_FILES = (str(Path(__file__).parents[1]), "<string>")
+"""Where the code of longrun is; dataclasses make their methods in "<string>"."""
 
 
 class Activity(NamedTuple):
@@ -82,7 +88,7 @@ class Network:
         """[stations] share of time that each server must work, at least.
 
         Where servers share a class, the work is divided such that the largest load is as small as
-        can be: the static planning problem, a linear program (Harrison, 2000).
+        possible: the static planning problem, a linear program (Harrison, 2000).
         """
         activities = [(s, *each) for s, station in enumerate(self.stations) for each in station]
         servers = np.array([s for s, _, _ in activities])
@@ -94,13 +100,33 @@ class Network:
             shares = _planned(servers, queues, rates, self.flows())
         return np.bincount(servers, shares, len(self.stations)).astype(float)
 
-    def decisions(self, idling: bool = False) -> tuple[Decision, ...]:
+    def decisions(self, idling: bool | Collection[int] = False) -> tuple[Decision, ...]:
         """The columns of an action row: the stations whose server has a choice.
 
-        With `idling` every server also has the choice to idle, the last one.
+        With `idling` every server also has the choice to idle, the last one; or the servers of the
+        given stations have it.
         """
-        choices = [(*station, None) if idling else station for station in self.stations]
+        if isinstance(idling, bool):
+            idling = range(len(self.stations)) if idling else ()
+        choices = [
+            (*station, None) if s in idling else station for s, station in enumerate(self.stations)
+        ]
         return tuple(Decision(s, each) for s, each in enumerate(choices) if len(each) > 1)
+
+
+def warn_of_overload(network: Network) -> None:
+    """A warning for each station whose load is not below 1, at the caller's line outside longrun"""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_code.co_filename.startswith(OWN_FILES):
+        level, frame = level + 1, frame.f_back
+    for station, load in enumerate(network.loads()):
+        if load > 1 - 1e-9:  # a load of 1 may be rounded
+            warnings.warn(
+                f"station {station + 1} (stations[{station}]) of '{network.name}' has load"
+                f" {load:.4g}, not below 1: its queue grows without bound; lower arrivals or raise"
+                " service rates",
+                stacklevel=level,
+            )
 
 
 def _planned(servers: Any, queues: Any, rates: Array, flows: Array) -> Array:
@@ -108,7 +134,7 @@ def _planned(servers: Any, queues: Any, rates: Array, flows: Array) -> Array:
     count = len(rates)
     served = (queues == np.arange(len(flows))[:, None]) * rates  # [classes, activities]
     used = 1.0 * (servers == np.arange(servers.max() + 1)[:, None])  # [stations, activities]
-    reached = served.any(1)  # nobody comes to the others, or there would be a server
+    reached = served.any(1)  # the others get no customers: `_require_servers`
     found = optimize.linprog(
         np.append(np.zeros(count), 1),
         A_ub=np.column_stack([used, -np.ones(len(used))]),
@@ -157,7 +183,7 @@ def _require_numbers(network: Network) -> None:
             if not 0 <= value < math.inf:
                 raise InputError(f"{field}[{k}]={value} is negative or infinite; give 0 or more")
     if not any(network.arrivals):
-        raise InputError(f"arrivals={network.arrivals} bring nobody; give a rate above 0")
+        raise InputError(f"arrivals={network.arrivals} are all 0; give a rate above 0")
     for s, station in enumerate(network.stations):
         for queue, rate in station:
             if not 0 < rate < math.inf:
@@ -172,7 +198,8 @@ def _require_routing(network: Network) -> None:
         probabilities = [probability for _, probability in successors]
         if not all(0 <= p <= 1 for p in probabilities) or sum(probabilities) > 1 + 1e-9:
             raise InputError(
-                f"routing[{k}]={successors} is not a law; give probabilities with sum 1 or less"
+                f"routing[{k}]={successors} is not a distribution; give probabilities with sum 1 or"
+                " less"
             )
     matrix = network.routing_matrix()
     leaves = matrix.sum(1) < 1 - 1e-9

@@ -1,4 +1,4 @@
-"""Queueing networks that remember who came when: what first come, first served needs."""
+"""Queueing networks that keep the order of arrivals, for first come, first served."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Line(NamedTuple):
     queues: jax.Array
     """int32 [classes]"""
     stamps: jax.Array
-    """int32 [classes, capacity] when each customer came to his class, in a ring"""
+    """int32 [classes, capacity] when each customer entered the class, in a ring"""
     first: jax.Array
     """int32 [classes] place in the ring of the customer who came first"""
     clock: jax.Array
@@ -34,7 +34,7 @@ class OrderedQueueingEnv(QueueingEnv):
     """A `QueueingEnv` with the same law, observations and rewards, whose state is a `Line`.
 
     From the moment that a queue is longer than `capacity`, rewards are NaN: no average over them
-    can pass for a result.
+    can be taken for a result.
     """
 
     capacity: int = 1024
@@ -46,7 +46,7 @@ class OrderedQueueingEnv(QueueingEnv):
 
     @staticmethod
     def of(env: QueueingEnv, capacity: int = 1024) -> OrderedQueueingEnv:
-        """The environment `env` with a memory."""
+        """The environment `env` with the order of arrivals."""
         return OrderedQueueingEnv(env.network, env.idling, env.name, capacity)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
@@ -63,7 +63,7 @@ class OrderedQueueingEnv(QueueingEnv):
         return jnp.asarray(state.queues)
 
     def after_line(self, line: Line, action: jax.Array, uniform: jax.Array) -> Line:
-        """The line after the event that a number in [0, 1) stands for; who enters comes last."""
+        """The line after the event that a uniform number in [0, 1) selects."""
         happens = self.happening(line.queues, action, uniform)[:, None]
         left = jnp.sum(happens * self.events.queue, axis=0)
         entered = jnp.sum(happens * self.events.enters, axis=0)

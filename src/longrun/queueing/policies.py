@@ -1,4 +1,4 @@
-"""Classical policies of queueing networks, and what a policy costs in the long run.
+"""Classical policies of queueing networks, and estimates of a policy's long-run cost.
 
 A policy is a function of one environment's state that gives its action row. These never idle: they
 choose, at each server, among what the mask allows.
@@ -56,10 +56,10 @@ def first_buffer_first(env: QueueingEnv) -> Policy:
 
 
 def max_weight(env: QueueingEnv) -> Policy:
-    """Serve where the cost rate of the queue, less that of where it goes, times the rate is most.
+    """Serve where the service rate times the change of the weighted queues is largest.
 
     MaxWeight, or maximum pressure (Tassiulas and Ephremides, 1992; Dai and Lin, 2005), with queues
-    weighted by their holding costs; made to work whenever it can.
+    weighted by their holding costs; servers work whenever they can.
     """
     costs = np.array(env.network.holding_costs, np.float32)
     pressure = np.eye(len(costs), dtype=np.float32) - env.network.routing_matrix()
@@ -69,11 +69,11 @@ def max_weight(env: QueueingEnv) -> Policy:
 
 
 def fcfs(env: QueueingEnv) -> Policy:
-    """Serve who came to the station first."""
+    """Serve the customer who came to the station first."""
     if not isinstance(env, OrderedQueueingEnv):
         raise InputError(
             "FCFS needs the order of arrivals, which queue lengths do not have; use"
-            " fcfs.OrderedQueueingEnv.of(env)"
+            " longrun.queueing.ordered_queues.OrderedQueueingEnv.of(env)"
         )
     served = [activity.queue for station in env.network.stations for activity in station]
     if len(set(served)) < len(served):
@@ -83,7 +83,7 @@ def fcfs(env: QueueingEnv) -> Policy:
 
 
 def steps_left(network: Network) -> list[int]:
-    """[classes] services until a customer leaves, at most; an error if he may come back."""
+    """[classes] most services until a customer leaves; an error if a class may be visited again"""
     ahead = network.routing_matrix() > 0
     left = np.zeros(network.num_classes, int)
     for _ in range(network.num_classes):
@@ -132,7 +132,7 @@ def average_reward(
     seed: int = 0,
     warmup: int | None = None,
 ) -> Estimate:
-    """The reward per step of a policy in the long run, from independent simulated chains.
+    """The long-run reward per step of a policy, from independent simulated chains.
 
     Each chain runs `warmup` steps that do not count (default: a fifth of `steps`), then `steps`
     that do; both are rounded up to whole blocks of `BLOCK`. The interval is Student's, between the

@@ -1,6 +1,6 @@
-"""Many environments side by side: batching, time limits and resets, done once for all.
+"""Batching, time limits and resets, the same for all environments.
 
-A reset never hides the successor: a step returns the true one, and the chain goes on elsewhere.
+A step returns the true successor, also where the chain continues from a reset.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from longrun.envs.native.protocol import Environment
 
 
 class Chains(NamedTuple):
-    """N environments in mid-run."""
+    """N environments and their present states."""
 
     state: Any
     """[N, ...] in every leaf"""
@@ -26,7 +26,7 @@ class Chains(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a step of N environments was."""
+    """The results of a step of N environments."""
 
     reward: jax.Array
     """[N]"""
@@ -45,7 +45,7 @@ def start(env: Environment, key: jax.Array, count: int) -> Chains:
 
 
 def spare_starts(env: Environment, key: jax.Array, count: int) -> Chains | None:
-    """Start states for one rollout's resets, where making one at every step would be too dear."""
+    """Start states for one rollout's resets, where making one at every step would cost too much."""
     return start(env, key, count) if ends(env) and env.costly_reset else None
 
 
@@ -62,7 +62,7 @@ def step(
     spares: Chains | None,
     action_bounds: ActionBounds = "clip",
 ) -> tuple[Chains, Facts]:
-    """One step of every environment with its action [N, A]; ended ones begin a new episode."""
+    """One step of every environment with its action [N, A]; ended ones start a new episode."""
     action = as_given(jnp, env.spaces, action_bounds, action)
     count = chains.obs.shape[0]
     step_key, reset_key = jax.random.split(key) if ends(env) and spares is None else (key, key)
@@ -72,11 +72,11 @@ def step(
     age = chains.age + 1 if env.time_limit else chains.age
     truncated = (age >= env.time_limit) & ~terminated if env.time_limit else terminated & False
     facts = Facts(after.reward.astype(jnp.float32), next_obs, terminated, truncated)
-    going_on = Chains(after.state, next_obs, age)
+    continued = Chains(after.state, next_obs, age)
     if not ends(env):
-        return going_on, facts
+        return continued, facts
     fresh = start(env, reset_key, count) if spares is None else spares
-    return _where(terminated | truncated, fresh, going_on), facts
+    return _where(terminated | truncated, fresh, continued), facts
 
 
 def _where(chosen: jax.Array, yes: Chains, no: Chains) -> Chains:

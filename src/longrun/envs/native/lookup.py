@@ -1,4 +1,4 @@
-"""From what a user calls an environment to a JAX-native one, where it names one."""
+"""From an env string to a JAX-native environment."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import Any
 from longrun.envs.env_strings import split_env
 from longrun.envs.native.protocol import Environment
 
-PREFIXES = ("jax", "brax", "playground", "gymnax")
-"""What JAX-native env strings begin with, as in 'jax:criss-cross' and 'brax:halfcheetah'."""
+MAKERS = {
+    "jax": ("longrun.builtin_envs", "make_builtin"),
+    "brax": ("longrun.envs.native.adapters.brax", "make"),
+    "playground": ("longrun.envs.native.adapters.playground", "make"),
+    "gymnax": ("longrun.envs.native.adapters.gymnax", "make"),
+}
+"""For the prefix of an env string, as in 'brax:halfcheetah', the module and its function that makes
+the environment. An adapter for another library needs one more line here."""
+PREFIXES = tuple(MAKERS)
 
 
 def native_env(env: object) -> Environment | None:
@@ -26,10 +33,8 @@ def native_env(env: object) -> Environment | None:
 
 
 def _make(prefix: str, name: str, args: dict[str, Any]) -> Environment:
-    # Lazily, since each adapter imports a package that most users do not have.
-    if prefix == "jax":
-        made = import_module("longrun.builtin_envs").make_builtin(name, args)
-    else:
-        made = import_module(f"longrun.envs.native.adapters.{prefix}").make(name, args)
+    # Imported here, since each adapter imports a package that most users do not have.
+    module, function = MAKERS[prefix]
+    made = getattr(import_module(module), function)(name, args)
     assert isinstance(made, Environment)
     return made

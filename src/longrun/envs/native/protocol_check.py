@@ -1,4 +1,4 @@
-"""Whether an environment keeps to the protocol, found by tracing it: nothing is run."""
+"""Check an environment against the protocol by tracing it: nothing is run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from longrun.errors import EnvironmentFailure, InputError
 STORABLE = {np.dtype(t) for t in (bool, np.float16, np.float32, np.float64)} | {
     np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
-"""What a checkpoint can hold and give back."""
+"""What checkpoints can store."""
 
 
 def require_sound(env: Environment) -> None:
@@ -53,9 +53,9 @@ def _traced(env: Environment, what: str, function: Callable[..., Any], *argument
     try:
         return jax.eval_shape(function, *arguments)
     except Exception as error:
-        words = str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
         raise EnvironmentFailure(
-            f"{what} of '{env.name}' fails: {type(error).__name__}: {words}"
+            f"{what} of '{env.name}' fails: {type(error).__name__}: {reason}"
         ) from error
 
 

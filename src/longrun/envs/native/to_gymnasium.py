@@ -25,7 +25,7 @@ def as_gymnasium(
 ) -> gymnasium.Env[Any, Any]:
     """A Gymnasium environment from an env string, with these arguments added, or an instance.
 
-    Actions are clipped to their bounds; `action_bounds="raw"` hands them on as they come.
+    Actions are clipped to their bounds; `action_bounds="raw"` passes them on unchanged.
 
     >>> as_gymnasium("brax:halfcheetah", backend="spring")
     """
@@ -41,8 +41,8 @@ def as_gymnasium(
 class NativeGymEnv(gymnasium.Env[Any, Any]):
     """One JAX-native environment behind Gymnasium's interface, its steps compiled.
 
-    Episodes are truncated at the time limit, and actions are clipped to their bounds or handed on
-    as they come, as in our own training. Where the environment masks choices, observations are a
+    Episodes are truncated at the time limit, and actions are clipped to their bounds or passed on
+    unchanged, as in training. Where the environment masks choices, observations are a
     Dict of `action_mask` and `observation`.
     """
 
@@ -85,7 +85,7 @@ class NativeGymEnv(gymnasium.Env[Any, Any]):
         return self._observed(row), float(reward), bool(terminated), truncated, {}
 
     def action_masks(self) -> Array:
-        """[policy outputs] bool: the allowed choices in this state, as sb3-contrib asks for them;
+        """[policy outputs] bool: the allowed choices in this state, as sb3-contrib expects them;
         those of a MultiDiscrete space one component after another."""
         if self._row is None:
             raise gymnasium.error.ResetNeeded("call reset() before action_masks()")
@@ -103,7 +103,7 @@ class NativeGymEnv(gymnasium.Env[Any, Any]):
 
 
 def observation_space(spaces: Spaces) -> gym_spaces.Space[Any]:
-    """Rows of float32; with the mask apart where the environment has one."""
+    """Rows of float32; with a separate mask where the environment has one."""
     rows = gym_spaces.Box(-np.inf, np.inf, (spaces.feature_size,), np.float32)
     if not spaces.masked:
         return rows

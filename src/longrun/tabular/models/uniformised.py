@@ -7,7 +7,6 @@ changes nothing. The average cost per step is then the average cost per unit of 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longrun.errors import InputError
 from longrun.tabular.mdp import MDP, Matrix
-from longrun.tabular.validation import require_at_least, require_non_negative, require_positive
+from longrun.tabular.validation import require_at_least
 
 
 class Event(NamedTuple):
@@ -32,29 +30,19 @@ class Event(NamedTuple):
     """The queue lengths that it needs at least (default: 0, and what its move takes away)."""
 
 
-REGIMES = {
-    "IL": (0.3, 1.5),
-    "BL": (0.3, 1.0),
-    "IM": (0.6, 1.5),
-    "BM": (0.6, 1.0),
-    "IH": (0.9, 1.5),
-    "BH": (0.9, 1.0),
-}
-"""Criss-cross: arrival rate of each stream and service rate of the second server. I and B:
-imbalanced and balanced load; L, M, H: light, medium, heavy traffic."""
-
-
 def queueing_network(
     events: Sequence[Event],
     costs: Sequence[float],
     actions: Sequence[str],
     size: int,
     name: str,
+    available: NDArray[np.bool_] | None = None,
 ) -> MDP:
     """The MDP of a network whose queues hold up to `size` customers each.
 
     A move that would leave the box (arrival to a full queue, service of an empty one, a transfer to
     a full one) does not happen. Holding `costs`, one a queue, are per customer and unit of time.
+    All actions are available in all states unless `available` [S, A] says otherwise.
     """
     require_at_least(1, size=size)
     shape = (size + 1,) * len(costs)
@@ -65,6 +53,8 @@ def queueing_network(
     ]
     uniformisation = max(sum(event.rate for event in these) for these in happening)
     matrices = [_uniformised(these, lengths, size, uniformisation) for these in happening]
+    if available is not None:
+        matrices = [matrix * available[:, [a]] for a, matrix in enumerate(matrices)]
     states = lengths.shape[1]
     cost = np.asarray(costs, float) @ lengths
     rewards = np.broadcast_to(-cost[:, None], (states, len(actions)))
@@ -73,10 +63,11 @@ def queueing_network(
     return MDP(
         matrices,
         rewards,
+        available=available,
         initial=empty,
         name=name,
         shape=shape,
-        sides=[f"customers in queue {i + 1}" for i in range(len(shape))],
+        sides=[f"customers of class {i + 1}" for i in range(len(shape))],
         actions=actions,
         cost=True,
     )
@@ -102,127 +93,7 @@ def _uniformised(
         rates[:, i] = event.rate * possible
         columns[:, i] = columns[:, -1] + possible * int(strides @ event.move)
         stay -= rates[:, i]
-    rates[:, -1] = np.where(stay < 1e-12 * uniformisation, 0, stay)  # rounding is no event
+    rates[:, -1] = np.where(stay < 1e-12 * uniformisation, 0, stay)  # rounding is not an event
     rates /= uniformisation
     row_starts = np.arange(states + 1, dtype=index) * width
     return sparse.csr_array((rates.ravel(), columns.ravel(), row_starts), (states, states))
-
-
-def _warn_of_load(station: str, load: float, remedy: str) -> None:
-    if load >= 1:
-        warnings.warn(
-            f"{station} has load {load:.4g}, not below 1: without the truncation its queue would "
-            f"grow for ever; {remedy}",
-            stacklevel=3,
-        )
-
-
-def criss_cross(regime: str = "BM", size: int = 30) -> MDP:
-    """Criss-cross network: one server feeds another or serves customers who leave.
-
-    State: (x1, x2, x3), the customers of each class. Server 1 serves class 1, which goes on to
-    server 2 as class 2, or class 3, which leaves, or idles: that is the action; both at rate 2.
-    Server 2 always works, since idling it never helps. Cost: x1 + x2 + x3. The regimes and their
-    rates are those of Dai and Gluzman (2022), after Martins, Shreve and Soner (1996).
-    """
-    if regime not in REGIMES:
-        raise InputError(f"regime='{regime}' is unknown; valid: {', '.join(REGIMES)}")
-    arrivals, second = REGIMES[regime]
-    events = [
-        Event(arrivals, (1, 0, 0)),
-        Event(arrivals, (0, 0, 1)),
-        Event(2.0, (-1, 1, 0), actions=(1,)),
-        Event(2.0, (0, 0, -1), actions=(2,)),
-        Event(second, (0, -1, 0)),
-    ]
-    return queueing_network(
-        events,
-        costs=(1, 1, 1),
-        actions=("idle", "serve class 1", "serve class 3"),
-        size=size,
-        name=f"criss-cross {regime}, up to {size} a queue",
-    )
-
-
-def n_model(
-    load: float = 0.9,
-    arrival_rates: tuple[float, ...] = (1.3, 0.4),
-    service_rates: tuple[float, ...] = (1.0, 0.5, 1.0),
-    holding_costs: tuple[float, ...] = (3.0, 1.0),
-    size: int = 120,
-) -> MDP:
-    """N-model: a server of class 1, and one that helps it or serves class 2.
-
-    State: (x1, x2), the customers of each class. Class i arrives at rate load * arrival_rates[i].
-    service_rates: server 1 on class 1, server 2 on class 1, server 2 on class 2. The action is the
-    class that server 2 serves; on class 1 it needs a second customer there, since server 1 has the
-    first. Service is preemptive. Cost: holding_costs of x1 and x2. Harrison (1998), Bell and
-    Williams (2001); the rates are Harrison's, critical at load 1, the costs those of Dai and
-    Gluzman (2022): server 2 is to help class 1 above a threshold only. A small `size` flatters: the
-    optimal cost at load 0.9 is 23.40 with 80 a queue, 23.53 with 160.
-    """
-    _require_entries(2, "arrival_rates", arrival_rates)
-    _require_entries(3, "service_rates", service_rates)
-    _require_entries(2, "holding_costs", holding_costs)
-    require_positive(load=load)
-    arrivals = [load * rate for rate in arrival_rates]
-    left_over = max(arrivals[0] - service_rates[0], 0)
-    busy = left_over / service_rates[1] + arrivals[1] / service_rates[2]
-    _warn_of_load("server 2", busy, "lower load or arrival_rates, or raise service_rates")
-    events = [
-        Event(arrivals[0], (1, 0)),
-        Event(arrivals[1], (0, 1)),
-        Event(service_rates[0], (-1, 0)),
-        Event(service_rates[1], (-1, 0), actions=(0,), least=(2, 0)),
-        Event(service_rates[2], (0, -1), actions=(1,)),
-    ]
-    return queueing_network(
-        events,
-        costs=holding_costs,
-        actions=("server 2 to class 1", "server 2 to class 2"),
-        size=size,
-        name=f"N-model at load {load:g}, up to {size} a queue",
-    )
-
-
-def tandem(
-    arrival_rate: float = 0.6,
-    service_rates: tuple[float, ...] = (1.2, 1.0),
-    holding_costs: tuple[float, ...] = (1.0, 3.0),
-    size: int = 30,
-) -> MDP:
-    """Tandem queue: two stations in series, where the first may idle.
-
-    State: (x1, x2), the customers at each station. Customers come to station 1 at arrival_rate, go
-    on to station 2 and leave from there; the action is whether server 1 idles or serves; server 2
-    always works. Cost: holding_costs of x1 and x2. Where waiting at station 2 costs more, server 1
-    is to idle when x2 is above a switching curve that rises with x1 (Rosberg, Varaiya and Walrand,
-    1982); otherwise idling never helps.
-    """
-    require_positive(arrival_rate=arrival_rate)
-    _require_entries(2, "service_rates", service_rates)
-    _require_entries(2, "holding_costs", holding_costs)
-    for station, rate in enumerate(service_rates, start=1):
-        remedy = "lower arrival_rate or raise service_rates"
-        _warn_of_load(f"station {station}", arrival_rate / rate, remedy)
-    events = [
-        Event(arrival_rate, (1, 0)),
-        Event(service_rates[0], (-1, 1), actions=(1,)),
-        Event(service_rates[1], (0, -1)),
-    ]
-    return queueing_network(
-        events,
-        costs=holding_costs,
-        actions=("idle", "serve"),
-        size=size,
-        name=f"tandem queue, up to {size} a station",
-    )
-
-
-def _require_entries(count: int, name: str, values: tuple[float, ...]) -> None:
-    """That there are so many rates above 0, or costs of at least 0."""
-    if len(values) != count:
-        raise InputError(f"{name}={values} has {len(values)} entries; give {count}")
-    check = require_non_negative if name.endswith("costs") else require_positive
-    for i, value in enumerate(values):
-        check(**{f"{name}[{i}]": value})

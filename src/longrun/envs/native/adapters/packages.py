@@ -13,10 +13,10 @@ from longrun.errors import InputError
 
 
 def import_package(module: str, env: str, extra: str) -> Any:
-    """The module, or a ValueError that says what to install for this environment."""
+    """The module, or an InputError that says what to install for this environment."""
     try:
-        # Brax imports JAXopt, which only says that nobody maintains it, and MJX prints that Warp
-        # is missing, which none of our environments use unless asked to.
+        # Brax imports JAXopt, which warns that it is not maintained, and MJX prints that Warp is
+        # missing, which environments use on request only.
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.filterwarnings("ignore", "JAXopt is no longer maintained", DeprecationWarning)
             return import_module(module)
@@ -28,7 +28,7 @@ def import_package(module: str, env: str, extra: str) -> Any:
 
 
 def check_args(env: str, args: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """A ValueError for arguments that are unknown, or of another kind than their defaults."""
+    """An InputError for arguments that are unknown, or of another kind than their defaults."""
     for name, value in args.items():
         known(f"argument of '{env}'", name, sorted(defaults))
         kind = _kind(defaults[name])

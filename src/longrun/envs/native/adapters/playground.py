@@ -22,7 +22,7 @@ from longrun.errors import InputError
 
 EXTRA = "playground"
 FOR_ITS_OWN_TRAINING = {"action_repeat"}
-"""Entries that no environment reads but Playground's wrappers do, which we do not use."""
+"""Entries that only Playground's wrappers read, which are not used here."""
 
 
 def make(name: str, args: dict[str, Any]) -> Environment:
@@ -47,7 +47,7 @@ def make(name: str, args: dict[str, Any]) -> Environment:
     try:
         env = registry.load(name, config_overrides=physics | args)
     except (OSError, subprocess.CalledProcessError) as error:
-        # Robots' models are no part of the package, which fetches them with git when asked first.
+        # Robots' models are not part of the package, which fetches them with git on first use.
         raise InputError(f"environment '{env_id}' could not load its model: {error}") from None
     return BraxLikeEnvironment(join_env(env_id, args), env, limit)
 

@@ -26,7 +26,7 @@ from longrun.sweeps import run_sweep as start
 from longrun.sweeps import worker_process as worker
 from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers
-from longrun.sweeps.plan import Block, Run, runs_of
+from longrun.sweeps.plan import Block, PlannedRun, runs_of
 from longrun.sweeps.scheduler import Sweep
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import train_run
@@ -69,7 +69,7 @@ class Inline:
         self.slots, self._folder = 1, folder
         self._messages: list[tuple[int, dict[str, Any]]] = []
 
-    def start(self, slot: int, run: Run) -> None:
+    def start(self, slot: int, run: PlannedRun) -> None:
         def tell(message: dict[str, Any]) -> None:
             self._messages.append((slot, json.loads(json.dumps(message))))
 
@@ -369,7 +369,7 @@ def test_a_dead_worker_is_noticed_though_something_it_started_keeps_its_line_ope
 # Failures.
 
 
-def some_runs(seeds: int) -> list[Run]:
+def some_runs(seeds: int) -> list[PlannedRun]:
     facts = {"num_envs": 2, "rollout_steps": 4, "minibatch_size": 4}
     return runs_of([Block("apo", ENV, [{}], 8, range(seeds), fixed=facts)])
 
@@ -488,7 +488,7 @@ class Scripted:
         self.script, self.started = script, []
         self._messages: list[tuple[int, dict[str, Any]]] = []
 
-    def start(self, slot: int, run: Run) -> None:
+    def start(self, slot: int, run: PlannedRun) -> None:
         self.started.append((slot, run.seeds[0]))
         messages = self.script.get(run.seeds[0], [])
         self._messages.append((slot, messages.pop(0) if messages else {"kind": "done"}))
@@ -545,10 +545,10 @@ def test_a_search_may_suggest_what_is_finished_already_and_is_then_asked_again(t
         def __init__(self) -> None:
             self.left, self.over = list(runs), []
 
-        def suggest(self, count: int) -> list[Run]:
+        def suggest(self, count: int) -> list[PlannedRun]:
             return [self.left.pop(0)] if self.left else []
 
-        def finished(self, run: Run) -> None:
+        def finished(self, run: PlannedRun) -> None:
             self.over.append(run.seeds[0])
 
         def to_come(self) -> dict[str, tuple[int, int]]:

@@ -23,7 +23,7 @@ from longrun.sweeps.optuna_search import Space, Study, read_studies, written_stu
 from longrun.sweeps.plan import (
     LONGEST_NAME,
     Block,
-    Run,
+    PlannedRun,
     apart,
     mine,
     run_name,
@@ -154,7 +154,7 @@ def test_a_run_as_it_stands_in_the_file():
         "settings": {"eval_every": 0},
         "fixed": {"num_envs": 4},
     }
-    assert Run.from_json(json.loads(json.dumps(run.as_json()))) == run
+    assert PlannedRun.from_json(json.loads(json.dumps(run.as_json()))) == run
     assert (run.configs()[0].num_envs, run.configs()[0].gae_lambda) == (4, 0.8)
 
 

@@ -14,7 +14,7 @@ from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
-from longrun.sweeps.plan import Run
+from longrun.sweeps.plan import PlannedRun
 
 SHOWN = 32
 """Running runs in the table at most."""
@@ -37,7 +37,7 @@ class Speed(NamedTuple):
 
 @dataclass
 class _Running:
-    run: Run
+    run: PlannedRun
     began: float
     first: int = 0
     """steps when it was first heard of: a resumed run does not begin at 0"""
@@ -75,7 +75,7 @@ class Live:
         if self._live is not None:
             self._live.stop()
 
-    def add(self, run: Run, finished: bool) -> None:
+    def add(self, run: PlannedRun, finished: bool) -> None:
         self._counts["runs"] += 1
         self._counts["finished"] += finished
         if not finished:
@@ -84,7 +84,7 @@ class Live:
     def expect(self, to_come: ToCome) -> None:
         self._to_come = to_come
 
-    def began(self, slot: int, run: Run) -> None:
+    def began(self, slot: int, run: PlannedRun) -> None:
         self._running[slot] = _Running(run, time.monotonic())
         self._left[run.env] -= run.all_steps
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from longrun.envs.worker_pool import ONE_THREAD
-from longrun.sweeps.plan import Run
+from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import STOP_SECONDS, Message
 
@@ -29,7 +29,7 @@ class Workers(Protocol):
 
     slots: int
 
-    def start(self, slot: int, run: Run) -> None: ...
+    def start(self, slot: int, run: PlannedRun) -> None: ...
     def messages(self, seconds: float) -> Iterator[tuple[int, Message]]: ...
     def close(self) -> None: ...
 
@@ -44,7 +44,7 @@ class LocalWorkers:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._connections: dict[int, Connection] = {}
 
-    def start(self, slot: int, run: Run) -> None:
+    def start(self, slot: int, run: PlannedRun) -> None:
         if slot not in self._connections:
             self._spawn(slot)
         order = {"run": run.as_json(), "path": str(self._folder.folder(run).absolute())}

@@ -17,7 +17,7 @@ from longrun.errors import InputError
 from longrun.files import read_json, write_bytes
 from longrun.sweeps.grids import Options, Range, written
 from longrun.sweeps.json_content import read_sweep
-from longrun.sweeps.plan import Block, Run, run_name, runs_of, together
+from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
 from longrun.sweeps.sweep_folder import SweepFolder
 
 METRIC = "average_reward"
@@ -76,7 +76,7 @@ class Study:
     def name(self) -> str:
         return f"{self.block.algorithm} {self.block.env}"
 
-    def runs(self, trial: int, options: Options) -> list[Run]:
+    def runs(self, trial: int, options: Options) -> list[PlannedRun]:
         """All seeds of one trial, named after its number."""
         block = dataclasses.replace(self.block, settings=[options])
         about = (block.env, block.algorithm, block.preset, {"trial": f"{trial:03}"})
@@ -101,13 +101,13 @@ class OptunaSearch:
         self._journals = {name: self._open(study) for name, study in self._studies.items()}
         self._trial_of: dict[str, tuple[str, int]] = {}
         """of each run that has not ended"""
-        self._runs_of: dict[tuple[str, int], list[Run]] = {}
+        self._runs_of: dict[tuple[str, int], list[PlannedRun]] = {}
         there = {run.name for run in folder.runs}
         under_way = [run for name in self._studies for run in self._under_way(name)]
         self._forgotten = [run for run in under_way if run.name not in there]
         """asked for, but the sweep was killed before it wrote them down"""
 
-    def suggest(self, count: int) -> list[Run]:
+    def suggest(self, count: int) -> list[PlannedRun]:
         runs, self._forgotten = self._forgotten, []
         for name in itertools.cycle(self._studies):
             wanting = [n for n in self._studies if self._unasked(n) > 0]
@@ -117,7 +117,7 @@ class OptunaSearch:
                 runs += self._ask(name)
         return runs
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: PlannedRun) -> None:
         trial = self._trial_of.pop(run.name, None)
         if trial is None or trial in self._trial_of.values():
             return
@@ -147,7 +147,7 @@ class OptunaSearch:
         asked = sum(trial.state.name != "FAIL" for trial in trials)
         return self._studies[name].trials - int(asked)
 
-    def _ask(self, name: str) -> list[Run]:
+    def _ask(self, name: str) -> list[PlannedRun]:
         journal, study = self._journals[name], self._studies[name]
         # Seeded by the trial, so that a search that is gone on with repeats no earlier point.
         number = len(journal.get_trials(deepcopy=False))
@@ -163,7 +163,7 @@ class OptunaSearch:
                 trial.suggest_float(option, r.low, r.high, log=r.log)
         return self._expect(name, trial.number, trial.params)
 
-    def _under_way(self, name: str) -> list[Run]:
+    def _under_way(self, name: str) -> list[PlannedRun]:
         """Runs of all trials that have no result yet."""
         space, runs = self._studies[name].space, []
         for trial in self._journals[name].get_trials(deepcopy=False):
@@ -175,14 +175,14 @@ class OptunaSearch:
                 self._journals[name].tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
         return runs
 
-    def _expect(self, name: str, number: int, params: Mapping[str, Any]) -> list[Run]:
+    def _expect(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
         study = self._studies[name]
         runs = study.runs(number, _options_of(study.space, params))
         self._runs_of[name, number] = runs
         self._trial_of |= {run.name: (name, number) for run in runs}
         return runs
 
-    def _score(self, runs: Sequence[Run]) -> float | None:
+    def _score(self, runs: Sequence[PlannedRun]) -> float | None:
         """None where a policy's reward was no number: the trial then has no result."""
         summaries = [read_json(self._folder.folder(run) / "summary.json") for run in runs]
         finals = [replica[METRIC] for summary in summaries for replica in summary["final"]]

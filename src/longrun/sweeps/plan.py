@@ -1,6 +1,6 @@
 """What a sweep consists of: runs, each with a name, all known to be valid before the first starts.
 
-A `Run` becomes one run folder. It has one replica, or, where replicas train faster in one program
+A `PlannedRun` becomes one run folder. It has one replica, or, where replicas train faster in one program
 (environments that run inside it, on a device), all that differ in seed and numeric options alone:
 `together`.
 """
@@ -25,7 +25,7 @@ LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One run folder of a sweep, as it stands in sweep.json."""
 
     name: str
@@ -72,7 +72,7 @@ class Run:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Run:
+    def from_json(cls, content: Mapping[str, Any]) -> PlannedRun:
         return cls(**{**content, "replicas": tuple(content["replicas"])})
 
 
@@ -96,12 +96,12 @@ class Block:
     """options of all settings"""
 
 
-def runs_of(blocks: Sequence[Block]) -> list[Run]:
+def runs_of(blocks: Sequence[Block]) -> list[PlannedRun]:
     """One for each setting and seed, checked; first all with the first seed, then the second, ...
 
     In that order a sweep that is cut short has a bit of everything.
     """
-    runs: list[tuple[int, Run]] = []
+    runs: list[tuple[int, PlannedRun]] = []
     for block in blocks:
         for options in block.settings:
             make_config(block.algorithm, block.preset, **{**block.fixed, **options})
@@ -114,9 +114,9 @@ def runs_of(blocks: Sequence[Block]) -> list[Run]:
     return ordered
 
 
-def _run(block: Block, options: Options, seed: int) -> Run:
+def _run(block: Block, options: Options, seed: int) -> PlannedRun:
     name = run_name(block.env, block.algorithm, block.preset, options, f"seed{seed}")
-    return Run(
+    return PlannedRun(
         name=name,
         env=block.env,
         algorithm=block.algorithm,
@@ -145,12 +145,12 @@ def is_native(env: str) -> bool:
     return env.startswith(tuple(f"{prefix}:" for prefix in PREFIXES))
 
 
-def together(runs: Sequence[Run], taken: Sequence[str] = ()) -> list[Run]:
+def together(runs: Sequence[PlannedRun], taken: Sequence[str] = ()) -> list[PlannedRun]:
     """Replicas of one program in one run, for environments inside it; the others one a run.
 
     `taken` are names that belong to other runs already.
     """
-    batches: dict[str, list[Run]] = {}
+    batches: dict[str, list[PlannedRun]] = {}
     for run in runs:
         numeric = numeric_fields(ALGORITHMS[run.algorithm])
         static = {n: v for n, v in run.options.items() if n not in numeric}
@@ -159,7 +159,7 @@ def together(runs: Sequence[Run], taken: Sequence[str] = ()) -> list[Run]:
     return [_batch(batch, taken) if len(batch) > 1 else batch[0] for batch in batches.values()]
 
 
-def _batch(runs: Sequence[Run], taken: Sequence[str]) -> Run:
+def _batch(runs: Sequence[PlannedRun], taken: Sequence[str]) -> PlannedRun:
     first = runs[0]
     shared = {
         name: value
@@ -177,7 +177,7 @@ def _batch(runs: Sequence[Run], taken: Sequence[str]) -> Run:
     return dataclasses.replace(first, name=name, options=shared, replicas=tuple(replicas))
 
 
-def apart(run: Run) -> list[Run]:
+def apart(run: PlannedRun) -> list[PlannedRun]:
     """The runs that `together` made one of, but for their names."""
     return [
         dataclasses.replace(

@@ -35,11 +35,11 @@ class RemoteWorker:
         `begun` holds a reference to the files that there were already, if any: they travel only
         where they are needed.
         """
-        from longrun.sweeps.plan import Run
+        from longrun.sweeps.plan import PlannedRun
         from longrun.sweeps.worker_process import train_run
 
         def here(path: Path) -> dict[str, Any]:
-            return train_run(Run.from_json(run), path, self._tell, self._stopping)
+            return train_run(PlannedRun.from_json(run), path, self._tell, self._stopping)
 
         self._latest = None
         path = Path(place)

@@ -19,7 +19,7 @@ from typing import Any
 
 from longrun.envs.worker_pool import ONE_THREAD
 from longrun.errors import InputError
-from longrun.sweeps.plan import Run
+from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.ray_actor import RemoteWorker, read_files, write_files
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import STOP_SECONDS, Message
@@ -86,13 +86,13 @@ class RayWorkers:
         self.slots = slots or max(1, int(devices or resources.get("CPU", 1)))
         self._needs = {"num_gpus": 1} if devices else {"num_cpus": 1}
         self._actors: dict[int, Any] = {}
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, PlannedRun] = {}
         self._results: dict[int, Any] = {}
         """what each slot will return when its run has ended"""
         self._asked: dict[int, Any] = {}
         """questions for progress that have no answer yet"""
 
-    def start(self, slot: int, run: Run) -> None:
+    def start(self, slot: int, run: PlannedRun) -> None:
         if slot not in self._actors:
             self._actors[slot] = self._new_actor()
         self._runs[slot] = run

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from longrun.sweeps.live_table import Live, ToCome
 from longrun.sweeps.local_workers import Workers
-from longrun.sweeps.plan import Run
+from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.sweep_folder import Failure, SweepFolder
 from longrun.sweeps.worker_process import Message
 
@@ -21,11 +21,11 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 class Search(Protocol):
     """Comes up with runs as results come in."""
 
-    def suggest(self, count: int) -> list[Run]:
+    def suggest(self, count: int) -> list[PlannedRun]:
         """Up to about so many more runs; none for now, or for good, when there are none."""
         ...
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: PlannedRun) -> None:
         """The run is over, and its summary is there."""
         ...
 
@@ -37,10 +37,10 @@ class Search(Protocol):
 class NoSearch:
     """All runs are known from the start."""
 
-    def suggest(self, count: int) -> list[Run]:
+    def suggest(self, count: int) -> list[PlannedRun]:
         return []
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: PlannedRun) -> None:
         pass
 
     def to_come(self) -> ToCome:
@@ -51,7 +51,7 @@ class NoSearch:
 class Outcome:
     """How the sweep ended."""
 
-    finished: list[Run] = field(default_factory=list)
+    finished: list[PlannedRun] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -69,8 +69,8 @@ class Sweep:
         self._folder, self._workers, self._live = folder, workers, live
         self._search = search or NoSearch()
         self._retries = retries
-        self._waiting: deque[Run] = deque()
-        self._running: dict[int, Run] = {}
+        self._waiting: deque[PlannedRun] = deque()
+        self._running: dict[int, PlannedRun] = {}
         self._attempts: dict[str, int] = {}
         self._outcome = Outcome()
 
@@ -93,9 +93,9 @@ class Sweep:
             self._workers.close()
         return self._outcome
 
-    def _take(self, runs: Sequence[Run]) -> None:
+    def _take(self, runs: Sequence[PlannedRun]) -> None:
         """Finished ones are done; the others wait, those that were begun before the rest."""
-        new: list[Run] = []
+        new: list[PlannedRun] = []
         for run in runs:
             self._folder.require_own(run)
             finished = self._folder.is_finished(run)
@@ -143,7 +143,7 @@ class Sweep:
         else:
             self._failed(slot, run, message)
 
-    def _failed(self, slot: int, run: Run, message: Message) -> None:
+    def _failed(self, slot: int, run: PlannedRun, message: Message) -> None:
         if message.get("errno") in FULL:
             raise OSError(
                 f"the disk is full; free some space and give the same command again:"

@@ -30,7 +30,7 @@ from longrun.config import field_defaults
 from longrun.errors import FolderError
 from longrun.files import read_json, write_json
 from longrun.sweeps.json_content import MEANING, read_sweep
-from longrun.sweeps.plan import Run, apart, together
+from longrun.sweeps.plan import PlannedRun, apart, together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Failure:
 
 
 class SweepFolder:
-    def __init__(self, path: Path, token: str, runs: Sequence[Run]) -> None:
+    def __init__(self, path: Path, token: str, runs: Sequence[PlannedRun]) -> None:
         self.path = path
         self.token = token
         """what tells this sweep from all others"""
@@ -52,7 +52,7 @@ class SweepFolder:
 
     @classmethod
     def create(
-        cls, path: Path, runs: Sequence[Run], batched: bool = False, **made_by: Any
+        cls, path: Path, runs: Sequence[PlannedRun], batched: bool = False, **made_by: Any
     ) -> SweepFolder:
         """A new sweep of these runs, or the same gone on with, or one that grows by some.
 
@@ -75,12 +75,12 @@ class SweepFolder:
             raise FolderError(f"'{path}' is not a sweep: it has no sweep.json")
         try:
             content = read_sweep(path)
-            runs = [Run.from_json(run) for run in content["runs"]]
+            runs = [PlannedRun.from_json(run) for run in content["runs"]]
             return cls(path, content["id"], runs)
         except (KeyError, TypeError, AttributeError) as error:
             raise FolderError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None
 
-    def add(self, runs: Sequence[Run]) -> None:
+    def add(self, runs: Sequence[PlannedRun]) -> None:
         """More runs, as a search comes to them; those that are there already are left out."""
         names = {run.name for run in self.runs}
         new = [run for run in runs if run.name not in names]
@@ -93,17 +93,17 @@ class SweepFolder:
         content = read_sweep(self.path)
         self._write({k: v for k, v in content.items() if k not in ("id", "runs")} | made_by)
 
-    def folder(self, run: Run) -> Path:
+    def folder(self, run: PlannedRun) -> Path:
         return self.path / "runs" / run.name
 
-    def is_finished(self, run: Run) -> bool:
+    def is_finished(self, run: PlannedRun) -> bool:
         """A summary that cannot be read is no summary: the run's checkpoint makes it again."""
         with suppress(ValueError, AttributeError, TypeError):
             steps = read_json(self.folder(run) / "summary.json").get("steps", 0)
             return bool(steps >= run.steps)
         return False
 
-    def require_own(self, run: Run) -> None:
+    def require_own(self, run: PlannedRun) -> None:
         """The run's folder holds this run, if anything; otherwise nothing is touched."""
         file = self.folder(run) / "config.json"
         try:
@@ -138,7 +138,7 @@ class SweepFolder:
         others = [other for other in self.read_failures() if other.run != failure.run]
         self._write_failures([*others, failure])
 
-    def forget_failures(self, finished: Sequence[Run]) -> None:
+    def forget_failures(self, finished: Sequence[PlannedRun]) -> None:
         names = {run.name for run in finished}
         failures = self.read_failures()
         left = [failure for failure in failures if failure.run not in names]
@@ -167,13 +167,13 @@ class SweepFolder:
         finally:
             os.close(folder)
 
-    def _grow(self, runs: Sequence[Run], batched: bool) -> None:
+    def _grow(self, runs: Sequence[PlannedRun], batched: bool) -> None:
         """By those that are not there yet; those that are must be among the wanted ones."""
         if "search" in read_json(self.path / "sweep.json"):
             raise self._another("it is a search")
         wanted = {run.identity: run for run in runs}
         named = {run.name: run for run in runs}
-        grown: list[Run] = []
+        grown: list[PlannedRun] = []
         for run in self.runs:
             steps = run.steps
             for single in apart(run):
@@ -216,13 +216,13 @@ def _as_read(content: Any) -> Any:
     return json.loads(json.dumps(content))
 
 
-def _may_grow(run: Run, steps: int) -> bool:
+def _may_grow(run: PlannedRun, steps: int) -> bool:
     """Whether it is what a run of fewer steps comes to: not where the learning rate has decayed."""
     decays = any(config.learning_rate_decay for config in run.configs())
     return 0 < steps < run.steps and not decays
 
 
-def _comparable(run: Run) -> Any:
+def _comparable(run: PlannedRun) -> Any:
     content = run.as_json() | {"name": None, "options": {**run.fixed, **run.options}, "fixed": None}
     return _as_read(content)
 

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from longrun.sweeps.plan import Run
+from longrun.sweeps.plan import PlannedRun
 
 TELL_SECONDS = 0.5
 STOP_SECONDS = 60.0
@@ -30,7 +30,7 @@ Message = dict[str, Any]
 Tell = Callable[[Message], None]
 
 
-def train_run(run: Run, path: Path, tell: Tell, stopping: threading.Event) -> Message:
+def train_run(run: PlannedRun, path: Path, tell: Tell, stopping: threading.Event) -> Message:
     """Train the run in its folder, from where it stands; how that ended.
 
     `tell` is given word of the progress now and then.
@@ -44,7 +44,7 @@ def train_run(run: Run, path: Path, tell: Tell, stopping: threading.Event) -> Me
     return {"kind": "stopped" if stopping.is_set() else "done"}
 
 
-def _train(run: Run, path: Path, tell: Tell, stopping: threading.Event) -> None:
+def _train(run: PlannedRun, path: Path, tell: Tell, stopping: threading.Event) -> None:
     from longrun.train import start_or_resume as runs
 
     at = [0] * len(run.replicas)
@@ -112,7 +112,7 @@ def main() -> None:
             connection.send_bytes(json.dumps(message).encode())
 
     while (order := orders.get()) is not None and not stopping.is_set():
-        tell(train_run(Run.from_json(order["run"]), Path(order["path"]), tell, stopping))
+        tell(train_run(PlannedRun.from_json(order["run"]), Path(order["path"]), tell, stopping))
     _end()
 
 

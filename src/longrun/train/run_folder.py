@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import fcntl
 import io
 import math
-import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from typing import Any
 from longrun import __version__
 from longrun.config import Config, algorithm_name, differing
 from longrun.errors import FolderError
-from longrun.files import read_json, write_bytes, write_json
+from longrun.files import locked_folder, read_json, write_bytes, write_json
 from longrun.train.evaluation import EvaluationReport
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
@@ -41,17 +39,9 @@ class RunFolder:
         write_json(path / "config.json", description)
         return cls(path)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes out while this one writes; the lock dies with the process."""
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError:
-            raise FolderError(f"'{self.path}' is being written by another process") from None
-        finally:
-            os.close(folder)
+    def locked(self) -> AbstractContextManager[None]:
+        """Lock the folder for writing. Raises FolderError if another process holds the lock."""
+        return locked_folder(self.path)
 
     def add_metrics(self, rows: Iterable[Mapping[str, Any]]) -> None:
         _append(self.path / "metrics.csv", rows)

@@ -200,10 +200,12 @@ class Agent:
 
         `env` is needed where the agent was trained on an environment without an id.
         """
-        return cls._of(checkpoint.load(Path(path)), Path(path), env, replica, num_workers)
+        return cls.from_checkpoint(
+            checkpoint.load(Path(path)), Path(path), env, replica, num_workers
+        )
 
     @classmethod
-    def _of(
+    def from_checkpoint(
         cls,
         saved: Checkpoint,
         path: Path,

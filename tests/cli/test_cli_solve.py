@@ -188,7 +188,7 @@ def test_truncation_is_checked(report, longrun_solve):
     boxes = next(line for line in longrun_solve(*arguments).out.split("\n") if "boxes" in line)
     assert boxes == (
         f"boxes: 0.6678172 (size 4), {-gains[1]:.8g} (size 6), {-gains[2]:.8g} (size 8); "
-        f"cut off: about {found['error']:.2g}"
+        f"truncation error: about {found['error']:.2g}"
     )
 
 

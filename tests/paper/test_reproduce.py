@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from test_sweep import Inline, content
 
 from fake_runs import fake_run, rising
+from fake_workers import InlineWorkers, content
 from longrun.cli import main
 from longrun.paper import experiments as reproduction
 from longrun.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
@@ -79,7 +79,7 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
 
 
 def test_an_experiment_runs_to_its_figure_and_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     monkeypatch.setitem(reproduction.TASKS, "figure2", (KIND,))
     monkeypatch.setattr(reproduction, "CONSTRAINTS", (0.0, 0.1))
     monkeypatch.setitem(SCALES, "smoke", Scale(steps=2000, seeds=2, eval_every=2000))

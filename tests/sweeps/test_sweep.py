@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
@@ -20,79 +19,44 @@ from typing import Any
 import gymnasium
 import pytest
 
+from fake_workers import (
+    ENV,
+    ITERATIONS,
+    SLOW,
+    InlineWorkers,
+    ScriptedWorkers,
+    content,
+    evaluations,
+    launch,
+    run_of,
+    saved_iterations,
+    sweep_arguments,
+)
 from longrun.cli import main
-from longrun.sweeps import local_workers as local
 from longrun.sweeps import run_sweep as start
-from longrun.sweeps import worker_process as worker
 from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers
+from longrun.sweeps.messages import progress_message
 from longrun.sweeps.plan import Block, PlannedRun, runs_of
 from longrun.sweeps.scheduler import Sweep
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import train_run
-from longrun.train import checkpoint
 from longrun.train.run_folder import RunFolder
 from tiny_envs import ITERATION, TINY_FLAGS, Drift, Faulty, is_running, wait_until
-
-ENV, SLOW = "tiny_envs:Drift-v0", "tiny_envs:SlowDrift-v0"
-ITERATIONS = 10
-EVALUATION_FLAGS = ["--eval-every", str(2 * ITERATION), "--eval-steps", "50"]
-TESTS = Path(__file__).parents[1]
 
 gymnasium.register("Broken-v0", lambda: Faulty("raise"))
 
 
-def arguments(out: Path, *more: str, env: str = ENV) -> list[str]:
-    steps = str(ITERATIONS * ITERATION)
-    what = ["sweep", "apo", "--env", env, "--steps", steps, "--seeds", "2", "--out", str(out)]
-    return [*what, *EVALUATION_FLAGS, *TINY_FLAGS, *more]
-
-
-def run_of(out: Path, seed: int, env: str = ENV) -> Path:
-    return out / "runs" / f"{env.replace(':', '-')}_apo_seed{seed}"
-
-
-def content(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything in a folder, and when it was written."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(p.relative_to(folder)): (p.stat().st_mtime_ns, p.read_bytes()) for p in files}
-
-
-def evaluations(run: Path) -> bytes:
-    return (run / "evaluations.csv").read_bytes()
-
-
-class Inline:
-    """Workers without processes: a run is over when `start` returns."""
-
-    def __init__(self, folder: SweepFolder, slots: int, native: bool) -> None:
-        self.slots, self._folder = 1, folder
-        self._messages: list[tuple[int, dict[str, Any]]] = []
-
-    def start(self, slot: int, run: PlannedRun) -> None:
-        def tell(message: dict[str, Any]) -> None:
-            self._messages.append((slot, json.loads(json.dumps(message))))
-
-        tell(train_run(run, self._folder.folder(run), tell, threading.Event()))
-
-    def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        messages, self._messages = self._messages, []
-        yield from messages
-
-    def close(self) -> None:
-        pass
-
-
 @pytest.fixture
 def inline(monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two seeds, by two worker processes. Tests that change it work on a copy."""
     out = tmp_path_factory.mktemp("sweeps") / "whole"
-    assert main(arguments(out, "--workers", "2")) == 0
+    assert main(sweep_arguments(out, "--workers", "2")) == 0
     return out
 
 
@@ -118,18 +82,17 @@ def test_a_sweep_leaves_ordinary_run_folders(whole):
 
 def test_a_worker_has_one_thread_and_no_part_of_a_gpu(tmp_path):
     folder = SweepFolder.create(tmp_path / "sweep", [])
-    found = LocalWorkers(folder, slots=2, native=False)._environment()
+    found = LocalWorkers(folder, slots=2, native=False).variables
     assert {found[name] for name in ("OMP_NUM_THREADS", "NPROC")} == {"1"}
     assert found["JAX_PLATFORMS"] == "cpu"
-    alone = LocalWorkers(folder, slots=1, native=True)._environment()
-    assert set(alone) == {"PYTHONPATH"}
+    assert LocalWorkers(folder, slots=1, native=True).variables == {}
 
 
 def test_the_same_command_again_touches_nothing(copy, capsys, monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
-    monkeypatch.setattr(Inline, "start", lambda *_: pytest.fail("a run was started"))
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+    monkeypatch.setattr(InlineWorkers, "start", lambda *_: pytest.fail("a run was started"))
     before = content(copy)
-    for command in (arguments(copy), ["sweep", "--resume", "--out", str(copy), "--quiet"]):
+    for command in (sweep_arguments(copy), ["sweep", "--resume", "--out", str(copy), "--quiet"]):
         assert main(command) == 0
         assert content(copy) == before
         assert f"2 of 2 runs are finished in {copy}" in capsys.readouterr().out
@@ -137,7 +100,7 @@ def test_the_same_command_again_touches_nothing(copy, capsys, monkeypatch):
 
 def test_a_sweep_grows_without_touching_what_is_finished(copy, inline, capsys):
     before = {seed: content(run_of(copy, seed)) for seed in (0, 1)}
-    assert main(arguments(copy, "--seeds", "3")) == 0
+    assert main(sweep_arguments(copy, "--seeds", "3")) == 0
     assert {seed: content(run_of(copy, seed)) for seed in (0, 1)} == before
     assert json.loads((run_of(copy, 2) / "summary.json").read_text())["steps"] == 640
     assert f"3 of 3 runs are finished in {copy}" in capsys.readouterr().out
@@ -145,7 +108,7 @@ def test_a_sweep_grows_without_touching_what_is_finished(copy, inline, capsys):
 
 def test_a_sweep_that_grows_in_steps_goes_on_from_its_checkpoints(copy, inline):
     before = (run_of(copy, 0) / "evaluations.csv").read_text()
-    assert main([*arguments(copy), "--steps", "704"]) == 0
+    assert main([*sweep_arguments(copy), "--steps", "704"]) == 0
     after = (run_of(copy, 0) / "evaluations.csv").read_text()
     assert after.startswith(before) and ",704," in after.removeprefix(before)
     assert json.loads((run_of(copy, 0) / "summary.json").read_text())["steps"] == 704
@@ -160,7 +123,7 @@ def test_a_sweep_without_evaluations_has_none(tmp_path, inline):
 
 
 def test_environments_inside_the_program_share_a_run_on_a_device(tmp_path, inline, monkeypatch):
-    monkeypatch.setattr(start, "_backend", lambda: "gpu")
+    monkeypatch.setattr(start, "default_backend", lambda: "gpu")
     out = tmp_path / "sweep"
     small = ["--num-envs", "4", "--rollout-steps", "8", "--hidden-sizes", "4", "--epochs", "1"]
     small += ["--minibatch-size", "16", "--steps", "64", "--no-eval", "--seeds", "2"]
@@ -182,17 +145,6 @@ def test_environments_inside_the_program_share_a_run_on_a_device(tmp_path, inlin
 # Kills and interrupts.
 
 
-def launch(command: list[str]) -> subprocess.Popen[str]:
-    program = f"import sys; from longrun.cli import main; sys.exit(main({command!r}))"
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(pid) for pid in children.read_text().split()]
@@ -208,15 +160,11 @@ def written_since(run: Path, moment: float) -> bool:
     return (run / "metrics.csv").stat().st_mtime > moment
 
 
-def saved_iterations(run: Path) -> int:
-    return int(checkpoint.load(run).snapshots[0].state.iteration)
-
-
 def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
     whole, tmp_path, inline
 ):
     out = tmp_path / "sweep"
-    command = arguments(out, "--workers", "2", env=SLOW)
+    command = sweep_arguments(out, "--workers", "2", env=SLOW)
     both = [run_of(out, seed, SLOW) for seed in (0, 1)]
 
     killed = launch(command)
@@ -231,7 +179,7 @@ def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_not
     killed.kill()
     printed, _ = killed.communicate()
     for pid in lost:
-        assert re.search(rf"failed, tried again .*process {pid} died: SIGKILL", printed)
+        assert re.search(rf"failed, will be retried .*process {pid} died: SIGKILL", printed)
     wait_until(lambda: not any(map(is_running, workers)))
     saved = [saved_iterations(run) for run in both]
     assert all(2 <= at < ITERATIONS for at in saved)  # they noticed, and saved
@@ -243,7 +191,7 @@ def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_not
     assert interrupted.returncode == 130
     assert "stopping: 2 runs are being saved" in printed
     again = f"longrun sweep --resume --out {out}"
-    assert errors == f"longrun: interrupted; {again} goes on\n"
+    assert errors == f"longrun: interrupted; {again} resumes it\n"
     later = [saved_iterations(run) for run in both]
     assert sum(saved) < sum(later) < 2 * ITERATIONS
 
@@ -255,7 +203,7 @@ def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_not
 
 def test_sigterm_is_an_interrupt_and_afterwards_what_it_was():
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), start._sigterm_interrupts():
+    with pytest.raises(KeyboardInterrupt), start.sigterm_interrupts():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
     assert signal.getsignal(signal.SIGTERM) is before
@@ -263,16 +211,16 @@ def test_sigterm_is_an_interrupt_and_afterwards_what_it_was():
 
 def test_an_interrupt_closes_the_workers_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     closed = []
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
-    monkeypatch.setattr(Inline, "close", lambda self: closed.append(self))
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+    monkeypatch.setattr(InlineWorkers, "close", lambda self: closed.append(self))
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Inline, "start", interrupt)
-    assert main(arguments(tmp_path / "sweep")) == 130
+    monkeypatch.setattr(InlineWorkers, "start", interrupt)
+    assert main(sweep_arguments(tmp_path / "sweep")) == 130
     resume = f"longrun sweep --resume --out {tmp_path / 'sweep'}"
-    assert capsys.readouterr().err == f"longrun: interrupted; {resume} goes on\n"
+    assert capsys.readouterr().err == f"longrun: interrupted; {resume} resumes it\n"
     assert len(closed) == 1
 
 
@@ -315,7 +263,6 @@ def test_a_worker_waits_for_another_that_is_still_saving_the_run(copy):
 
 HUNG = """
 import subprocess, sys, time
-from longrun.sweeps import worker_process as worker
 
 def hang(*_):
     print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
@@ -352,7 +299,7 @@ def test_a_dead_worker_is_noticed_though_something_it_started_keeps_its_line_ope
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nsleep 600 &\necho $!\nexit 3\n")
     program.chmod(0o755)
-    monkeypatch.setattr(local.sys, "executable", str(program))
+    monkeypatch.setattr(sys, "executable", str(program))
     folder = SweepFolder.create(tmp_path / "sweep", some_runs(1))
     workers = LocalWorkers(folder, slots=1, native=False)
     workers.start(0, folder.runs[0])
@@ -378,16 +325,17 @@ def test_a_run_that_fails_is_listed_and_the_others_go_on_until_it_is_mended(
     tmp_path, inline, capsys, monkeypatch
 ):
     out = tmp_path / "sweep"
-    command = arguments(out)
+    command = sweep_arguments(out)
     command[command.index(ENV) : command.index(ENV) + 1] = ["Broken-v0", ENV]
     command[command.index("--seeds") + 1] = "1"
     assert main(command) == 1
     printed = capsys.readouterr().out
-    again = "0 of 2 runs finished  Broken-v0_apo_seed0: failed, tried again"
+    again = "0 of 2 runs finished  Broken-v0_apo_seed0: failed, will be retried"
     assert again in printed
     assert "1 of 2 runs are finished" in printed
     error = (
-        "RuntimeError: environment 0 of replica 0 failed at step 4 of iteration 0: the motor jammed"
+        "EnvironmentFailure: environment 0 of replica 0 failed at step 4 of iteration 0: the motor"
+        " jammed"
     )
     assert f"failed after 2 attempts: Broken-v0_apo_seed0: {error}" in printed
     assert f"longrun sweep --resume --out {out} tries them again" in printed
@@ -410,25 +358,25 @@ def test_a_damaged_run_fails_at_once_and_no_other(copy, inline, capsys):
         (run_of(copy, seed) / "summary.json").unlink()
     damaged = run_of(copy, 0) / "checkpoint" / "checkpoint.json"
     damaged.write_text("{")
-    assert main(arguments(copy, "--retries", "3")) == 1
+    assert main(sweep_arguments(copy, "--retries", "3")) == 1
     printed = capsys.readouterr().out
     assert f"{run_of(copy, 1).name}: done" not in printed  # --quiet
     assert "1 of 2 runs are finished" in printed
-    expected = f"{run_of(copy, 0).name}: ValueError: '{damaged}' is damaged or not readable"
+    expected = f"{run_of(copy, 0).name}: FolderError: '{damaged}' is damaged or not readable"
     assert f"failed after 1 attempt: {expected}" in printed
 
 
 def test_a_run_whose_configuration_is_damaged_fails_too(copy, inline, capsys):
     (run_of(copy, 0) / "summary.json").unlink()
     (run_of(copy, 0) / "config.json").write_text("")
-    assert main(arguments(copy)) == 1
+    assert main(sweep_arguments(copy)) == 1
     assert "config.json' is damaged or not readable" in capsys.readouterr().out
 
 
 def test_a_damaged_summary_is_made_again(copy, whole, inline):
     summary = run_of(copy, 0) / "summary.json"
     summary.write_text('{"steps"')
-    assert main(arguments(copy)) == 0
+    assert main(sweep_arguments(copy)) == 0
     final, expected = (
         json.loads((run_of(out, 0) / "summary.json").read_text())["final"] for out in (copy, whole)
     )
@@ -441,14 +389,14 @@ def test_a_full_disk_ends_the_sweep_in_one_line_and_keeps_what_is_finished(copy,
     path.mkdir()
     (path / "metrics.csv").symlink_to("/dev/full")
     before = {seed: content(run_of(copy, seed)) for seed in (0, 1)}
-    assert main(arguments(copy, "--seeds", "4")) == 1
+    assert main(sweep_arguments(copy, "--seeds", "4")) == 1
     assert capsys.readouterr().err == (
-        "longrun: the disk is full; free some space and give the same command again: 2 of 4 runs"
+        "longrun: the disk is full; free some space and run the same command again: 2 of 4 runs"
         " are finished\n"
     )
     assert {seed: content(run_of(copy, seed)) for seed in (0, 1)} == before
     (path / "metrics.csv").unlink()
-    assert main(arguments(copy, "--seeds", "4")) == 0
+    assert main(sweep_arguments(copy, "--seeds", "4")) == 0
     assert rows(path) == 1 + ITERATIONS
 
 
@@ -458,7 +406,7 @@ def test_a_run_folder_of_another_sweep_is_left_alone(copy, inline, capsys):
     facts["options"]["gae_lambda"] = 0.5
     config.write_text(json.dumps(facts))
     before = content(copy)
-    assert main(arguments(copy)) == 2
+    assert main(sweep_arguments(copy)) == 2
     assert capsys.readouterr().err == (
         f"longrun: '{run_of(copy, 0)}' belongs to another sweep: it has gae_lambda=0.5, not 0.95;"
         " move it away or choose another --out\n"
@@ -470,34 +418,14 @@ def test_two_sweeps_do_not_share_a_folder(copy, inline, capsys):
     before = content(copy)
     with SweepFolder.open(copy).locked():
         for more in ([], ["--seeds", "3"]):
-            assert main(arguments(copy, *more)) == 2
+            assert main(sweep_arguments(copy, *more)) == 2
             assert capsys.readouterr().err == (
-                f"longrun: '{copy}' is being worked on by another sweep; wait for it or stop it\n"
+                f"longrun: '{copy}' is being written by another process\n"
             )
     assert content(copy) == before
 
 
 # The driver alone, with workers that say what they are told to say.
-
-
-class Scripted:
-    """Workers that answer each start with the next of a run's messages."""
-
-    def __init__(self, slots: int, script: dict[int, list[dict[str, Any]]]) -> None:
-        self.slots = slots
-        self.script, self.started = script, []
-        self._messages: list[tuple[int, dict[str, Any]]] = []
-
-    def start(self, slot: int, run: PlannedRun) -> None:
-        self.started.append((slot, run.seeds[0]))
-        messages = self.script.get(run.seeds[0], [])
-        self._messages.append((slot, messages.pop(0) if messages else {"kind": "done"}))
-
-    def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        yield self._messages.pop(0)
-
-    def close(self) -> None:
-        self.started.append("closed")
 
 
 DIED = {"kind": "died", "error": "the worker died"}
@@ -515,9 +443,8 @@ WRONG = {"kind": "failed", "error": "ValueError: no", "again": False, "traceback
     ],
 )
 def test_what_fails_is_tried_again_after_the_others(retries, script, started, failures, tmp_path):
-    script = {seed: list(messages) for seed, messages in script.items()}
     folder = SweepFolder.create(tmp_path / "sweep", some_runs(3))
-    workers = Scripted(1, script)
+    workers = ScriptedWorkers(1, script)
     outcome = Sweep(folder, workers, Live("", wanted=False, log=False), retries).run()
     assert [seed for _, seed in workers.started[:-1]] == started
     assert workers.started[-1] == "closed"
@@ -529,7 +456,7 @@ def test_what_fails_is_tried_again_after_the_others(retries, script, started, fa
 def test_every_slot_is_given_work_and_runs_that_were_begun_come_first(tmp_path):
     folder = SweepFolder.create(tmp_path / "sweep", some_runs(4))
     folder.folder(folder.runs[3]).mkdir(parents=True)
-    workers = Scripted(2, {})
+    workers = ScriptedWorkers(2, {})
     Sweep(folder, workers, Live("", wanted=False, log=False)).run()
     assert workers.started == [(0, 3), (1, 0), (0, 1), (1, 2), "closed"]
 
@@ -554,7 +481,7 @@ def test_a_search_may_suggest_what_is_finished_already_and_is_then_asked_again(t
         def to_come(self) -> dict[str, tuple[int, int]]:
             return {}
 
-    search, workers = OneByOne(), Scripted(1, {})
+    search, workers = OneByOne(), ScriptedWorkers(1, {})
     Sweep(folder, workers, Live("", wanted=False, log=False), search=search).run()
     assert workers.started == [(0, 2), "closed"]
     assert search.over == [0, 1, 2]
@@ -562,5 +489,5 @@ def test_a_search_may_suggest_what_is_finished_already_and_is_then_asked_again(t
 
 
 def test_messages_are_json_even_where_a_reward_is_no_number():
-    message = worker._progress(3)
+    message = progress_message(3)
     assert str(json.loads(json.dumps(message))["reward"]) == "nan"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from longrun.cli import main
 from longrun.config import make_config
@@ -25,7 +26,7 @@ from longrun.sweeps.plan import (
     Block,
     PlannedRun,
     apart,
-    mine,
+    options_for,
     run_name,
     runs_of,
     settings_for,
@@ -160,8 +161,8 @@ def test_a_run_as_it_stands_in_the_file():
 
 def test_an_option_is_for_the_algorithms_that_have_it_and_a_prefix_for_one_alone():
     grid = {"ppo.gae_lambda": [0.5], "gae_lambda": [0.8, 0.9], "value_constraint": [0.0]}
-    assert mine("ppo", grid) == {"gae_lambda": [0.5]}
-    assert mine("apo", grid) == {"gae_lambda": [0.8, 0.9], "value_constraint": [0.0]}
+    assert options_for("ppo", grid) == {"gae_lambda": [0.5]}
+    assert options_for("apo", grid) == {"gae_lambda": [0.8, 0.9], "value_constraint": [0.0]}
     assert settings_for("trpo", {"value_constraint": [0.0, 0.1]}) == [{}]
 
 
@@ -252,9 +253,9 @@ def test_replicas_are_put_together_on_a_device_alone(tmp_path, monkeypatch):
     folder = SweepFolder.create(tmp_path / "sweep", runs)
     assert names(folder) == ["jax-tandem_apo_seed0", "jax-tandem_apo_seed1"]
     for backend, on_device in (("cpu", False), ("gpu", True)):
-        monkeypatch.setattr(start, "_backend", lambda backend=backend: backend)
-        assert start._on_device(["Swimmer-v5", "jax:tandem"]) == on_device
-        assert not start._on_device(["Swimmer-v5"])
+        monkeypatch.setattr(start, "default_backend", lambda backend=backend: backend)
+        assert start.on_device(["Swimmer-v5", "jax:tandem"]) == on_device
+        assert not start.on_device(["Swimmer-v5"])
 
 
 def test_a_sweep_inside_the_program_grows_by_runs_of_their_own(tmp_path):
@@ -286,9 +287,8 @@ def test_another_sweep_in_the_folder_is_left_alone(changes, why, tmp_path):
         SweepFolder.create(tmp_path, runs_of([block(**{"fixed": {"num_envs": 4}} | changes)]))
     assert f"{tmp_path}' holds another sweep: " in str(caught.value)
     assert why in str(caught.value)
-    assert f"choose another --out, or go on with longrun sweep --resume --out {tmp_path}" in str(
-        caught.value
-    )
+    resume = f"resume it with longrun sweep --resume --out {tmp_path}"
+    assert f"choose another --out, or {resume}" in str(caught.value)
     assert (tmp_path / "sweep.json").read_bytes() == before
 
 
@@ -306,7 +306,7 @@ def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
     folder = SweepFolder.open(tmp_path)
     assert {run.configs()[0].action_bounds for run in folder.runs} == {"clip"}
     assert [run.fixed for run in folder.runs if run.preset == "tuned"] == [{}] * 4
-    folder.note()
+    folder.update()
     again = SweepFolder.open(tmp_path)
     assert [run.as_json() for run in again.runs] == [run.as_json() for run in folder.runs]
     with pytest.raises(ValueError, match=r"is not part of this one|has action_bounds=clip"):
@@ -324,7 +324,7 @@ def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):
         assert found.block.fixed == {"action_bounds": "clip"}
         [run, _] = found.runs(0, {"epochs": 1})
         assert run.configs()[0].action_bounds == "clip"
-        SweepFolder.open(tmp_path).note()
+        SweepFolder.open(tmp_path).update()
 
 
 def test_an_old_runs_folder_belongs_to_a_sweep_that_clips_alone(tmp_path):
@@ -389,7 +389,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "a search without a space": (
         ["apo", "--search", "random"],
-        "--search random has nothing to search in for apo; give --range or --grid",
+        "--search random has nothing to search for apo; give --range or --grid",
     ),
     "a range without a search": (
         ["apo", "--range", "gae_lambda=0.8:0.9"],
@@ -414,11 +414,11 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "half an environment": (
         ["apo", "--search", "random", "--range", "num_envs=0.5:4"],
-        "num_envs counts, so LOW and HIGH must be whole numbers",
+        "LOW and HIGH of num_envs must be whole numbers",
     ),
     "a range of words": (
         ["apo", "--search", "random", "--range", "termination=0:1"],
-        "termination is none: list its values with --grid",
+        "termination is not numeric; list its values with --grid",
     ),
     "no range": (["apo", "--range", "gae_lambda=0.8"], "must look like learning_rate=1e-5:1e-3"),
     "a range that Optuna may not search": (
@@ -446,7 +446,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["-no-env", "--resume", "--grid", "epochs=1"],
         "--resume takes the sweep as it is in --out; leave out --grid",
     ),
-    "resuming nothing": (["-no-env", "--resume"], "is not a sweep: it has no sweep.json"),
+    "resuming nothing": (["-no-env", "--resume"], "is not a sweep folder: it has no sweep.json"),
 }
 
 
@@ -468,7 +468,7 @@ def test_wrong_input_is_refused_in_one_line_that_says_how_to_mend_it(what, tmp_p
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, capsys):
     (tmp_path / "letter.txt").write_text("dear")
     assert main(["sweep", "apo", "--env", ENV, "--out", str(tmp_path)]) == 2
-    assert "is not empty and holds no sweep; choose another --out" in capsys.readouterr().err
+    assert "is not empty and is not a sweep folder; choose another --out" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
@@ -503,8 +503,8 @@ def test_time_left_counts_what_runs_and_waits_at_the_speed_of_its_environment(cl
         shown.add(run, finished=False)
     slow = [run for run in runs if run.env == ENV]
     assert shown.seconds_left() is None
-    shown.began(0, slow[0])
-    shown.began(1, slow[1])
+    shown.started(0, slow[0])
+    shown.started(1, slow[1])
     shown.progress(0, progress(0))
     shown.progress(1, progress(80))  # a resumed run
     clock[0] = 10.0
@@ -514,7 +514,7 @@ def test_time_left_counts_what_runs_and_waits_at_the_speed_of_its_environment(cl
     # 70 steps took 2 x 10 s; left are 50 + 100 of this, 18 of another environment, for 2 workers.
     assert shown.seconds_left() == pytest.approx(168 * 20 / 70 / 2)
     shown.ended(1, "done")
-    shown.began(1, slow[2])
+    shown.started(1, slow[2])
     assert shown.seconds_left() == pytest.approx(100 * 20 / 70)  # of the one that just began
 
 
@@ -523,7 +523,7 @@ def test_no_two_workers_share_the_longest_run(clock):
     shown = Live("", wanted=False, log=False)
     for slot, run in enumerate((long, short)):
         shown.add(run, finished=False)
-        shown.began(slot, run)
+        shown.started(slot, run)
     clock[0] = 10.0
     shown.progress(0, progress(0))
     shown.progress(0, progress(10))
@@ -537,7 +537,7 @@ def test_what_a_search_has_still_to_suggest_counts(clock, capsys):
     shown = Live("", wanted=False)
     shown.add(run, finished=False)
     shown.expect({ENV: (3, 300)})
-    shown.began(0, run)
+    shown.started(0, run)
     clock[0] = 10.0
     shown.ended(0, "done")
     assert shown.seconds_left() == pytest.approx(30.0)
@@ -548,12 +548,13 @@ def test_the_table_has_a_row_for_each_run_and_a_line_for_all(clock):
     (run,) = runs_of([block(grid={}, steps=100, seeds=[0])])
     shown = Live("sweep", wanted=True)
     shown.add(run, finished=False)
-    shown.began(0, run)
+    shown.started(0, run)
     shown.progress(0, progress(0, rate=0.0))
     clock[0] = 600.0
     shown.progress(0, progress(25, rate=2500.0))
-    with shown._console.capture() as captured:
-        shown._console.print(shown._table(), width=100)
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(shown.table())
     text = captured.get()
     for word in (run.name, "25 %", "2,500", "0 of 1 runs finished; 2,500 steps/s; 30 min left"):
         assert word in text
@@ -575,11 +576,11 @@ def test_the_best_options_are_written_as_training_takes_them(option, value, expe
 def test_the_examples_of_the_help_are_sound():
     """Every one parses; the environments exist."""
     from longrun.cli.options import parse
-    from longrun.cli.sweep import EXAMPLES, _parser
+    from longrun.cli.sweep import EXAMPLES, sweep_parser
 
     text = EXAMPLES.replace("\\\n", "")
     commands = [line.split()[2:] for line in text.splitlines() if line.startswith("  longrun")]
     assert len(commands) == 5
     for command in commands:
         algorithms = [word for word in command[:2] if not word.startswith("-")]
-        assert parse(_parser(algorithms), command[len(algorithms) :])
+        assert parse(sweep_parser(algorithms), command[len(algorithms) :])

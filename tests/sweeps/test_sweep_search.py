@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_sweep import ENV, Inline, content
 
+from fake_workers import ENV, InlineWorkers, content
 from longrun.cli import main
 from longrun.sweeps import run_sweep as start
-from longrun.sweeps.optuna_search import OptunaSearch, mend, read_studies
+from longrun.sweeps.optuna_search import OptunaSearch, read_studies, repair
 from longrun.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY_FLAGS
 
@@ -20,7 +20,7 @@ SPACE = ["--range", "learning_rate=1e-4:1e-2:log", "--grid", "scale_rewards=true
 
 @pytest.fixture(autouse=True)
 def inline(monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
 
 
 def arguments(out: Path, search: str, trials: int, *more: str) -> list[str]:
@@ -37,7 +37,7 @@ def trials_of(out: Path) -> list[tuple[str, Any]]:
     """State and result of each trial in the journal."""
     folder = SweepFolder.open(out)
     search = OptunaSearch(folder, read_studies(out))
-    (journal,) = search._journals.values()
+    (journal,) = search.optuna_studies.values()
     return [(trial.state.name, trial.values) for trial in journal.get_trials()]
 
 
@@ -46,7 +46,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three trials of Optuna with two seeds each."""
     out = tmp_path_factory.mktemp("sweeps") / "searched"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(start, "LocalWorkers", Inline)
+        patch.setattr(start, "LocalWorkers", InlineWorkers)
         assert main(arguments(out, "optuna", 3, "--seeds", "2")) == 0
     return out
 
@@ -88,7 +88,7 @@ def test_the_best_of_a_search_is_printed_as_options(searched, capsys):
     assert "best for apo tiny_envs:Drift-v0: " in printed
     assert "--learning-rate 0.00" in printed
     assert "scale-rewards" in printed
-    assert "train it with seeds of its own" in printed
+    assert "train it with other seeds" in printed
 
 
 class Killed(BaseException):
@@ -98,9 +98,9 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     ("owner", "method", "call"),
     [
-        (OptunaSearch, "_expect", 2),  # asked for, nothing written down
+        (OptunaSearch, "_register", 2),  # asked for, nothing written down
         (SweepFolder, "add", 1),  # the same, but before the first
-        (Inline, "start", 1),  # the second seed of the first trial
+        (InlineWorkers, "start", 1),  # the second seed of the first trial
         (OptunaSearch, "_score", 1),  # trained, but not told
     ],
 )
@@ -130,7 +130,7 @@ def test_a_trial_that_was_cut_short_while_it_was_asked_for_is_replaced(tmp_path)
     out = tmp_path / "sweep"
     assert main(arguments(out, "optuna", 1)) == 0
     search = OptunaSearch(SweepFolder.open(out), read_studies(out))
-    (journal,) = search._journals.values()
+    (journal,) = search.optuna_studies.values()
     journal.ask().suggest_categorical("scale_rewards", ["true", "false"])  # and no learning rate
     assert main(arguments(out, "optuna", 2)) == 0
     assert [state for state, _ in trials_of(out)] == ["COMPLETE", "FAIL", "COMPLETE"]
@@ -161,11 +161,11 @@ def test_more_trials_go_on_from_the_results_so_far(tmp_path, capsys):
 def test_a_trial_that_failed_is_told_when_it_is_mended(tmp_path, monkeypatch, capsys):
     out = tmp_path / "sweep"
 
-    def broken(self: Inline, slot: int, run: Any) -> None:
-        self._messages.append((slot, {"kind": "failed", "error": "no", "again": False}))
+    def broken(self: InlineWorkers, slot: int, run: Any) -> None:
+        self.reported.append((slot, {"kind": "failed", "error": "no", "again": False}))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Inline, "start", broken)
+        patch.setattr(InlineWorkers, "start", broken)
         assert main(arguments(out, "optuna", 2)) == 1
     assert [state for state, _ in trials_of(out)] == ["RUNNING"] * 2
     assert "best for" not in capsys.readouterr().out
@@ -189,8 +189,8 @@ def test_optuna_without_its_package_says_what_to_install(tmp_path, monkeypatch, 
 
 def test_a_whole_journal_is_left_as_it_is(tmp_path):
     journal = tmp_path / "journal"
-    mend(journal)
+    repair(journal)
     assert not journal.exists()
     journal.write_bytes(b"one\ntwo\n")
-    mend(journal)
+    repair(journal)
     assert journal.read_bytes() == b"one\ntwo\n"

@@ -1,27 +1,26 @@
-"""`longrun compare`: settings of runs and sweeps side by side, with honest intervals."""
+"""`longrun compare`: statistics of the settings in runs and sweeps."""
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longrun.cli.options import Parser, parse, whole
+from longrun.cli.options import Parser, add_results_argument, parse, whole
 from longrun.config import known
 
 if TYPE_CHECKING:
     from longrun.results.read import Setting
 
 DESCRIPTION = """\
-Compare settings: a table for each environment and, where there are several, one over all of them.
-The score of a seed is the mean of its evaluations over the last 10 % of training.
+Compare settings: a table for each environment and, if there are several, one over all of them.
+The final score of a seed is the mean of its evaluations in the last tenth of training.
 
 The interquartile mean over seeds leaves out the worst and the best quarter. In brackets are 95 %
 bootstrap intervals; those of fewer than about five seeds are too narrow. P(better) is the
-probability that a seed beats one of the baseline's; 0.5 means that they are alike. Over several
-environments each is scaled so that 0 is the worst and 1 the best seed compared.
+probability that a seed has a higher score than a seed of the baseline; 0.5 means no difference.
+Over several environments the scores on each are scaled so that the worst seed has 0 and the best 1.
 """
 
 EXAMPLES = """\
@@ -48,7 +47,7 @@ def compare_command(arguments: list[str]) -> int:
     chosen = known("metric", given.get("metric", "all"), [*METRICS, "all"])
     metrics = list(METRICS) if chosen == "all" else [chosen]
     settings = [s for s in read_results(given["runs"]) if len(s.steps)]
-    _tell_of_lengths(settings, given.get("at"))
+    _warn_of_lengths(settings, given.get("at"))
     how = {"at": given.get("at"), "best": given.get("best", False)}
     found = compare(settings, metrics, given.get("baseline"), **how)
     tables = text_tables(found)
@@ -64,28 +63,27 @@ def compare_command(arguments: list[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="longrun compare", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "runs", type=Path, nargs="+", help="run folders, sweep folders, or folders of these"
-    )
+    add_results_argument(parser)
     parser.add_argument(
         "--metric",
         metavar="NAME",
         help="average_reward, episode_return, episode_average_reward or all (default: all)",
     )
     parser.add_argument(
-        "--baseline", metavar="LABEL", help="the setting to beat (default: the first)"
+        "--baseline",
+        metavar="LABEL",
+        help="the setting that others are compared with (default: the first)",
     )
     parser.add_argument(
         "--at",
         type=whole,
         metavar="STEPS",
-        help="compare the last evaluations that are not later than this",
+        help="compare the scores after this many steps: later evaluations are left out",
     )
     parser.add_argument(
         "--best",
         action="store_true",
-        help="score a seed by its best evaluation, as some libraries do: kinder than the truth",
+        help="score a seed by its best evaluation, as some libraries do; this is biased upwards",
     )
     parser.add_argument(
         "--out",
@@ -103,14 +101,14 @@ def _parser() -> Parser:
     return parser
 
 
-def _tell_of_lengths(settings: Sequence[Setting], at: int | None) -> None:
-    """Settings that were trained for different times are compared, but not quietly."""
+def _warn_of_lengths(settings: Sequence[Setting], at: int | None) -> None:
+    """Warn if settings on an environment were trained for different numbers of steps."""
     for env in dict.fromkeys(s.env for s in settings):
         ends = {int(s.steps[-1]) for s in settings if s.env == env}
         if at is None and min(ends) < 0.9 * max(ends):
             warnings.warn(
                 f"settings on {env} end between {min(ends):,} and {max(ends):,} steps; --at"
-                f" {min(ends)} compares them at the same time",
+                f" {min(ends)} compares them after equal numbers of steps",
                 UserWarning,
                 stacklevel=2,
             )

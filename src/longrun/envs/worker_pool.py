@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict, deque
@@ -17,17 +14,12 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from longrun.envs.factories import pickled
+from longrun.envs.processes import ONE_THREAD, cause_of_exit, end_process, start_process
 from longrun.envs.shard import Plan, Shard, parts_of
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
 from longrun.errors import WorkerError
 
-ONE_THREAD = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 AHEAD = 2
 """Commands that a worker holds at most: one that it runs, one to go on with at once.
 
@@ -128,11 +120,7 @@ class ProcessPool:
                     connection.send(("close", ()))
         deadline = time.monotonic() + 0.5
         for process in self._workers:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # and whatever an environment had started
-            process.wait()
+            end_process(process, max(0.0, deadline - time.monotonic()))
         if self._listener is not None:
             self._listener.join()
         for connection in self._connections:
@@ -142,18 +130,10 @@ class ProcessPool:
     def _start(self, worker: int, num_workers: int) -> None:
         ours, theirs = Pipe()
         fds = (theirs.fileno(), self._memory.fd)
-        one_thread = dict.fromkeys(ONE_THREAD, "1")
-        paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         arguments = (worker, num_workers, *fds)
         self._connections.append(ours)
         self._workers.append(
-            subprocess.Popen(
-                [sys.executable, "-P", "-m", "longrun.envs.worker_process", *map(str, arguments)],
-                pass_fds=fds,
-                env=os.environ | one_thread | paths,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the parent alone, which then ends us
-            )
+            start_process("longrun.envs.worker_process", arguments, fds, ONE_THREAD)
         )
         theirs.close()
 
@@ -188,8 +168,7 @@ class ProcessPool:
     def _obituary(self, worker: int) -> str:
         process = self._workers[worker]
         status = process.wait()
-        cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return f"worker {worker} (process {process.pid}) died: {cause}"
+        return f"worker {worker} (process {process.pid}) died: {cause_of_exit(status)}"
 
     def _fail(self, message: str) -> None:
         with self._lock:

@@ -49,8 +49,8 @@ SCALES = {
     "paper": Scale(steps=3_000_000, seeds=5, whole_grid=True),
 }
 SCALES_IN_WORDS = {
-    "smoke": "20 thousand steps, 2 seeds: minutes, and shows that everything works",
-    "laptop": "a million steps, 5 seeds: an hour or two on two cores",
+    "smoke": "20 thousand steps, 2 seeds: takes minutes, to see that everything works",
+    "laptop": "1 million steps, 5 seeds: an hour or two on two cores",
     "paper": "3 million steps, 5 seeds, every lambda of Appendix B for PPO",
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.envs.native.lookup import PREFIXES
+from longrun.envs.native.lookup import is_native
 from longrun.files import read_json
 from longrun.results.report.runs import Group, Replica
 
@@ -33,7 +33,7 @@ def best_policies(groups: Sequence[Group]) -> list[Policy]:
     best: dict[str, tuple[float, Group]] = {}
     for group in groups:
         found = group.evaluation
-        if found is None or not len(found.steps) or group.env.split(":")[0] in PREFIXES:
+        if found is None or not len(found.steps) or is_native(group.env):
             continue
         mean = float(found.values["average_reward"][-1].mean())
         if group.env not in best or mean > best[group.env][0]:

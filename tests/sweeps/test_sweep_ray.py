@@ -127,7 +127,7 @@ def on_message(self, slot, message):
     if message.get("steps"):
         raise KeyboardInterrupt
 
-drive.Sweep._on_message = on_message
+drive.Sweep.on_message = on_message
 """
 
 

@@ -98,10 +98,10 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     ("owner", "method", "call"),
     [
-        (OptunaSearch, "_register", 2),  # asked for, nothing written down
+        (OptunaSearch, "register", 2),  # asked for, nothing written down
         (SweepFolder, "add", 1),  # the same, but before the first
         (InlineWorkers, "start", 1),  # the second seed of the first trial
-        (OptunaSearch, "_score", 1),  # trained, but not told
+        (OptunaSearch, "score", 1),  # trained, but not told
     ],
 )
 def test_a_search_that_is_killed_goes_on_as_if_nothing_had_happened(
@@ -175,7 +175,7 @@ def test_a_trial_that_failed_is_told_when_it_is_mended(tmp_path, monkeypatch, ca
 
 
 def test_a_result_that_is_no_number_is_not_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(OptunaSearch, "_score", lambda *_: None)
+    monkeypatch.setattr(OptunaSearch, "score", lambda *_: None)
     assert main(arguments(tmp_path / "sweep", "optuna", 1)) == 0
     assert [state for state, _ in trials_of(tmp_path / "sweep")] == ["RUNNING"]
 

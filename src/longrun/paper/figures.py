@@ -1,7 +1,7 @@
-"""The paper's figures from a sweep that `reproduction` describes.
+"""The paper's figures, from a sweep of an experiment in `longrun.paper.experiments`.
 
-Where a line stands for several settings (PPO with a discount factor, trained with more than one
-lambda) the one with the best mean final return over seeds is shown, as in the paper.
+Where a line stands for several settings (PPO with one discount factor and several lambdas), the
+setting with the best mean final return over seeds is shown, as in the paper.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from longrun.envs.spaces import Array
 from longrun.files import write_bytes
 from longrun.paper.experiments import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_SIZES
-from longrun.results.plot_style import pictures
+from longrun.results import plot_style
 from longrun.results.plots import Panel, draw_panels
 from longrun.results.read import Setting, read_metrics, read_results
 from longrun.results.statistics import scores_of
@@ -25,8 +25,8 @@ from longrun.sweeps.grids import Options
 from longrun.sweeps.sweep_folder import SweepFolder
 
 RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
-TOLD = (RETURN, WITHIN, RATE)
-WORDS = {
+TABLE_METRICS = (RETURN, WITHIN, RATE)
+AXIS_LABELS = {
     RETURN: "episode return",
     RATE: "average reward",
     WITHIN: "reward per step in episodes",
@@ -36,14 +36,14 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Result:
-    """One setting of the sweep."""
+    """One setting of the sweep with its evaluations."""
 
     env: str
     algorithm: str
     options: Options
     evaluations: Setting
     paths: Sequence[Path]
-    """its run folders"""
+    """Its run folders."""
 
     @property
     def about(self) -> dict[str, object]:
@@ -53,7 +53,7 @@ class Result:
 
     @property
     def score(self) -> float:
-        """Mean over seeds of the final return; of the final rate where episodes do not end."""
+        """Mean over seeds of the final return; of the average reward if episodes do not end."""
         returns = scores_of(self.evaluations, RETURN)[0]
         if np.isfinite(returns).all():
             return float(returns.mean())
@@ -61,20 +61,20 @@ class Result:
 
 
 def draw(experiment: str, sweep: Path) -> list[Path]:
-    """All pictures and the table of an experiment, in the sweep's folder."""
-    results = read_sweep(sweep)
+    """Write the figure and the tables of an experiment into the sweep's folder; their paths."""
+    results = read_experiment(sweep)
     if not results:
         return []
-    endings = [sweep / f"{experiment}.{ending}" for ending in ("png", "pdf", "svg")]
-    FIGURES[experiment](results, endings)
+    pictures = [sweep / f"{experiment}.{ending}" for ending in ("png", "pdf", "svg")]
+    FIGURES[experiment](results, pictures)
     tables = {f"{experiment}.csv": _table(results), "evaluations.csv": _evaluations(results)}
     for name, text in tables.items():
         write_bytes(sweep / name, text.encode())
-    return [*endings, *(sweep / name for name in tables)]
+    return [*pictures, *(sweep / name for name in tables)]
 
 
-def read_sweep(sweep: Path) -> list[Result]:
-    """Settings that have been evaluated, in the sweep's order."""
+def read_experiment(sweep: Path) -> list[Result]:
+    """Settings that have evaluations, in the sweep's order."""
     folder = SweepFolder.open(sweep)
     groups: dict[str, list[Path]] = {}
     about = {}
@@ -101,12 +101,14 @@ def lines_of(results: Sequence[Result]) -> list[Result]:
 
 
 def _line(result: Result) -> str:
+    """The label of the line of Figure 1 that a setting belongs to."""
     if result.algorithm == "apo":
         return "APO"
     return f"PPO, discount {result.options['discount']:g}"
 
 
 def _named(result: Result, name: str, settings: Setting | None = None) -> Setting:
+    """The curves of a setting under another label."""
     return replace(settings or result.evaluations, label=name)
 
 
@@ -120,7 +122,7 @@ def _curves(results: Sequence[Result], outs: Sequence[Path], metrics: Sequence[s
                 [_named(line, _line(line)) for line in lines if line.env == task],
                 metric,
                 title=task if metric == metrics[0] else "",
-                ylabel=WORDS[metric] if task == tasks[0] else "",
+                ylabel=AXIS_LABELS[metric] if task == tasks[0] else "",
             )
             for task in tasks
         ]
@@ -134,7 +136,7 @@ def _figure1(results: Sequence[Result], outs: Sequence[Path]) -> None:
 
 
 def _appendix(results: Sequence[Result], outs: Sequence[Path]) -> None:
-    _curves(results, outs, TOLD)
+    _curves(results, outs, TABLE_METRICS)
 
 
 def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
@@ -149,21 +151,21 @@ def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
         averages = [_named(r, n, v) for r, n, v in zip(own, names, values, strict=True)]
         grid.append(
             [
-                Panel(returns, RETURN, title=task, ylabel=WORDS[RETURN]),
-                Panel(averages, "value_mean", title=task, ylabel=WORDS["value_mean"]),
+                Panel(returns, RETURN, title=task, ylabel=AXIS_LABELS[RETURN]),
+                Panel(averages, "value_mean", title=task, ylabel=AXIS_LABELS["value_mean"]),
             ]
         )
     draw_panels(grid, outs)
 
 
 def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
-    """Final returns: for each task APO with each alpha (lambda x nu), and PPO (lambda x gamma)."""
+    """Final returns of each task: APO for each alpha (lambda x nu), and PPO (lambda x gamma)."""
     tasks = list(dict.fromkeys(result.env for result in results))
     columns = [f"APO, alpha = {alpha:g}" for alpha in STEP_SIZES] + ["PPO"]
-    with pictures(outs, (3.6 * len(columns), 2.9 * len(tasks) + 0.4)) as figure:
+    with plot_style.pictures(outs, (3.6 * len(columns), 2.9 * len(tasks) + 0.4)) as figure:
         axes = figure.subplots(len(tasks), len(columns), squeeze=False)
         for row, task in zip(axes, tasks, strict=True):
-            own = {_place(r): r.score for r in results if r.env == task}
+            own = {_cell(r): r.score for r in results if r.env == task}
             low, high = min(own.values()), max(own.values())
             for axis, column in zip(row, columns, strict=True):
                 across = DISCOUNTS if column == "PPO" else CONSTRAINTS
@@ -179,8 +181,8 @@ def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
                 _write_numbers(axis, scores, (low + high) / 2)
 
 
-def _place(result: Result) -> tuple[str, float, float]:
-    """Its column, row and place in the row of the grid's picture."""
+def _cell(result: Result) -> tuple[str, float, float]:
+    """The panel, row and column of a setting in the figure of the grid."""
     options = result.options
     if result.algorithm == "ppo":
         return "PPO", options["gae_lambda"], options["discount"]
@@ -189,6 +191,7 @@ def _place(result: Result) -> tuple[str, float, float]:
 
 
 def _write_numbers(axis: Axes, scores: Array, middle: float) -> None:
+    """Each score in its cell; white on the dark half of the colour map."""
     for (row, column), score in np.ndenumerate(scores):
         if np.isfinite(score):
             colour = "black" if score > middle else "white"
@@ -196,14 +199,14 @@ def _write_numbers(axis: Axes, scores: Array, middle: float) -> None:
 
 
 def _table(results: Sequence[Result]) -> str:
-    """CSV: every setting with its final scores, mean over seeds and each seed's return."""
+    """CSV: for each setting the mean final scores over seeds, and each seed's final return."""
     rows = []
     for result in results:
-        scores = {metric: scores_of(result.evaluations, metric) for metric in TOLD}
+        scores = {metric: scores_of(result.evaluations, metric) for metric in TABLE_METRICS}
         rows.append(
             result.about
             | {"steps": scores[RETURN][1], "seeds": " ".join(map(str, result.evaluations.seeds))}
-            | {metric: f"{scores[metric][0].mean():.6g}" for metric in TOLD}
+            | {metric: f"{scores[metric][0].mean():.6g}" for metric in TABLE_METRICS}
             | {f"{RETURN}_of_seeds": " ".join(f"{score:.6g}" for score in scores[RETURN][0])}
         )
     return as_csv(rows)
@@ -216,8 +219,8 @@ def _evaluations(results: Sequence[Result]) -> str:
         found = result.evaluations
         for column, seed in enumerate(found.seeds):
             for row, step in enumerate(found.steps):
-                figures = {metric: f"{found.values[metric][row, column]:.6g}" for metric in TOLD}
-                rows.append(result.about | {"seed": seed, "step": step} | figures)
+                values = {m: f"{found.values[m][row, column]:.6g}" for m in TABLE_METRICS}
+                rows.append(result.about | {"seed": seed, "step": step} | values)
     return as_csv(rows)
 
 

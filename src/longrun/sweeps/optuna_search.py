@@ -125,7 +125,7 @@ class OptunaSearch:
         trial = self._trial_of.pop(run.name, None)
         if trial is None or trial in self._trial_of.values():
             return
-        score = self._score(self._runs_of[trial])
+        score = self.score(self._runs_of[trial])
         if score is not None:
             self.optuna_studies[trial[0]].tell(trial[1], score)
 
@@ -167,7 +167,7 @@ class OptunaSearch:
                 trial.suggest_int(option, int(r.low), int(r.high), log=r.log)
             else:
                 trial.suggest_float(option, r.low, r.high, log=r.log)
-        return self._register(name, trial.number, trial.params)
+        return self.register(name, trial.number, trial.params)
 
     def _open_runs(self, name: str) -> list[PlannedRun]:
         """Runs of all trials that have no score yet."""
@@ -176,14 +176,14 @@ class OptunaSearch:
             if trial.state.is_finished():
                 continue
             if trial.params.keys() == {*space.lists, *space.ranges}:
-                runs += self._register(name, trial.number, trial.params)
+                runs += self.register(name, trial.number, trial.params)
             else:  # the sweep was killed before all options were suggested
                 self.optuna_studies[name].tell(
                     trial.number, state=self._optuna.trial.TrialState.FAIL
                 )
         return runs
 
-    def _register(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
+    def register(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
         """The runs of a trial, whose ends are now waited for."""
         study = self._studies[name]
         runs = study.runs(number, _options_of(study.space, params))
@@ -191,7 +191,7 @@ class OptunaSearch:
         self._trial_of |= {run.name: (name, number) for run in runs}
         return runs
 
-    def _score(self, runs: Sequence[PlannedRun]) -> float | None:
+    def score(self, runs: Sequence[PlannedRun]) -> float | None:
         """The mean over replicas; None if an evaluation was not finite."""
         summaries = [read_json(self._folder.folder(run) / "summary.json") for run in runs]
         finals = [replica[METRIC] for summary in summaries for replica in summary["final"]]

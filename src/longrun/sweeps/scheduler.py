@@ -84,7 +84,7 @@ class Sweep:
                 self._fill()
                 while self._running:
                     for slot, message in self._workers.messages(WAIT_SECONDS):
-                        self._on_message(slot, message)
+                        self.on_message(slot, message)
                     self._fill()
                     self._live.refresh()
         except KeyboardInterrupt:
@@ -128,7 +128,8 @@ class Sweep:
             self._workers.start(slot, run)
             self._live.started(slot, run)
 
-    def _on_message(self, slot: int, message: Message) -> None:
+    def on_message(self, slot: int, message: Message) -> None:
+        """Update the state of the slot's run."""
         run = self._running.get(slot)
         if run is None:
             return  # a worker that died while it was idle

@@ -1,4 +1,4 @@
-"""Sweeps that run: finished work is kept, whatever happens to workers, runs, disk and sweep."""
+"""Sweeps from start to end, and failures of runs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_sweep_leaves_ordinary_run_folders(whole):
         assert (config["eval_every"], config["eval_steps"]) == (2 * ITERATION, 50)
 
 
-def test_a_worker_has_one_thread_and_no_part_of_a_gpu(tmp_path):
+def test_a_worker_has_one_thread_and_does_not_use_the_gpu(tmp_path):
     folder = SweepFolder.create(tmp_path / "sweep", [])
     found = LocalWorkers(folder, slots=2, native=False).variables
     assert {found[name] for name in ("OMP_NUM_THREADS", "NPROC")} == {"1"}
@@ -88,7 +88,7 @@ def test_a_worker_has_one_thread_and_no_part_of_a_gpu(tmp_path):
     assert LocalWorkers(folder, slots=1, native=True).variables == {}
 
 
-def test_the_same_command_again_touches_nothing(copy, capsys, monkeypatch):
+def test_the_same_command_again_changes_nothing(copy, capsys, monkeypatch):
     monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     monkeypatch.setattr(InlineWorkers, "start", lambda *_: pytest.fail("a run was started"))
     before = content(copy)
@@ -98,7 +98,7 @@ def test_the_same_command_again_touches_nothing(copy, capsys, monkeypatch):
         assert f"2 of 2 runs are finished in {copy}" in capsys.readouterr().out
 
 
-def test_a_sweep_grows_without_touching_what_is_finished(copy, inline, capsys):
+def test_an_extended_sweep_leaves_finished_runs_as_they_are(copy, inline, capsys):
     before = {seed: content(run_of(copy, seed)) for seed in (0, 1)}
     assert main(sweep_arguments(copy, "--seeds", "3")) == 0
     assert {seed: content(run_of(copy, seed)) for seed in (0, 1)} == before
@@ -106,7 +106,7 @@ def test_a_sweep_grows_without_touching_what_is_finished(copy, inline, capsys):
     assert f"3 of 3 runs are finished in {copy}" in capsys.readouterr().out
 
 
-def test_a_sweep_that_grows_in_steps_goes_on_from_its_checkpoints(copy, inline):
+def test_more_steps_are_trained_from_the_checkpoints(copy, inline):
     before = (run_of(copy, 0) / "evaluations.csv").read_text()
     assert main([*sweep_arguments(copy), "--steps", "704"]) == 0
     after = (run_of(copy, 0) / "evaluations.csv").read_text()
@@ -122,7 +122,7 @@ def test_a_sweep_without_evaluations_has_none(tmp_path, inline):
     assert (run_of(out, 0) / "summary.json").exists()
 
 
-def test_environments_inside_the_program_share_a_run_on_a_device(tmp_path, inline, monkeypatch):
+def test_native_environments_share_a_run_on_a_device(tmp_path, inline, monkeypatch):
     monkeypatch.setattr(start, "default_backend", lambda: "gpu")
     out = tmp_path / "sweep"
     small = ["--num-envs", "4", "--rollout-steps", "8", "--hidden-sizes", "4", "--epochs", "1"]
@@ -160,7 +160,7 @@ def written_since(run: Path, moment: float) -> bool:
     return (run / "metrics.csv").stat().st_mtime > moment
 
 
-def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
+def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt(
     whole, tmp_path, inline
 ):
     out = tmp_path / "sweep"
@@ -182,7 +182,7 @@ def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_not
         assert re.search(rf"failed, will be retried .*process {pid} died: SIGKILL", printed)
     wait_until(lambda: not any(map(is_running, workers)))
     saved = [saved_iterations(run) for run in both]
-    assert all(2 <= at < ITERATIONS for at in saved)  # they noticed, and saved
+    assert all(2 <= at < ITERATIONS for at in saved)  # the workers noticed it and saved
 
     interrupted = launch(command)
     wait_until(lambda: any(rows(run) > at + 1 for run, at in zip(both, saved, strict=True)))
@@ -201,7 +201,7 @@ def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_not
         assert evaluations(run) == evaluations(run_of(whole, seed))
 
 
-def test_sigterm_is_an_interrupt_and_afterwards_what_it_was():
+def test_sigterm_is_an_interrupt_and_its_handler_is_restored():
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), start.sigterm_interrupts():
         os.kill(os.getpid(), signal.SIGTERM)
@@ -209,7 +209,7 @@ def test_sigterm_is_an_interrupt_and_afterwards_what_it_was():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_an_interrupt_closes_the_workers_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkeypatch, capsys):
     closed = []
     monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     monkeypatch.setattr(InlineWorkers, "close", lambda self: closed.append(self))
@@ -224,32 +224,32 @@ def test_an_interrupt_closes_the_workers_and_says_how_to_go_on(tmp_path, monkeyp
     assert len(closed) == 1
 
 
-def test_a_run_that_is_stopped_is_not_finished_and_goes_on_to_the_bit(copy, whole):
+def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
     folder = SweepFolder.open(copy)
     run, path = folder.runs[0], folder.folder(folder.runs[0])
     shutil.rmtree(path)
     stopping = threading.Event()
 
-    def tell(message: dict[str, Any]) -> None:
-        told.append(message["steps"])
+    def report(message: dict[str, Any]) -> None:
+        reported.append(message["steps"])
         if message["steps"]:
             stopping.set()
 
-    told: list[int] = []
-    assert train_run(run, path, tell, stopping) == {"kind": "stopped"}
-    assert told == [0, ITERATION]
+    reported: list[int] = []
+    assert train_run(run, path, report, stopping) == {"kind": "stopped"}
+    assert reported == [0, ITERATION]
     assert json.loads((path / "summary.json").read_text())["steps"] == ITERATION
     assert not folder.is_finished(run)
-    told.clear()
-    assert train_run(run, path, lambda m: told.append(m["steps"]), threading.Event()) == {
+    reported.clear()
+    assert train_run(run, path, lambda m: reported.append(m["steps"]), threading.Event()) == {
         "kind": "done"
     }
-    assert told[0] == ITERATION
+    assert reported[0] == ITERATION
     assert folder.is_finished(run)
     assert evaluations(path) == evaluations(run_of(whole, 0))
 
 
-def test_a_worker_waits_for_another_that_is_still_saving_the_run(copy):
+def test_a_worker_waits_while_another_is_saving_the_run(copy):
     folder = SweepFolder.open(copy)
     run, path = folder.runs[0], folder.folder(folder.runs[0])
     lock = RunFolder(path).locked()
@@ -263,6 +263,7 @@ def test_a_worker_waits_for_another_that_is_still_saving_the_run(copy):
 
 HUNG = """
 import subprocess, sys, time
+from longrun.sweeps import worker_process as worker
 
 def hang(*_):
     print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
@@ -274,7 +275,7 @@ worker.main()
 """
 
 
-def test_a_worker_whose_environment_hangs_ends_all_the_same_when_its_sweep_is_gone(whole):
+def test_a_worker_ends_after_its_sweep_even_if_its_environment_hangs(whole):
     ours, theirs = Pipe()
     process = subprocess.Popen(
         [sys.executable, "-c", HUNG, str(theirs.fileno())],
@@ -293,7 +294,7 @@ def test_a_worker_whose_environment_hangs_ends_all_the_same_when_its_sweep_is_go
     wait_until(lambda: not is_running(child), 10)
 
 
-def test_a_dead_worker_is_noticed_though_something_it_started_keeps_its_line_open(
+def test_a_dead_worker_is_noticed_though_its_child_keeps_the_connection_open(
     tmp_path, monkeypatch
 ):
     program = tmp_path / "python"
@@ -303,9 +304,9 @@ def test_a_dead_worker_is_noticed_though_something_it_started_keeps_its_line_ope
     folder = SweepFolder.create(tmp_path / "sweep", some_runs(1))
     workers = LocalWorkers(folder, slots=1, native=False)
     workers.start(0, folder.runs[0])
-    heard: list[Any] = []
-    wait_until(lambda: heard.extend(workers.messages(0.05)) or heard, 20)
-    ((slot, message),) = heard
+    received: list[Any] = []
+    wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)
+    ((slot, message),) = received
     assert (slot, message["kind"]) == (0, "died")
     log = tmp_path / "sweep" / "workers" / "0.log"
     assert message["error"].endswith(f"died: exit status 3 (see {log})")
@@ -321,7 +322,7 @@ def some_runs(seeds: int) -> list[PlannedRun]:
     return runs_of([Block("apo", ENV, [{}], 8, range(seeds), fixed=facts)])
 
 
-def test_a_run_that_fails_is_listed_and_the_others_go_on_until_it_is_mended(
+def test_a_failed_run_is_listed_until_it_is_finished_and_the_others_are_trained(
     tmp_path, inline, capsys, monkeypatch
 ):
     out = tmp_path / "sweep"
@@ -353,7 +354,7 @@ def test_a_run_that_fails_is_listed_and_the_others_go_on_until_it_is_mended(
     assert not (out / "failures.json").exists()
 
 
-def test_a_damaged_run_fails_at_once_and_no_other(copy, inline, capsys):
+def test_a_damaged_run_is_not_retried_and_the_others_are_trained(copy, inline, capsys):
     for seed in (0, 1):
         (run_of(copy, seed) / "summary.json").unlink()
     damaged = run_of(copy, 0) / "checkpoint" / "checkpoint.json"
@@ -373,7 +374,7 @@ def test_a_run_whose_configuration_is_damaged_fails_too(copy, inline, capsys):
     assert "config.json' is damaged or not readable" in capsys.readouterr().out
 
 
-def test_a_damaged_summary_is_made_again(copy, whole, inline):
+def test_a_damaged_summary_is_written_again(copy, whole, inline):
     summary = run_of(copy, 0) / "summary.json"
     summary.write_text('{"steps"')
     assert main(sweep_arguments(copy)) == 0
@@ -414,7 +415,7 @@ def test_a_run_folder_of_another_sweep_is_left_alone(copy, inline, capsys):
     assert content(copy) == before
 
 
-def test_two_sweeps_do_not_share_a_folder(copy, inline, capsys):
+def test_a_folder_is_locked_while_a_sweep_runs(copy, inline, capsys):
     before = content(copy)
     with SweepFolder.open(copy).locked():
         for more in ([], ["--seeds", "3"]):
@@ -425,7 +426,7 @@ def test_two_sweeps_do_not_share_a_folder(copy, inline, capsys):
     assert content(copy) == before
 
 
-# The driver alone, with workers that say what they are told to say.
+# The scheduler alone, with scripted workers.
 
 
 DIED = {"kind": "died", "error": "the worker died"}
@@ -442,7 +443,7 @@ WRONG = {"kind": "failed", "error": "ValueError: no", "again": False, "traceback
         (2, {0: [WRONG]}, [0, 1, 2], [("ValueError: no", 1)]),
     ],
 )
-def test_what_fails_is_tried_again_after_the_others(retries, script, started, failures, tmp_path):
+def test_failed_runs_are_retried_after_the_others(retries, script, started, failures, tmp_path):
     folder = SweepFolder.create(tmp_path / "sweep", some_runs(3))
     workers = ScriptedWorkers(1, script)
     outcome = Sweep(folder, workers, Live("", wanted=False, log=False), retries).run()
@@ -453,7 +454,7 @@ def test_what_fails_is_tried_again_after_the_others(retries, script, started, fa
     assert folder.read_failures() == outcome.failures
 
 
-def test_every_slot_is_given_work_and_runs_that_were_begun_come_first(tmp_path):
+def test_every_slot_is_used_and_runs_that_were_started_come_first(tmp_path):
     folder = SweepFolder.create(tmp_path / "sweep", some_runs(4))
     folder.folder(folder.runs[3]).mkdir(parents=True)
     workers = ScriptedWorkers(2, {})
@@ -461,7 +462,7 @@ def test_every_slot_is_given_work_and_runs_that_were_begun_come_first(tmp_path):
     assert workers.started == [(0, 3), (1, 0), (0, 1), (1, 2), "closed"]
 
 
-def test_a_search_may_suggest_what_is_finished_already_and_is_then_asked_again(tmp_path):
+def test_a_search_that_suggests_a_finished_run_is_asked_again(tmp_path):
     runs = some_runs(3)
     folder = SweepFolder.create(tmp_path / "sweep", [])
     for run in runs[:2]:
@@ -470,13 +471,13 @@ def test_a_search_may_suggest_what_is_finished_already_and_is_then_asked_again(t
 
     class OneByOne:
         def __init__(self) -> None:
-            self.left, self.over = list(runs), []
+            self.left, self.ended = list(runs), []
 
         def suggest(self, count: int) -> list[PlannedRun]:
             return [self.left.pop(0)] if self.left else []
 
         def finished(self, run: PlannedRun) -> None:
-            self.over.append(run.seeds[0])
+            self.ended.append(run.seeds[0])
 
         def to_come(self) -> dict[str, tuple[int, int]]:
             return {}
@@ -484,10 +485,10 @@ def test_a_search_may_suggest_what_is_finished_already_and_is_then_asked_again(t
     search, workers = OneByOne(), ScriptedWorkers(1, {})
     Sweep(folder, workers, Live("", wanted=False, log=False), search=search).run()
     assert workers.started == [(0, 2), "closed"]
-    assert search.over == [0, 1, 2]
+    assert search.ended == [0, 1, 2]
     assert [run.seeds for run in SweepFolder.open(folder.path).runs] == [[0], [1], [2]]
 
 
-def test_messages_are_json_even_where_a_reward_is_no_number():
+def test_messages_are_json_even_if_a_reward_is_not_finite():
     message = progress_message(3)
     assert str(json.loads(json.dumps(message))["reward"]) == "nan"

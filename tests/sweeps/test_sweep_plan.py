@@ -1,4 +1,4 @@
-"""What a sweep consists of, worked out before anything runs: grids, names, batches, growth."""
+"""The plan of a sweep: grids, names, joined replicas, extensions, wrong input."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def block(algorithm: str = "apo", env: str = ENV, **changes: Any) -> Block:
     return Block(algorithm, env, settings_for(algorithm, grid), **facts)
 
 
-# Grids as they are typed.
+# Parsing grids and ranges.
 
 
 def test_lists_have_the_type_of_their_option():
@@ -67,7 +67,7 @@ def test_lists_have_the_type_of_their_option():
     }
 
 
-def test_ranges_are_whole_where_the_option_counts():
+def test_ranges_of_integer_options_are_whole():
     assert parse_ranges(["learning_rate=1e-5:1e-3:log", "num_envs=2:8"]) == {
         "learning_rate": Range(1e-5, 1e-3, log=True),
         "num_envs": Range(2, 8, whole=True),
@@ -75,7 +75,7 @@ def test_ranges_are_whole_where_the_option_counts():
 
 
 @pytest.mark.parametrize("value", [0.1, 1e-5, 3, True, False, "reset", [64, 64], [8], []])
-def test_what_is_written_is_read_again(value):
+def test_a_written_value_is_parsed_again(value):
     names = {float: "gae_lambda", int: "epochs", bool: "scale_rewards", str: "termination"}
     name = names.get(type(value), "hidden_sizes")
     assert parse_lists([f"{name}={written(value)}"]) == {name: [value]}
@@ -88,7 +88,7 @@ def test_what_is_written_is_read_again(value):
     whole=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_what_is_drawn_lies_within_its_range(low, width, log, whole, seed):
+def test_drawn_values_are_within_the_range(low, width, log, whole, seed):
     if whole:
         low, width = math.ceil(low), math.ceil(width)
     if low + width == low:
@@ -105,7 +105,7 @@ def test_every_whole_number_of_a_range_is_drawn(log):
     assert set(drawn) == {1, 2, 3, 4}
 
 
-def test_random_points_are_the_same_for_the_same_seed_and_a_longer_search_begins_alike():
+def test_random_points_depend_on_the_seed_alone_and_more_points_extend_them():
     space = Space({"scale_rewards": [True, False]}, {"gae_lambda": Range(0.8, 0.99)})
     points = space.draw(5, seed=3)
     assert points == space.draw(5, seed=3) == space.draw(9, seed=3)[:5]
@@ -139,10 +139,10 @@ def test_every_setting_has_its_first_seed_before_any_has_its_second():
         "tiny_envs-Drift-v0_apo_gae_lambda=0.9_seed1",
         "tiny_envs-Drift-v0_ppo_seed1",
     ]
-    assert together(runs) == runs  # outside the program each is a run of its own
+    assert together(runs) == runs  # only native environments are joined
 
 
-def test_a_run_as_it_stands_in_the_file():
+def test_a_run_as_sweep_json_describes_it():
     run = runs_of([block(fixed={"num_envs": 4}, evaluation={"eval_every": 0})])[0]
     assert run.as_json() == {
         "name": "tiny_envs-Drift-v0_apo_gae_lambda=0.8_seed0",
@@ -159,7 +159,7 @@ def test_a_run_as_it_stands_in_the_file():
     assert (run.configs()[0].num_envs, run.configs()[0].gae_lambda) == (4, 0.8)
 
 
-def test_an_option_is_for_the_algorithms_that_have_it_and_a_prefix_for_one_alone():
+def test_an_option_applies_to_algorithms_that_have_it_and_a_prefix_restricts_it():
     grid = {"ppo.gae_lambda": [0.5], "gae_lambda": [0.8, 0.9], "value_constraint": [0.0]}
     assert options_for("ppo", grid) == {"gae_lambda": [0.5]}
     assert options_for("apo", grid) == {"gae_lambda": [0.8, 0.9], "value_constraint": [0.0]}
@@ -180,7 +180,7 @@ def test_names_do_not_depend_on_the_order_of_options_and_fit_into_a_file_system(
         assert name.endswith("_seed7")
 
 
-def test_replicas_inside_the_program_are_one_run_for_each_shape_of_it():
+def test_native_replicas_are_joined_for_each_compiled_program():
     blocks = [block(env="jax:tandem", grid={"gae_lambda": [0.8, 0.9], "epochs": [1, 2]})]
     one, two = together(runs_of(blocks))
     assert one.name == "jax-tandem_apo_epochs=1_4-replicas"
@@ -199,7 +199,7 @@ def test_replicas_inside_the_program_are_one_run_for_each_shape_of_it():
     epochs=st.lists(st.sampled_from([1, 2, 3]), min_size=1, unique=True),
     seeds=st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True),
 )
-def test_runs_that_were_put_together_come_apart_again(lambdas, epochs, seeds):
+def test_apart_is_the_inverse_of_together(lambdas, epochs, seeds):
     grid = {"gae_lambda": lambdas, "epochs": epochs}
     runs = runs_of([block(env="jax:tandem", grid=grid, seeds=seeds)])
     again = [single for run in together(runs) for single in apart(run)]
@@ -219,7 +219,7 @@ def names(folder: SweepFolder) -> list[str]:
     return [run.name for run in folder.runs]
 
 
-def test_a_sweep_grows_by_what_is_new(tmp_path):
+def test_a_sweep_is_extended_by_new_runs(tmp_path):
     first = SweepFolder.create(tmp_path / "sweep", runs_of([block(seeds=[0])]))
     grown = SweepFolder.create(tmp_path / "sweep", runs_of([block(), block("ppo", grid={})]))
     assert names(grown) == [
@@ -234,7 +234,7 @@ def test_a_sweep_grows_by_what_is_new(tmp_path):
     assert [r.identity for r in opened.runs] == [r.identity for r in grown.runs]
 
 
-def test_a_sweep_grows_in_steps_unless_the_learning_rate_decays(tmp_path):
+def test_a_sweep_is_extended_in_steps_unless_the_learning_rate_decays(tmp_path):
     for fixed in ({}, {"learning_rate_decay": True}):
         path = tmp_path / f"sweep{len(fixed)}"
         SweepFolder.create(path, runs_of([block(fixed=fixed)]))
@@ -248,7 +248,7 @@ def test_a_sweep_grows_in_steps_unless_the_learning_rate_decays(tmp_path):
         assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
 
 
-def test_replicas_are_put_together_on_a_device_alone(tmp_path, monkeypatch):
+def test_replicas_are_joined_only_on_a_device(tmp_path, monkeypatch):
     runs = runs_of([block(env="jax:tandem", grid={}, seeds=[0, 1])])
     folder = SweepFolder.create(tmp_path / "sweep", runs)
     assert names(folder) == ["jax-tandem_apo_seed0", "jax-tandem_apo_seed1"]
@@ -258,7 +258,7 @@ def test_replicas_are_put_together_on_a_device_alone(tmp_path, monkeypatch):
         assert not start.on_device(["Swimmer-v5"])
 
 
-def test_a_sweep_inside_the_program_grows_by_runs_of_their_own(tmp_path):
+def test_a_joined_sweep_is_extended_by_separate_runs(tmp_path):
     for seeds in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]):
         runs = runs_of([block(env="jax:tandem", grid={}, seeds=seeds)])
         folder = SweepFolder.create(tmp_path / "sweep", runs, batched=True)
@@ -280,7 +280,7 @@ def test_a_sweep_inside_the_program_grows_by_runs_of_their_own(tmp_path):
         ({"grid": {}}, "gae_lambda=0.8_seed0' is not part of this one"),
     ],
 )
-def test_another_sweep_in_the_folder_is_left_alone(changes, why, tmp_path):
+def test_another_sweep_in_the_folder_is_not_changed(changes, why, tmp_path):
     SweepFolder.create(tmp_path, runs_of([block(fixed={"num_envs": 4})]))
     before = (tmp_path / "sweep.json").read_bytes()
     with pytest.raises(ValueError) as caught:
@@ -327,7 +327,7 @@ def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):
         SweepFolder.open(tmp_path).update()
 
 
-def test_an_old_runs_folder_belongs_to_a_sweep_that_clips_alone(tmp_path):
+def test_an_old_run_folder_belongs_only_to_a_sweep_that_clips(tmp_path):
     new = SweepFolder.create(tmp_path, runs_of([block(seeds=[0])]))
     run = new.runs[0]
     clips = make_config("apo", action_bounds="clip", **run.options)
@@ -340,7 +340,7 @@ def test_an_old_runs_folder_belongs_to_a_sweep_that_clips_alone(tmp_path):
     new.require_own(dataclasses.replace(run, fixed={"action_bounds": "clip"}))
 
 
-# What is refused, in one line and before anything is written.
+# Wrong input: one line, and nothing is written.
 
 REFUSED: dict[str, tuple[list[str], str]] = {
     "no algorithm": ([], "sweep needs an algorithm; valid: apo, ppo, atrpo, trpo"),
@@ -451,7 +451,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_wrong_input_is_refused_in_one_line_that_says_how_to_mend_it(what, tmp_path, capsys):
+def test_wrong_input_is_refused_in_one_line(what, tmp_path, capsys):
     words, expected = REFUSED[what]
     env = [] if "--env" in words or "-no-env" in words else ["--env", ENV]
     words = [word for word in words if word != "-no-env"]
@@ -465,7 +465,7 @@ def test_wrong_input_is_refused_in_one_line_that_says_how_to_mend_it(what, tmp_p
     assert not (tmp_path / "sweep" / "runs").exists()
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, capsys):
+def test_a_folder_that_is_not_a_sweep_is_not_changed(tmp_path, capsys):
     (tmp_path / "letter.txt").write_text("dear")
     assert main(["sweep", "apo", "--env", ENV, "--out", str(tmp_path)]) == 2
     assert "is not empty and is not a sweep folder; choose another --out" in capsys.readouterr().err
@@ -473,7 +473,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("content", ["{", '{"id": "1"}', '{"id": "1", "runs": [{"name": 3}]}'])
-def test_a_damaged_sweep_says_so(content, tmp_path, capsys):
+def test_a_damaged_sweep_json_is_reported(content, tmp_path, capsys):
     (tmp_path / "sweep.json").write_text(content)
     assert main(["sweep", "--resume", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
@@ -481,12 +481,12 @@ def test_a_damaged_sweep_says_so(content, tmp_path, capsys):
     assert error.count("\n") == 1
 
 
-# What is shown.
+# The live table.
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Time as the live table sees it."""
+    """The time that the live table reads; tests set it."""
     now = [0.0]
     monkeypatch.setattr(live_module.time, "monotonic", lambda: now[0])
     return now
@@ -496,7 +496,7 @@ def progress(steps: int, rate: float = 1.0) -> dict[str, Any]:
     return {"kind": "progress", "steps": steps, "steps_per_second": rate, "reward": 0.0}
 
 
-def test_time_left_counts_what_runs_and_waits_at_the_speed_of_its_environment(clock):
+def test_time_left_is_estimated_from_the_speed_on_each_environment(clock):
     runs = runs_of([block(grid={}, steps=100, seeds=range(3)), block(env="B-v0", grid={}, steps=9)])
     shown = Live("", wanted=False, log=False)
     for run in runs:
@@ -515,10 +515,10 @@ def test_time_left_counts_what_runs_and_waits_at_the_speed_of_its_environment(cl
     assert shown.seconds_left() == pytest.approx(168 * 20 / 70 / 2)
     shown.ended(1, "done")
     shown.started(1, slow[2])
-    assert shown.seconds_left() == pytest.approx(100 * 20 / 70)  # of the one that just began
+    assert shown.seconds_left() == pytest.approx(100 * 20 / 70)  # of the run that has just started
 
 
-def test_no_two_workers_share_the_longest_run(clock):
+def test_time_left_is_at_least_that_of_the_longest_run(clock):
     long, short = runs_of([block(grid={}, steps=100)])
     shown = Live("", wanted=False, log=False)
     for slot, run in enumerate((long, short)):
@@ -532,7 +532,7 @@ def test_no_two_workers_share_the_longest_run(clock):
     assert shown.seconds_left() == pytest.approx(90 * 20 / 100)
 
 
-def test_what_a_search_has_still_to_suggest_counts(clock, capsys):
+def test_time_left_includes_runs_that_a_search_will_suggest(clock, capsys):
     (run,) = runs_of([block(grid={}, steps=100, seeds=[0])])
     shown = Live("", wanted=False)
     shown.add(run, finished=False)
@@ -544,7 +544,7 @@ def test_what_a_search_has_still_to_suggest_counts(clock, capsys):
     assert capsys.readouterr().out == f"1 of 4 runs finished  {run.name}: done (10 s)\n"
 
 
-def test_the_table_has_a_row_for_each_run_and_a_line_for_all(clock):
+def test_the_table_has_a_row_for_each_run_and_a_summary(clock):
     (run,) = runs_of([block(grid={}, steps=100, seeds=[0])])
     shown = Live("sweep", wanted=True)
     shown.add(run, finished=False)
@@ -569,12 +569,11 @@ def test_the_table_has_a_row_for_each_run_and_a_line_for_all(clock):
         ("hidden_sizes", [64, 32], "--hidden-sizes 64 32"),
     ],
 )
-def test_the_best_options_are_written_as_training_takes_them(option, value, expected):
+def test_the_best_options_are_written_as_flags_of_train(option, value, expected):
     assert flag(option, value) == expected
 
 
-def test_the_examples_of_the_help_are_sound():
-    """Every one parses; the environments exist."""
+def test_the_examples_of_the_help_are_parsed():
     from longrun.cli.options import parse
     from longrun.cli.sweep import EXAMPLES, sweep_parser
 

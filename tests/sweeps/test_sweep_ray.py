@@ -1,7 +1,7 @@
-"""The same sweep on a Ray cluster: one is started here, on this machine, with two cores.
+"""Sweeps on a Ray cluster, which is started on this machine with two cores.
 
-Ray warns of much that is no fault of ours, and warnings are errors here: sweeps run in processes of
-their own. The cluster belongs to the process that runs these tests, whichever of them it runs.
+Ray emits warnings of its own, which would be errors in this process: sweeps run in other processes.
+Each test process that runs some of these tests has its own cluster.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def run(*command: str, patches: str = "", address: str = "") -> subprocess.Compl
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[str]:
-    """Its address. A short folder: sockets have short names."""
+    """The cluster's address. Its folder has a short path, since paths of sockets are limited."""
     place, port = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp")), free_port()
     head = ["start", "--head", "--block", "--num-cpus", "2", "--port", str(port)]
     options = ["--include-dashboard=false", "--disable-usage-stats", "--temp-dir", str(place)]
@@ -77,7 +77,7 @@ def ray() -> Iterator[str]:
                 break
         yield f"127.0.0.1:{port}"
     finally:
-        process.terminate()  # it then ends all that it has started
+        process.terminate()  # it then ends all processes that it has started
         with suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=20)
         with suppress(ProcessLookupError):
@@ -99,7 +99,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_a_sweep_on_a_cluster_gives_what_it_gives_here(ray, expected, tmp_path):
+def test_a_sweep_on_a_cluster_gives_the_same_results(ray, expected, tmp_path):
     out = tmp_path / "sweep"
     done = run(*sweep_arguments(out, "--ray", ray, "--workers", "2"))
     assert (done.returncode, done.stderr) == (0, "")
@@ -115,7 +115,7 @@ from longrun.sweeps import ray_workers as cluster
 start = cluster.RayWorkers.start
 
 def elsewhere(self, slot, run):
-    self._folder.token = "of a folder that is not there"
+    self._folder.token = "of another folder"
     start(self, slot, run)
 
 cluster.RayWorkers.start = elsewhere
@@ -132,8 +132,8 @@ drive.Sweep.on_message = on_message
 
 
 @pytest.mark.slow
-def test_runs_come_back_from_elsewhere_and_go_there_again(ray, expected, tmp_path):
-    """Workers that do not see the folder; the cluster is found by itself."""
+def test_runs_are_copied_from_and_to_workers_that_do_not_see_the_folder(ray, expected, tmp_path):
+    """The address of the cluster is found by Ray."""
     out = tmp_path / "sweep"
     command = sweep_arguments(out, "--ray", "auto", env=SLOW)
     stopped = run(*command, patches=ELSEWHERE + INTERRUPTED, address=ray)
@@ -166,7 +166,7 @@ def timed(address):
         print("took", time.monotonic() - began)
 
 cluster.connect = timed
-cluster.ANSWER_SECONDS -= 10.0  # the tests have no time to lose
+cluster.ANSWER_SECONDS -= 10.0  # to keep the test short
 """
 
 
@@ -178,7 +178,7 @@ def refusal(address: str, out: Path) -> str:
     return "".join(line for line in done.stderr.splitlines(True) if line.startswith("longrun"))
 
 
-def test_nobody_at_an_address_is_said_at_once(tmp_path):
+def test_an_address_where_no_server_listens_is_reported_at_once(tmp_path):
     address = f"127.0.0.1:{free_port()}"
     assert refusal(address, tmp_path / "sweep") == (
         f"longrun: --ray {address}: no Ray cluster answers ([Errno 111] Connection refused); start"
@@ -186,8 +186,8 @@ def test_nobody_at_an_address_is_said_at_once(tmp_path):
     )
 
 
-def test_somebody_else_at_an_address_is_said_in_time(tmp_path):
-    """A server that takes the call and says nothing."""
+def test_a_server_that_does_not_answer_is_reported_in_time(tmp_path):
+    """A server that accepts the connection and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         assert refusal(address, tmp_path / "sweep") == (
@@ -202,10 +202,10 @@ def test_an_address_has_a_port(address):
         cluster.require_answer(address)
 
 
-# What a worker on a cluster does, here.
+# A cluster's worker in this process.
 
 
-def test_a_remote_worker_sets_its_environment_and_tells_news_once(monkeypatch, tmp_path):
+def test_a_remote_worker_sets_variables_and_hands_out_each_message_once(monkeypatch, tmp_path):
     monkeypatch.setenv("LONGRUN_TEST", "before")
     monkeypatch.setattr(sys, "path", ["a"])
     worker = RemoteWorker({"LONGRUN_TEST": "1"}, ["a", "b"])
@@ -214,7 +214,7 @@ def test_a_remote_worker_sets_its_environment_and_tells_news_once(monkeypatch, t
     assert (worker.progress(), worker.progress()) == ({"steps": 3}, None)
 
 
-def test_a_folder_travels_whole_and_what_vouches_for_it_comes_last(tmp_path, monkeypatch):
+def test_all_files_are_copied_and_checkpoint_and_summary_are_written_last(tmp_path, monkeypatch):
     files = {name: name.encode() for name in ("summary.json", "a", "checkpoint/checkpoint.json")}
     files |= {"checkpoint/state": b"", "metrics.csv": b"1"}
     order: list[str] = []

@@ -1,4 +1,4 @@
-"""Searches: random and Optuna's, whole and in pieces."""
+"""Random searches and searches with Optuna, uninterrupted and resumed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_random_search_is_the_same_for_the_same_seed(tmp_path, capsys):
     assert "3 of 3 runs are finished" in capsys.readouterr().out
 
 
-def test_optuna_is_told_the_mean_over_seeds_of_the_last_evaluation(searched):
+def test_the_score_of_a_trial_is_the_mean_over_seeds_of_the_last_evaluation(searched):
     folder = SweepFolder.open(searched)
     assert [run.name for run in folder.runs] == [
         f"tiny_envs-Drift-v0_apo_trial=00{trial}_seed{seed}"
@@ -92,19 +92,19 @@ def test_the_best_of_a_search_is_printed_as_options(searched, capsys):
 
 
 class Killed(BaseException):
-    """As abrupt as a signal, for the sweep's own code."""
+    """Ends a sweep without any of its error handling."""
 
 
 @pytest.mark.parametrize(
     ("owner", "method", "call"),
     [
-        (OptunaSearch, "register", 2),  # asked for, nothing written down
+        (OptunaSearch, "register", 2),  # suggested, but not written to sweep.json
         (SweepFolder, "add", 1),  # the same, but before the first
         (InlineWorkers, "start", 1),  # the second seed of the first trial
-        (OptunaSearch, "score", 1),  # trained, but not told
+        (OptunaSearch, "score", 1),  # trained, but its score is not recorded
     ],
 )
-def test_a_search_that_is_killed_goes_on_as_if_nothing_had_happened(
+def test_a_killed_search_is_resumed_with_the_same_results(
     owner, method, call, searched, tmp_path, monkeypatch
 ):
     out, calls = tmp_path / "killed", []
@@ -126,7 +126,7 @@ def test_a_search_that_is_killed_goes_on_as_if_nothing_had_happened(
     assert trials_of(out) == trials_of(searched)
 
 
-def test_a_trial_that_was_cut_short_while_it_was_asked_for_is_replaced(tmp_path):
+def test_a_trial_that_was_not_fully_suggested_is_replaced(tmp_path):
     out = tmp_path / "sweep"
     assert main(arguments(out, "optuna", 1)) == 0
     search = OptunaSearch(SweepFolder.open(out), read_studies(out))
@@ -140,7 +140,7 @@ def test_a_trial_that_was_cut_short_while_it_was_asked_for_is_replaced(tmp_path)
     ]
 
 
-def test_more_trials_go_on_from_the_results_so_far(tmp_path, capsys):
+def test_a_search_is_extended_by_more_trials(tmp_path, capsys):
     out = tmp_path / "sweep"
     assert main(arguments(out, "optuna", 1)) == 0
     before = content(out / "runs")
@@ -158,7 +158,7 @@ def test_more_trials_go_on_from_the_results_so_far(tmp_path, capsys):
     assert "holds another sweep: it is a search" in capsys.readouterr().err
 
 
-def test_a_trial_that_failed_is_told_when_it_is_mended(tmp_path, monkeypatch, capsys):
+def test_a_failed_trial_gets_its_score_when_its_run_succeeds(tmp_path, monkeypatch, capsys):
     out = tmp_path / "sweep"
 
     def broken(self: InlineWorkers, slot: int, run: Any) -> None:
@@ -174,7 +174,7 @@ def test_a_trial_that_failed_is_told_when_it_is_mended(tmp_path, monkeypatch, ca
     assert not (out / "failures.json").exists()
 
 
-def test_a_result_that_is_no_number_is_not_told(tmp_path, monkeypatch):
+def test_a_trial_without_a_finite_score_stays_open(tmp_path, monkeypatch):
     monkeypatch.setattr(OptunaSearch, "score", lambda *_: None)
     assert main(arguments(tmp_path / "sweep", "optuna", 1)) == 0
     assert [state for state, _ in trials_of(tmp_path / "sweep")] == ["RUNNING"]
@@ -187,7 +187,7 @@ def test_optuna_without_its_package_says_what_to_install(tmp_path, monkeypatch, 
     assert not (tmp_path / "sweep").exists()
 
 
-def test_a_whole_journal_is_left_as_it_is(tmp_path):
+def test_an_intact_journal_is_not_changed(tmp_path):
     journal = tmp_path / "journal"
     repair(journal)
     assert not journal.exists()

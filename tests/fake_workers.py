@@ -8,10 +8,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from longrun.sweeps.plan import PlannedRun
+from longrun.sweeps.plan import Block, PlannedRun, runs_of, settings_for
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import train_run
 from longrun.train import checkpoint
@@ -83,6 +84,19 @@ def run_of(out: Path, seed: int, env: str = ENV) -> Path:
     return out / "runs" / f"{env.replace(':', '-')}_apo_seed{seed}"
 
 
+def a_block(algorithm: str = "apo", env: str = ENV, **changes: Any) -> Block:
+    """Two seeds of a grid of two settings, unless `changes` say otherwise."""
+    grid = changes.pop("grid", {"gae_lambda": [0.8, 0.9]})
+    options = {"steps": 128, "seeds": [0, 1]} | changes
+    return Block(algorithm, env, settings_for(algorithm, grid), **options)
+
+
+def some_runs(seeds: int) -> list[PlannedRun]:
+    """Planned runs of two iterations."""
+    options = {"num_envs": 2, "rollout_steps": 4, "minibatch_size": 4}
+    return runs_of([Block("apo", ENV, [{}], 8, range(seeds), fixed=options)])
+
+
 def content(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Every file in a folder, with the time of its last change."""
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -95,6 +109,13 @@ def evaluations(run: Path) -> bytes:
 
 def saved_iterations(run: Path) -> int:
     return int(checkpoint.load(run).snapshots[0].state.iteration)
+
+
+def metric_rows(run: Path) -> int:
+    """Lines of metrics.csv; 0 if there is none yet."""
+    with suppress(OSError):
+        return (run / "metrics.csv").read_text().count("\n")
+    return 0
 
 
 # Child processes.

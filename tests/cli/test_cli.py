@@ -1,4 +1,4 @@
-"""The command line: what it writes, what it prints, how it says no."""
+"""The commands train, evaluate and plot: files, output, errors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import math
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
+from command_line import Result, call
 from longrun import APO, __version__
 from longrun.cli import main
 from longrun.config import ALGORITHMS
@@ -27,25 +28,11 @@ COLUMNS = (
 )
 
 
-class Result(NamedTuple):
-    status: Any
-    out: str
-    err: str
-
-
 @pytest.fixture
 def longrun(capsys):
-    """Run a command in this process."""
+    """Runs a command in this process."""
 
-    def run(*arguments: object) -> Result:
-        capsys.readouterr()
-        try:
-            status: Any = main([str(argument) for argument in arguments])
-        except SystemExit as end:  # argparse ends --help this way
-            status = end.code or 0
-        return Result(status, *capsys.readouterr())
-
-    return run
+    return partial(call, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +227,8 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "preset": ([*TRAIN, "--preset", "papr"], ["preset 'papr'", "paper"]),
     "grid name": ([*TRAIN, "--grid", "value_constrain=1"], ["value_constraint"]),
     "grid of no number": ([*TRAIN, "--grid", "num_envs=1,2"], ["num_envs"]),
-    "grid values": ([*TRAIN, "--grid", "gae_lambda=a,b"], ["gae_lambda=a,b"]),
+    "grid values": ([*TRAIN, "--grid", "gae_lambda=a,b"], ["gae_lambda='a' must be a number"]),
+    "grid value twice": ([*TRAIN, "--grid", "gae_lambda=0.9,0.90"], ["lists a value twice"]),
     "grid without values": ([*TRAIN, "--grid", "gae_lambda"], ["gae_lambda"]),
     "grid out of range": ([*TRAIN, "--grid", "gae_lambda=0.5,2"], ["gae_lambda=2", "0 and 1"]),
     "out of range": ([*TRAIN, "--gae-lambda", "2"], ["gae_lambda=2", "0 and 1"]),

@@ -1,40 +1,30 @@
-"""`longrun solve`: what it prints, what it writes, how it says no."""
+"""`longrun solve`: output, files, errors."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from matplotlib.image import imread
 
-from longrun.cli import main
+from command_line import call
 from longrun.cli.solve import MODELS
-from longrun.tabular import evaluate, from_gymnasium, solve
+from longrun.tabular import evaluate, figures, from_gymnasium, solve
 from longrun.tabular.models.classic import access_control
-
-
-class Result(NamedTuple):
-    status: Any
-    out: str
-    err: str
 
 
 @pytest.fixture
 def longrun_solve(capsys):
-    """Run the command in this process."""
+    """Runs the command in this process."""
 
-    def run(*arguments: object) -> Result:
-        capsys.readouterr()
-        try:
-            status: Any = main(["solve", *map(str, arguments)])
-        except SystemExit as end:  # argparse ends --help this way
-            status = end.code or 0
-        return Result(status, *capsys.readouterr())
-
-    return run
+    return partial(call, capsys, "solve")
 
 
 @pytest.fixture
@@ -188,28 +178,47 @@ def test_truncation_is_checked(report, longrun_solve):
     boxes = next(line for line in longrun_solve(*arguments).out.split("\n") if "boxes" in line)
     assert boxes == (
         f"boxes: 0.6678172 (size 4), {-gains[1]:.8g} (size 6), {-gains[2]:.8g} (size 8); "
-        f"cut off: about {found['error']:.2g}"
+        f"truncation error: about {found['error']:.2g}"
     )
 
 
 @pytest.mark.parametrize("name", ["map.png", "[red] policy.svg"])
-def test_maps(report, longrun_solve, tmp_path, name):
+def test_maps(report, longrun_solve, tmp_path, name, monkeypatch):
+    drawn = []
+
+    def policy_map(mdp, policy, out):
+        drawn.append((mdp.shape, policy.tolist()))
+        draw(mdp, policy, out)
+
+    draw = figures.policy_map
+    monkeypatch.setattr(figures, "policy_map", policy_map)
     out = tmp_path / "new" / name
     assert report("tandem", "--size", 3, "--map", out)["map"] == str(out)
-    assert out.stat().st_size > 1000
+    require_picture(out)
     out.unlink()
     lines = longrun_solve("criss-cross", "--size", 2, "--map", out).out.splitlines()
     assert lines[-1] == f"wrote {out}"
-    assert out.stat().st_size > 1000
+    require_picture(out)
+    models = [MODELS["tandem"](size=3), MODELS["criss-cross"](size=2)]
+    assert drawn == [(mdp.shape, solve(mdp).policy.tolist()) for mdp in models]
+
+
+def require_picture(file: Path) -> None:
+    """The file is what its ending says; a PNG has colours besides black, white and grey."""
+    if file.suffix == ".svg":
+        assert ElementTree.parse(file).getroot().tag.endswith("svg")
+    else:
+        red, green, blue = imread(file)[..., :3].reshape(-1, 3).T
+        assert ((red != green) | (green != blue)).any()
 
 
 def test_narrow_pipes_do_not_break_lines():
-    """What other programs read has one fact a line, whatever COLUMNS says."""
+    """Other programs read one fact from each line, whatever COLUMNS is."""
     run = subprocess.run(
         [sys.executable, "-m", "longrun", "solve", "riverswim", "--no-kemeny"],
         capture_output=True,
         text=True,
-        env={"COLUMNS": "20", "PATH": ""},
+        env=os.environ | {"COLUMNS": "20"},
     )
     assert (run.returncode, run.stderr) == (0, "")
     assert (
@@ -219,7 +228,7 @@ def test_narrow_pipes_do_not_break_lines():
     assert "certified between 0.42862243" in run.stdout
 
 
-# How it says no: status 2, and one line.
+# Wrong input: exit status 2, one line.
 
 MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "--seed", "5"]
 
@@ -259,7 +268,7 @@ def test_wrong_input(longrun_solve, arguments, words, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [["--check-truncation"], ["--map", "policy.png"]])
-def test_wrong_input_is_told_before_the_model_is_solved(longrun_solve, arguments, monkeypatch):
+def test_wrong_input_is_refused_before_the_model_is_solved(longrun_solve, arguments, monkeypatch):
     monkeypatch.setattr("longrun.cli.solve.solve", lambda *_, **__: pytest.fail("solved"))
     assert longrun_solve("riverswim", *arguments).status == 2
 

@@ -1,19 +1,22 @@
-"""The paper's experiments: what they consist of, and that one of them runs to its figure."""
+"""The paper's experiments: their runs, their figures, and one of them from start to end."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-from test_sweep import Inline, content
+from matplotlib.figure import Figure
 
 from fake_runs import fake_run, rising
+from fake_workers import InlineWorkers, content
 from longrun.cli import main
-from longrun.paper import experiments as reproduction
+from longrun.paper import experiments
 from longrun.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
-from longrun.paper.figures import draw, lines_of, read_sweep
+from longrun.paper.figures import draw, lines_of, read_experiment
 from longrun.sweeps import run_sweep as start
 from longrun.sweeps.plan import runs_of
 from longrun.sweeps.sweep_folder import SweepFolder
@@ -41,7 +44,7 @@ def test_how_many_runs_an_experiment_has(experiment, scale, count):
     assert set(Counter(run.seeds[0] for run in runs)) == set(range(SCALES[scale].seeds))
 
 
-def test_figure1_begins_with_every_setting_of_the_first_seed():
+def test_figure1_starts_with_the_first_seed_of_every_setting():
     runs = runs_of(BLOCKS["figure1"](SCALES["smoke"], tasks_of("figure1", ["Ant-v5"])))
     assert [run.name for run in runs[:5]] == [
         "Ant-v5_apo_gae_lambda=0.95_gain_step_size=0.1_value_constraint=0.3_seed0",
@@ -78,10 +81,10 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
     assert error.count("\n") == 1
 
 
-def test_an_experiment_runs_to_its_figure_and_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
-    monkeypatch.setitem(reproduction.TASKS, "figure2", (KIND,))
-    monkeypatch.setattr(reproduction, "CONSTRAINTS", (0.0, 0.1))
+def test_an_experiment_is_trained_and_drawn_and_resumed(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+    monkeypatch.setitem(experiments.TASKS, "figure2", (KIND,))
+    monkeypatch.setattr(experiments, "CONSTRAINTS", (0.0, 0.1))
     monkeypatch.setitem(SCALES, "smoke", Scale(steps=2000, seeds=2, eval_every=2000))
     out = tmp_path / "sweep"
     command = ["reproduce", "figure2", "--scale", "smoke", "--out", str(out), "--quiet"]
@@ -101,7 +104,7 @@ def test_an_experiment_runs_to_its_figure_and_goes_on_where_it_was(tmp_path, cap
 
 @pytest.fixture
 def drawn(tmp_path):
-    """Draws an experiment of two seeds that never ran; a run earns its place in the plan."""
+    """Draws an experiment of two seeds that was never trained; the n-th run rises to reward n."""
 
     def draw_experiment(experiment: str) -> tuple[SweepFolder, list[Path]]:
         scale = Scale(1000, seeds=2, whole_grid=True)
@@ -115,20 +118,63 @@ def drawn(tmp_path):
     return draw_experiment
 
 
-@pytest.mark.parametrize("experiment", ["figure1", "appendix", "grid"])
-def test_every_experiment_has_its_picture_and_tables(experiment, drawn):
+@pytest.fixture
+def saved(monkeypatch):
+    """Every figure that is saved, once for each file."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def record(self: Figure, *arguments: Any, **options: Any) -> None:
+        figures.append(self)
+        save(self, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", record)
+    return figures
+
+
+LABELS = ["episode return", "reward per step in episodes", "average reward"]
+PANELS: dict[str, list[tuple[str, str]]] = {
+    "figure1": [("Ant-v5", LABELS[0])],
+    "appendix": [("Ant-v5", LABELS[0]), ("", LABELS[1]), ("", LABELS[2])],
+    "grid": [(f"Ant-v5: APO, alpha = {alpha}", "lambda") for alpha in ("0.03", "0.1", "0.3")]
+    + [("Ant-v5: PPO", "lambda")],
+}
+
+
+@pytest.mark.parametrize("experiment", PANELS)
+def test_every_experiment_has_its_figure_and_tables(experiment, drawn, saved):
     folder, written = drawn(experiment)
     assert [path.suffix for path in written] == [".png", ".pdf", ".svg", ".csv", ".csv"]
-    assert all(path.stat().st_size > 500 for path in written)
+    figure, *again = saved
+    assert again == [figure, figure]
+    assert [(a.get_title(), a.get_ylabel()) for a in figure.axes] == PANELS[experiment]
+    starts = [path.read_bytes()[:5] for path in written[:3]]
+    assert starts == [b"\x89PNG\r", b"%PDF-", b"<?xml"]
     table, evaluations = (path.read_text().splitlines() for path in written[3:])
     assert len(table) - 1 == len(folder.runs) / 2
     assert len(evaluations) - 1 == 10 * len(folder.runs)
 
 
+def test_figure1_draws_five_settings(drawn, saved):
+    drawn("figure1")
+    colours = {line.get_color() for line in saved[0].axes[0].get_lines()}
+    assert len(colours) == 5
+
+
+def test_the_grid_shows_the_final_return_of_each_setting(drawn, saved):
+    """The n-th run rises to n: seeds of the k-th PPO setting to 60 + k and 76 + 60 + k."""
+    drawn("grid")
+    [image] = saved[0].axes[-1].get_images()
+    expected = [[10 * (98 + 4 * gamma + lam) for gamma in range(4)] for lam in range(4)]
+    np.testing.assert_allclose(image.get_array(), expected)
+
+
 def test_a_line_of_figure1_is_the_best_setting_of_its_discount(drawn):
     folder, _ = drawn("figure1")
-    lines = lines_of(read_sweep(folder.path))
+    lines = lines_of(read_experiment(folder.path))
     assert Counter(line.algorithm for line in lines) == {"apo": 1, "ppo": 4}
     ppo = [line.options for line in lines if line.algorithm == "ppo"]
     assert [options["discount"] for options in ppo] == [0.9, 0.95, 0.99, 0.999]
-    assert {options["gae_lambda"] for options in ppo} == {0.99}, "the last in the plan earns most"
+    assert {options["gae_lambda"] for options in ppo} == {0.99}, (
+        "the last run has the highest reward"
+    )

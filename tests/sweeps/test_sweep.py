@@ -1,105 +1,29 @@
-"""Sweeps that run: finished work is kept, whatever happens to workers, runs, disk and sweep."""
+"""Sweeps from start to end, and runs that fail."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import suppress
-from multiprocessing import Pipe
-from pathlib import Path
-from typing import Any
 
 import gymnasium
 import pytest
 
+from fake_workers import (
+    ENV,
+    ITERATIONS,
+    InlineWorkers,
+    content,
+    evaluations,
+    metric_rows,
+    run_of,
+    sweep_arguments,
+)
 from longrun.cli import main
-from longrun.sweeps import local_workers as local
 from longrun.sweeps import run_sweep as start
-from longrun.sweeps import worker_process as worker
-from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers
-from longrun.sweeps.plan import Block, Run, runs_of
-from longrun.sweeps.scheduler import Sweep
 from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.sweeps.worker_process import train_run
-from longrun.train import checkpoint
-from longrun.train.run_folder import RunFolder
-from tiny_envs import ITERATION, TINY_FLAGS, Drift, Faulty, is_running, wait_until
-
-ENV, SLOW = "tiny_envs:Drift-v0", "tiny_envs:SlowDrift-v0"
-ITERATIONS = 10
-EVALUATION_FLAGS = ["--eval-every", str(2 * ITERATION), "--eval-steps", "50"]
-TESTS = Path(__file__).parents[1]
+from tiny_envs import ITERATION, TINY_FLAGS, Drift, Faulty
 
 gymnasium.register("Broken-v0", lambda: Faulty("raise"))
-
-
-def arguments(out: Path, *more: str, env: str = ENV) -> list[str]:
-    steps = str(ITERATIONS * ITERATION)
-    what = ["sweep", "apo", "--env", env, "--steps", steps, "--seeds", "2", "--out", str(out)]
-    return [*what, *EVALUATION_FLAGS, *TINY_FLAGS, *more]
-
-
-def run_of(out: Path, seed: int, env: str = ENV) -> Path:
-    return out / "runs" / f"{env.replace(':', '-')}_apo_seed{seed}"
-
-
-def content(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything in a folder, and when it was written."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {str(p.relative_to(folder)): (p.stat().st_mtime_ns, p.read_bytes()) for p in files}
-
-
-def evaluations(run: Path) -> bytes:
-    return (run / "evaluations.csv").read_bytes()
-
-
-class Inline:
-    """Workers without processes: a run is over when `start` returns."""
-
-    def __init__(self, folder: SweepFolder, slots: int, native: bool) -> None:
-        self.slots, self._folder = 1, folder
-        self._messages: list[tuple[int, dict[str, Any]]] = []
-
-    def start(self, slot: int, run: Run) -> None:
-        def tell(message: dict[str, Any]) -> None:
-            self._messages.append((slot, json.loads(json.dumps(message))))
-
-        tell(train_run(run, self._folder.folder(run), tell, threading.Event()))
-
-    def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        messages, self._messages = self._messages, []
-        yield from messages
-
-    def close(self) -> None:
-        pass
-
-
-@pytest.fixture
-def inline(monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two seeds, by two worker processes. Tests that change it work on a copy."""
-    out = tmp_path_factory.mktemp("sweeps") / "whole"
-    assert main(arguments(out, "--workers", "2")) == 0
-    return out
-
-
-@pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
-    shutil.copytree(whole, tmp_path / "copy")
-    return tmp_path / "copy"
 
 
 # One pass.
@@ -116,36 +40,35 @@ def test_a_sweep_leaves_ordinary_run_folders(whole):
         assert (config["eval_every"], config["eval_steps"]) == (2 * ITERATION, 50)
 
 
-def test_a_worker_has_one_thread_and_no_part_of_a_gpu(tmp_path):
+def test_a_worker_has_one_thread_and_does_not_use_the_gpu(tmp_path):
     folder = SweepFolder.create(tmp_path / "sweep", [])
-    found = LocalWorkers(folder, slots=2, native=False)._environment()
+    found = LocalWorkers(folder, slots=2, native=False).variables
     assert {found[name] for name in ("OMP_NUM_THREADS", "NPROC")} == {"1"}
     assert found["JAX_PLATFORMS"] == "cpu"
-    alone = LocalWorkers(folder, slots=1, native=True)._environment()
-    assert set(alone) == {"PYTHONPATH"}
+    assert LocalWorkers(folder, slots=1, native=True).variables == {}
 
 
-def test_the_same_command_again_touches_nothing(copy, capsys, monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
-    monkeypatch.setattr(Inline, "start", lambda *_: pytest.fail("a run was started"))
+def test_the_same_command_again_changes_nothing(copy, capsys, monkeypatch):
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+    monkeypatch.setattr(InlineWorkers, "start", lambda *_: pytest.fail("a run was started"))
     before = content(copy)
-    for command in (arguments(copy), ["sweep", "--resume", "--out", str(copy), "--quiet"]):
+    for command in (sweep_arguments(copy), ["sweep", "--resume", "--out", str(copy), "--quiet"]):
         assert main(command) == 0
         assert content(copy) == before
         assert f"2 of 2 runs are finished in {copy}" in capsys.readouterr().out
 
 
-def test_a_sweep_grows_without_touching_what_is_finished(copy, inline, capsys):
+def test_an_extended_sweep_leaves_finished_runs_as_they_are(copy, inline, capsys):
     before = {seed: content(run_of(copy, seed)) for seed in (0, 1)}
-    assert main(arguments(copy, "--seeds", "3")) == 0
+    assert main(sweep_arguments(copy, "--seeds", "3")) == 0
     assert {seed: content(run_of(copy, seed)) for seed in (0, 1)} == before
     assert json.loads((run_of(copy, 2) / "summary.json").read_text())["steps"] == 640
     assert f"3 of 3 runs are finished in {copy}" in capsys.readouterr().out
 
 
-def test_a_sweep_that_grows_in_steps_goes_on_from_its_checkpoints(copy, inline):
+def test_more_steps_are_trained_from_the_checkpoints(copy, inline):
     before = (run_of(copy, 0) / "evaluations.csv").read_text()
-    assert main([*arguments(copy), "--steps", "704"]) == 0
+    assert main([*sweep_arguments(copy), "--steps", "704"]) == 0
     after = (run_of(copy, 0) / "evaluations.csv").read_text()
     assert after.startswith(before) and ",704," in after.removeprefix(before)
     assert json.loads((run_of(copy, 0) / "summary.json").read_text())["steps"] == 704
@@ -159,8 +82,8 @@ def test_a_sweep_without_evaluations_has_none(tmp_path, inline):
     assert (run_of(out, 0) / "summary.json").exists()
 
 
-def test_environments_inside_the_program_share_a_run_on_a_device(tmp_path, inline, monkeypatch):
-    monkeypatch.setattr(start, "_backend", lambda: "gpu")
+def test_native_environments_share_a_run_on_a_device(tmp_path, inline, monkeypatch):
+    monkeypatch.setattr(start, "default_backend", lambda: "gpu")
     out = tmp_path / "sweep"
     small = ["--num-envs", "4", "--rollout-steps", "8", "--hidden-sizes", "4", "--epochs", "1"]
     small += ["--minibatch-size", "16", "--steps", "64", "--no-eval", "--seeds", "2"]
@@ -179,215 +102,24 @@ def test_environments_inside_the_program_share_a_run_on_a_device(tmp_path, inlin
     ]
 
 
-# Kills and interrupts.
-
-
-def launch(command: list[str]) -> subprocess.Popen[str]:
-    program = f"import sys; from longrun.cli import main; sys.exit(main({command!r}))"
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": str(TESTS)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(pid) for pid in children.read_text().split()]
-
-
-def rows(run: Path) -> int:
-    with suppress(OSError):
-        return (run / "metrics.csv").read_text().count("\n")
-    return 0
-
-
-def written_since(run: Path, moment: float) -> bool:
-    return (run / "metrics.csv").stat().st_mtime > moment
-
-
-def saved_iterations(run: Path) -> int:
-    return int(checkpoint.load(run).snapshots[0].state.iteration)
-
-
-def test_a_sweep_that_loses_its_workers_is_killed_and_interrupted_ends_as_if_nothing_had_happened(
-    whole, tmp_path, inline
-):
-    out = tmp_path / "sweep"
-    command = arguments(out, "--workers", "2", env=SLOW)
-    both = [run_of(out, seed, SLOW) for seed in (0, 1)]
-
-    killed = launch(command)
-    wait_until(lambda: all(rows(run) >= 3 for run in both))
-    lost, moment = workers_of(killed), time.time()
-    for pid in lost:
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: all(rows(run) >= 3 and written_since(run, moment) for run in both))
-    workers = workers_of(killed)
-    assert len(workers) == 2
-    assert not set(workers) & set(lost)
-    killed.kill()
-    printed, _ = killed.communicate()
-    for pid in lost:
-        assert re.search(rf"failed, tried again .*process {pid} died: SIGKILL", printed)
-    wait_until(lambda: not any(map(is_running, workers)))
-    saved = [saved_iterations(run) for run in both]
-    assert all(2 <= at < ITERATIONS for at in saved)  # they noticed, and saved
-
-    interrupted = launch(command)
-    wait_until(lambda: any(rows(run) > at + 1 for run, at in zip(both, saved, strict=True)))
-    interrupted.send_signal(signal.SIGINT)
-    printed, errors = interrupted.communicate(timeout=60)
-    assert interrupted.returncode == 130
-    assert "stopping: 2 runs are being saved" in printed
-    again = f"longrun sweep --resume --out {out}"
-    assert errors == f"longrun: interrupted; {again} goes on\n"
-    later = [saved_iterations(run) for run in both]
-    assert sum(saved) < sum(later) < 2 * ITERATIONS
-
-    assert main([*again.split()[1:], "--quiet"]) == 0
-    assert not (out / "failures.json").exists()
-    for seed, run in enumerate(both):
-        assert evaluations(run) == evaluations(run_of(whole, seed))
-
-
-def test_sigterm_is_an_interrupt_and_afterwards_what_it_was():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), start._sigterm_interrupts():
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1)
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_an_interrupt_closes_the_workers_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    closed = []
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
-    monkeypatch.setattr(Inline, "close", lambda self: closed.append(self))
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Inline, "start", interrupt)
-    assert main(arguments(tmp_path / "sweep")) == 130
-    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'}"
-    assert capsys.readouterr().err == f"longrun: interrupted; {resume} goes on\n"
-    assert len(closed) == 1
-
-
-def test_a_run_that_is_stopped_is_not_finished_and_goes_on_to_the_bit(copy, whole):
-    folder = SweepFolder.open(copy)
-    run, path = folder.runs[0], folder.folder(folder.runs[0])
-    shutil.rmtree(path)
-    stopping = threading.Event()
-
-    def tell(message: dict[str, Any]) -> None:
-        told.append(message["steps"])
-        if message["steps"]:
-            stopping.set()
-
-    told: list[int] = []
-    assert train_run(run, path, tell, stopping) == {"kind": "stopped"}
-    assert told == [0, ITERATION]
-    assert json.loads((path / "summary.json").read_text())["steps"] == ITERATION
-    assert not folder.is_finished(run)
-    told.clear()
-    assert train_run(run, path, lambda m: told.append(m["steps"]), threading.Event()) == {
-        "kind": "done"
-    }
-    assert told[0] == ITERATION
-    assert folder.is_finished(run)
-    assert evaluations(path) == evaluations(run_of(whole, 0))
-
-
-def test_a_worker_waits_for_another_that_is_still_saving_the_run(copy):
-    folder = SweepFolder.open(copy)
-    run, path = folder.runs[0], folder.folder(folder.runs[0])
-    lock = RunFolder(path).locked()
-    lock.__enter__()
-    waiting = threading.Timer(0.4, lock.__exit__, (None, None, None))
-    waiting.start()
-    began = time.monotonic()
-    assert train_run(run, path, lambda _: None, threading.Event()) == {"kind": "done"}
-    assert time.monotonic() - began > 0.35
-
-
-HUNG = """
-import subprocess, sys, time
-from longrun.sweeps import worker_process as worker
-
-def hang(*_):
-    print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
-    time.sleep(600)
-
-worker.STOP_SECONDS = 0.2
-worker.train_run = hang
-worker.main()
-"""
-
-
-def test_a_worker_whose_environment_hangs_ends_all_the_same_when_its_sweep_is_gone(whole):
-    ours, theirs = Pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-c", HUNG, str(theirs.fileno())],
-        pass_fds=(theirs.fileno(),),
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    theirs.close()
-    run = SweepFolder.open(whole).runs[0].as_json()
-    ours.send_bytes(json.dumps({"run": run, "path": "nowhere"}).encode())
-    assert process.stdout is not None
-    child = int(process.stdout.readline())
-    ours.close()
-    process.communicate(timeout=20)
-    assert process.returncode == -signal.SIGKILL
-    wait_until(lambda: not is_running(child), 10)
-
-
-def test_a_dead_worker_is_noticed_though_something_it_started_keeps_its_line_open(
-    tmp_path, monkeypatch
-):
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\nsleep 600 &\necho $!\nexit 3\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(local.sys, "executable", str(program))
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(1))
-    workers = LocalWorkers(folder, slots=1, native=False)
-    workers.start(0, folder.runs[0])
-    heard: list[Any] = []
-    wait_until(lambda: heard.extend(workers.messages(0.05)) or heard, 20)
-    ((slot, message),) = heard
-    assert (slot, message["kind"]) == (0, "died")
-    log = tmp_path / "sweep" / "workers" / "0.log"
-    assert message["error"].endswith(f"died: exit status 3 (see {log})")
-    wait_until(lambda: not is_running(int(log.read_text())), 10)
-    workers.close()
-
-
 # Failures.
 
 
-def some_runs(seeds: int) -> list[Run]:
-    facts = {"num_envs": 2, "rollout_steps": 4, "minibatch_size": 4}
-    return runs_of([Block("apo", ENV, [{}], 8, range(seeds), fixed=facts)])
-
-
-def test_a_run_that_fails_is_listed_and_the_others_go_on_until_it_is_mended(
+def test_a_failed_run_is_listed_until_it_is_finished_and_the_others_are_trained(
     tmp_path, inline, capsys, monkeypatch
 ):
     out = tmp_path / "sweep"
-    command = arguments(out)
+    command = sweep_arguments(out)
     command[command.index(ENV) : command.index(ENV) + 1] = ["Broken-v0", ENV]
     command[command.index("--seeds") + 1] = "1"
     assert main(command) == 1
     printed = capsys.readouterr().out
-    again = "0 of 2 runs finished  Broken-v0_apo_seed0: failed, tried again"
+    again = "0 of 2 runs finished  Broken-v0_apo_seed0: failed, will be retried"
     assert again in printed
     assert "1 of 2 runs are finished" in printed
     error = (
-        "RuntimeError: environment 0 of replica 0 failed at step 4 of iteration 0: the motor jammed"
+        "EnvironmentFailure: environment 0 of replica 0 failed at step 4 of iteration 0: the motor"
+        " jammed"
     )
     assert f"failed after 2 attempts: Broken-v0_apo_seed0: {error}" in printed
     assert f"longrun sweep --resume --out {out} tries them again" in printed
@@ -405,30 +137,30 @@ def test_a_run_that_fails_is_listed_and_the_others_go_on_until_it_is_mended(
     assert not (out / "failures.json").exists()
 
 
-def test_a_damaged_run_fails_at_once_and_no_other(copy, inline, capsys):
+def test_a_damaged_run_is_not_retried_and_the_others_are_trained(copy, inline, capsys):
     for seed in (0, 1):
         (run_of(copy, seed) / "summary.json").unlink()
     damaged = run_of(copy, 0) / "checkpoint" / "checkpoint.json"
     damaged.write_text("{")
-    assert main(arguments(copy, "--retries", "3")) == 1
+    assert main(sweep_arguments(copy, "--retries", "3")) == 1
     printed = capsys.readouterr().out
     assert f"{run_of(copy, 1).name}: done" not in printed  # --quiet
     assert "1 of 2 runs are finished" in printed
-    expected = f"{run_of(copy, 0).name}: ValueError: '{damaged}' is damaged or not readable"
+    expected = f"{run_of(copy, 0).name}: FolderError: '{damaged}' is damaged or not readable"
     assert f"failed after 1 attempt: {expected}" in printed
 
 
 def test_a_run_whose_configuration_is_damaged_fails_too(copy, inline, capsys):
     (run_of(copy, 0) / "summary.json").unlink()
     (run_of(copy, 0) / "config.json").write_text("")
-    assert main(arguments(copy)) == 1
+    assert main(sweep_arguments(copy)) == 1
     assert "config.json' is damaged or not readable" in capsys.readouterr().out
 
 
-def test_a_damaged_summary_is_made_again(copy, whole, inline):
+def test_a_damaged_summary_is_written_again(copy, whole, inline):
     summary = run_of(copy, 0) / "summary.json"
     summary.write_text('{"steps"')
-    assert main(arguments(copy)) == 0
+    assert main(sweep_arguments(copy)) == 0
     final, expected = (
         json.loads((run_of(out, 0) / "summary.json").read_text())["final"] for out in (copy, whole)
     )
@@ -441,15 +173,15 @@ def test_a_full_disk_ends_the_sweep_in_one_line_and_keeps_what_is_finished(copy,
     path.mkdir()
     (path / "metrics.csv").symlink_to("/dev/full")
     before = {seed: content(run_of(copy, seed)) for seed in (0, 1)}
-    assert main(arguments(copy, "--seeds", "4")) == 1
+    assert main(sweep_arguments(copy, "--seeds", "4")) == 1
     assert capsys.readouterr().err == (
-        "longrun: the disk is full; free some space and give the same command again: 2 of 4 runs"
+        "longrun: the disk is full; free some space and run the same command again: 2 of 4 runs"
         " are finished\n"
     )
     assert {seed: content(run_of(copy, seed)) for seed in (0, 1)} == before
     (path / "metrics.csv").unlink()
-    assert main(arguments(copy, "--seeds", "4")) == 0
-    assert rows(path) == 1 + ITERATIONS
+    assert main(sweep_arguments(copy, "--seeds", "4")) == 0
+    assert metric_rows(path) == 1 + ITERATIONS
 
 
 def test_a_run_folder_of_another_sweep_is_left_alone(copy, inline, capsys):
@@ -458,7 +190,7 @@ def test_a_run_folder_of_another_sweep_is_left_alone(copy, inline, capsys):
     facts["options"]["gae_lambda"] = 0.5
     config.write_text(json.dumps(facts))
     before = content(copy)
-    assert main(arguments(copy)) == 2
+    assert main(sweep_arguments(copy)) == 2
     assert capsys.readouterr().err == (
         f"longrun: '{run_of(copy, 0)}' belongs to another sweep: it has gae_lambda=0.5, not 0.95;"
         " move it away or choose another --out\n"
@@ -466,101 +198,12 @@ def test_a_run_folder_of_another_sweep_is_left_alone(copy, inline, capsys):
     assert content(copy) == before
 
 
-def test_two_sweeps_do_not_share_a_folder(copy, inline, capsys):
+def test_a_folder_is_locked_while_a_sweep_runs(copy, inline, capsys):
     before = content(copy)
     with SweepFolder.open(copy).locked():
         for more in ([], ["--seeds", "3"]):
-            assert main(arguments(copy, *more)) == 2
+            assert main(sweep_arguments(copy, *more)) == 2
             assert capsys.readouterr().err == (
-                f"longrun: '{copy}' is being worked on by another sweep; wait for it or stop it\n"
+                f"longrun: '{copy}' is being written by another process\n"
             )
     assert content(copy) == before
-
-
-# The driver alone, with workers that say what they are told to say.
-
-
-class Scripted:
-    """Workers that answer each start with the next of a run's messages."""
-
-    def __init__(self, slots: int, script: dict[int, list[dict[str, Any]]]) -> None:
-        self.slots = slots
-        self.script, self.started = script, []
-        self._messages: list[tuple[int, dict[str, Any]]] = []
-
-    def start(self, slot: int, run: Run) -> None:
-        self.started.append((slot, run.seeds[0]))
-        messages = self.script.get(run.seeds[0], [])
-        self._messages.append((slot, messages.pop(0) if messages else {"kind": "done"}))
-
-    def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        yield self._messages.pop(0)
-
-    def close(self) -> None:
-        self.started.append("closed")
-
-
-DIED = {"kind": "died", "error": "the worker died"}
-WRONG = {"kind": "failed", "error": "ValueError: no", "again": False, "traceback": "", "errno": 2}
-
-
-@pytest.mark.parametrize(
-    ("retries", "script", "started", "failures"),
-    [
-        (1, {}, [0, 1, 2], []),
-        (1, {0: [DIED]}, [0, 1, 2, 0], []),
-        (0, {0: [DIED]}, [0, 1, 2], [("the worker died", 1)]),
-        (2, {0: [DIED] * 3}, [0, 1, 2, 0, 0], [("the worker died", 3)]),
-        (2, {0: [WRONG]}, [0, 1, 2], [("ValueError: no", 1)]),
-    ],
-)
-def test_what_fails_is_tried_again_after_the_others(retries, script, started, failures, tmp_path):
-    script = {seed: list(messages) for seed, messages in script.items()}
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(3))
-    workers = Scripted(1, script)
-    outcome = Sweep(folder, workers, Live("", wanted=False, log=False), retries).run()
-    assert [seed for _, seed in workers.started[:-1]] == started
-    assert workers.started[-1] == "closed"
-    assert [(f.error, f.attempts) for f in outcome.failures] == failures
-    assert len(outcome.finished) == 3 - len(failures)
-    assert folder.read_failures() == outcome.failures
-
-
-def test_every_slot_is_given_work_and_runs_that_were_begun_come_first(tmp_path):
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(4))
-    folder.folder(folder.runs[3]).mkdir(parents=True)
-    workers = Scripted(2, {})
-    Sweep(folder, workers, Live("", wanted=False, log=False)).run()
-    assert workers.started == [(0, 3), (1, 0), (0, 1), (1, 2), "closed"]
-
-
-def test_a_search_may_suggest_what_is_finished_already_and_is_then_asked_again(tmp_path):
-    runs = some_runs(3)
-    folder = SweepFolder.create(tmp_path / "sweep", [])
-    for run in runs[:2]:
-        folder.folder(run).mkdir(parents=True)
-        (folder.folder(run) / "summary.json").write_text('{"steps": 8}')
-
-    class OneByOne:
-        def __init__(self) -> None:
-            self.left, self.over = list(runs), []
-
-        def suggest(self, count: int) -> list[Run]:
-            return [self.left.pop(0)] if self.left else []
-
-        def finished(self, run: Run) -> None:
-            self.over.append(run.seeds[0])
-
-        def to_come(self) -> dict[str, tuple[int, int]]:
-            return {}
-
-    search, workers = OneByOne(), Scripted(1, {})
-    Sweep(folder, workers, Live("", wanted=False, log=False), search=search).run()
-    assert workers.started == [(0, 2), "closed"]
-    assert search.over == [0, 1, 2]
-    assert [run.seeds for run in SweepFolder.open(folder.path).runs] == [[0], [1], [2]]
-
-
-def test_messages_are_json_even_where_a_reward_is_no_number():
-    message = worker._progress(3)
-    assert str(json.loads(json.dumps(message))["reward"]) == "nan"

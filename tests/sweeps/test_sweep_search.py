@@ -1,4 +1,4 @@
-"""Searches: random and Optuna's, whole and in pieces."""
+"""Random searches and searches with Optuna, uninterrupted and resumed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_sweep import ENV, Inline, content
 
+from fake_workers import ENV, InlineWorkers, content
 from longrun.cli import main
 from longrun.sweeps import run_sweep as start
-from longrun.sweeps.optuna_search import OptunaSearch, mend, read_studies
+from longrun.sweeps.optuna_search import OptunaSearch, read_studies, repair
 from longrun.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY_FLAGS
 
@@ -20,7 +20,7 @@ SPACE = ["--range", "learning_rate=1e-4:1e-2:log", "--grid", "scale_rewards=true
 
 @pytest.fixture(autouse=True)
 def inline(monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
 
 
 def arguments(out: Path, search: str, trials: int, *more: str) -> list[str]:
@@ -37,7 +37,7 @@ def trials_of(out: Path) -> list[tuple[str, Any]]:
     """State and result of each trial in the journal."""
     folder = SweepFolder.open(out)
     search = OptunaSearch(folder, read_studies(out))
-    (journal,) = search._journals.values()
+    (journal,) = search.optuna_studies.values()
     return [(trial.state.name, trial.values) for trial in journal.get_trials()]
 
 
@@ -46,7 +46,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three trials of Optuna with two seeds each."""
     out = tmp_path_factory.mktemp("sweeps") / "searched"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(start, "LocalWorkers", Inline)
+        patch.setattr(start, "LocalWorkers", InlineWorkers)
         assert main(arguments(out, "optuna", 3, "--seeds", "2")) == 0
     return out
 
@@ -64,7 +64,7 @@ def test_a_random_search_is_the_same_for_the_same_seed(tmp_path, capsys):
     assert "3 of 3 runs are finished" in capsys.readouterr().out
 
 
-def test_optuna_is_told_the_mean_over_seeds_of_the_last_evaluation(searched):
+def test_the_score_of_a_trial_is_the_mean_over_seeds_of_the_last_evaluation(searched):
     folder = SweepFolder.open(searched)
     assert [run.name for run in folder.runs] == [
         f"tiny_envs-Drift-v0_apo_trial=00{trial}_seed{seed}"
@@ -88,23 +88,23 @@ def test_the_best_of_a_search_is_printed_as_options(searched, capsys):
     assert "best for apo tiny_envs:Drift-v0: " in printed
     assert "--learning-rate 0.00" in printed
     assert "scale-rewards" in printed
-    assert "train it with seeds of its own" in printed
+    assert "train it with other seeds" in printed
 
 
 class Killed(BaseException):
-    """As abrupt as a signal, for the sweep's own code."""
+    """Ends a sweep without any of its error handling."""
 
 
 @pytest.mark.parametrize(
     ("owner", "method", "call"),
     [
-        (OptunaSearch, "_expect", 2),  # asked for, nothing written down
+        (OptunaSearch, "register", 2),  # suggested, but not written to sweep.json
         (SweepFolder, "add", 1),  # the same, but before the first
-        (Inline, "start", 1),  # the second seed of the first trial
-        (OptunaSearch, "_score", 1),  # trained, but not told
+        (InlineWorkers, "start", 1),  # the second seed of the first trial
+        (OptunaSearch, "score", 1),  # trained, but its score is not recorded
     ],
 )
-def test_a_search_that_is_killed_goes_on_as_if_nothing_had_happened(
+def test_a_killed_search_is_resumed_with_the_same_results(
     owner, method, call, searched, tmp_path, monkeypatch
 ):
     out, calls = tmp_path / "killed", []
@@ -126,11 +126,11 @@ def test_a_search_that_is_killed_goes_on_as_if_nothing_had_happened(
     assert trials_of(out) == trials_of(searched)
 
 
-def test_a_trial_that_was_cut_short_while_it_was_asked_for_is_replaced(tmp_path):
+def test_a_trial_that_was_not_fully_suggested_is_replaced(tmp_path):
     out = tmp_path / "sweep"
     assert main(arguments(out, "optuna", 1)) == 0
     search = OptunaSearch(SweepFolder.open(out), read_studies(out))
-    (journal,) = search._journals.values()
+    (journal,) = search.optuna_studies.values()
     journal.ask().suggest_categorical("scale_rewards", ["true", "false"])  # and no learning rate
     assert main(arguments(out, "optuna", 2)) == 0
     assert [state for state, _ in trials_of(out)] == ["COMPLETE", "FAIL", "COMPLETE"]
@@ -140,7 +140,7 @@ def test_a_trial_that_was_cut_short_while_it_was_asked_for_is_replaced(tmp_path)
     ]
 
 
-def test_more_trials_go_on_from_the_results_so_far(tmp_path, capsys):
+def test_a_search_is_extended_by_more_trials(tmp_path, capsys):
     out = tmp_path / "sweep"
     assert main(arguments(out, "optuna", 1)) == 0
     before = content(out / "runs")
@@ -158,14 +158,14 @@ def test_more_trials_go_on_from_the_results_so_far(tmp_path, capsys):
     assert "holds another sweep: it is a search" in capsys.readouterr().err
 
 
-def test_a_trial_that_failed_is_told_when_it_is_mended(tmp_path, monkeypatch, capsys):
+def test_a_failed_trial_gets_its_score_when_its_run_succeeds(tmp_path, monkeypatch, capsys):
     out = tmp_path / "sweep"
 
-    def broken(self: Inline, slot: int, run: Any) -> None:
-        self._messages.append((slot, {"kind": "failed", "error": "no", "again": False}))
+    def broken(self: InlineWorkers, slot: int, run: Any) -> None:
+        self.reported.append((slot, {"kind": "failed", "error": "no", "again": False}))
 
     with monkeypatch.context() as patch:
-        patch.setattr(Inline, "start", broken)
+        patch.setattr(InlineWorkers, "start", broken)
         assert main(arguments(out, "optuna", 2)) == 1
     assert [state for state, _ in trials_of(out)] == ["RUNNING"] * 2
     assert "best for" not in capsys.readouterr().out
@@ -174,8 +174,8 @@ def test_a_trial_that_failed_is_told_when_it_is_mended(tmp_path, monkeypatch, ca
     assert not (out / "failures.json").exists()
 
 
-def test_a_result_that_is_no_number_is_not_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(OptunaSearch, "_score", lambda *_: None)
+def test_a_trial_without_a_finite_score_stays_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(OptunaSearch, "score", lambda *_: None)
     assert main(arguments(tmp_path / "sweep", "optuna", 1)) == 0
     assert [state for state, _ in trials_of(tmp_path / "sweep")] == ["RUNNING"]
 
@@ -187,10 +187,10 @@ def test_optuna_without_its_package_says_what_to_install(tmp_path, monkeypatch, 
     assert not (tmp_path / "sweep").exists()
 
 
-def test_a_whole_journal_is_left_as_it_is(tmp_path):
+def test_an_intact_journal_is_not_changed(tmp_path):
     journal = tmp_path / "journal"
-    mend(journal)
+    repair(journal)
     assert not journal.exists()
     journal.write_bytes(b"one\ntwo\n")
-    mend(journal)
+    repair(journal)
     assert journal.read_bytes() == b"one\ntwo\n"

@@ -1,21 +1,20 @@
-"""`longrun compare`: settings of runs and sweeps with intervals over their seeds."""
+"""`longrun compare`: statistics of the settings in runs and sweeps."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
-from longrun.cli.options import Parser, parse, whole
+from longrun.cli.options import Parser, add_results_argument, parse, whole
 from longrun.config import known
 
 DESCRIPTION = """\
-Compare settings: a table for each environment and, where there are several, one over all of them.
-The score of a seed is the mean of its evaluations over the last 10 % of training.
+Compare settings: a table for each environment and, if there are several, one over all of them.
+The final score of a seed is the mean of its evaluations in the last tenth of training.
 
 The interquartile mean over seeds leaves out the worst and the best quarter. In brackets are 95 %
 bootstrap intervals; those of fewer than about five seeds are too narrow. P(better) is the
-probability that a seed beats one of the baseline's; 0.5 means that they are alike. Over several
-environments each is scaled so that 0 is the worst and 1 the best seed compared.
+probability that a seed has a higher score than a seed of the baseline; 0.5 means no difference.
+Over several environments the scores on each are scaled so that the worst seed has 0 and the best 1.
 """
 
 EXAMPLES = """\
@@ -59,28 +58,27 @@ def compare_command(arguments: list[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="longrun compare", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "runs", type=Path, nargs="+", help="run folders, sweep folders, or folders of these"
-    )
+    add_results_argument(parser)
     parser.add_argument(
         "--metric",
         metavar="NAME",
         help="average_reward, episode_return, episode_average_reward or all (default: all)",
     )
     parser.add_argument(
-        "--baseline", metavar="LABEL", help="the setting to beat (default: the first)"
+        "--baseline",
+        metavar="LABEL",
+        help="the setting that others are compared with (default: the first)",
     )
     parser.add_argument(
         "--at",
         type=whole,
         metavar="STEPS",
-        help="compare the last evaluations that are not later than this",
+        help="compare the scores after this many steps: later evaluations are left out",
     )
     parser.add_argument(
         "--best",
         action="store_true",
-        help="score a seed by its best evaluation, as some libraries do; not below its final score",
+        help="score a seed by its best evaluation, as some libraries do; this is biased upwards",
     )
     parser.add_argument(
         "--out",

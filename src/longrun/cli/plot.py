@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longrun.cli.options import Parser, parse, whole
+from longrun.cli.options import Parser, add_results_argument, parse, whole
 from longrun.config import known, whole_number
 
 if TYPE_CHECKING:
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Draw learning curves: a row for each metric, a column for each environment, a colour for each
-setting. Thick is the mean over seeds, the band its 95 % interval, thin lines are seeds. Replicas of
-a setting belong together wherever they are. The table of final scores is printed.
+setting. The thick line is the mean over seeds, the band its 95 % interval; thin lines are seeds.
+Seeds of a setting are collected from all folders. The table of final scores is printed.
 """
 
 EXAMPLES = """\
@@ -49,10 +48,7 @@ def plot_command(arguments: list[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="longrun plot", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "runs", type=Path, nargs="+", help="run folders, sweep folders, or folders of these"
-    )
+    add_results_argument(parser)
     parser.add_argument(
         "--metric",
         action="append",
@@ -79,7 +75,7 @@ def _parser() -> Parser:
 
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
-    """Settings with evaluations and with curves of training, as the metrics need them."""
+    """Settings with evaluations, and settings with training metrics, as far as needed."""
     from longrun.results.read import (
         EVALUATION_COLUMNS,
         evaluations_of,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict, deque
@@ -18,17 +15,12 @@ from typing import Any, Protocol
 
 from longrun.envs.factories import pickled
 from longrun.envs.parts import parts_of
+from longrun.envs.processes import ONE_THREAD, cause_of_exit, end_process, start_process
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
 from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
 
-ONE_THREAD = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
 AHEAD = 2
 """Most commands that a worker holds: one that it runs, and the next.
 
@@ -129,11 +121,7 @@ class ProcessPool:
                     connection.send(("close", ()))
         deadline = time.monotonic() + 0.5
         for process in self._workers:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # with what its environments started
-            process.wait()
+            end_process(process, max(0.0, deadline - time.monotonic()))
         if self._receiver is not None:
             self._receiver.join()
         for connection in self._connections:
@@ -143,18 +131,10 @@ class ProcessPool:
     def _start(self, worker: int, num_workers: int) -> None:
         ours, theirs = Pipe()
         fds = (theirs.fileno(), self._memory.fd)
-        one_thread = dict.fromkeys(ONE_THREAD, "1")
-        paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         arguments = (worker, num_workers, *fds)
         self._connections.append(ours)
         self._workers.append(
-            subprocess.Popen(
-                [sys.executable, "-P", "-m", "longrun.envs.worker_process", *map(str, arguments)],
-                pass_fds=fds,
-                env=os.environ | one_thread | paths,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C goes to the parent alone, which ends workers
-            )
+            start_process("longrun.envs.worker_process", arguments, fds, ONE_THREAD)
         )
         theirs.close()
 
@@ -191,8 +171,7 @@ class ProcessPool:
     def _cause_of_death(self, worker: int) -> str:
         process = self._workers[worker]
         status = process.wait()
-        cause = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return f"worker {worker} (process {process.pid}) died: {cause}"
+        return f"worker {worker} (process {process.pid}) died: {cause_of_exit(status)}"
 
     def _fail(self, error: EnvironmentFailure) -> None:
         with self._lock:

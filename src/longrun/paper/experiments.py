@@ -1,8 +1,8 @@
-"""The paper's experiments as sweeps: what is run for each figure, at three scales.
+"""The paper's experiments as sweeps: the runs of each figure, at three scales.
 
 Tasks, discount factors, step sizes and constraint strengths are the paper's (Figures 1 and 2,
-Appendices B and C); lambda, alpha and nu of APO on a task are those that its authors' published
-notebooks name as best there, where they name any.
+Appendices B and C). Lambda, alpha and nu of APO on a task are the best ones according to the
+notebooks that the authors published, if these name any.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ BEST_APO: dict[str, dict[str, float]] = {
     "HalfCheetah-v5": {"gae_lambda": 0.9, "gain_step_size": 0.1, "value_constraint": 1.0},
     "Ant-v5": {"gae_lambda": 0.95, "gain_step_size": 0.1, "value_constraint": 0.3},
 }
-"""The other tasks have Appendix B's middle: lambda .95, alpha .1, nu .1, the preset's."""
+"""On other tasks APO has the values of the preset: lambda 0.95, alpha 0.1, nu 0.1."""
 PPO_LAMBDA = 0.95
-"""Of the PPO in the same notebooks."""
+"""Lambda of PPO in the same notebooks."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of it."""
+    """Size of an experiment."""
 
     steps: int
     seeds: int
     whole_grid: bool = False
-    """PPO with every lambda of Appendix B, not with its authors' alone"""
+    """Train PPO with every lambda of Appendix B, not only with `PPO_LAMBDA`."""
     eval_every: int = 100_000
 
 
@@ -49,14 +49,14 @@ SCALES = {
     "paper": Scale(steps=3_000_000, seeds=5, whole_grid=True),
 }
 SCALES_IN_WORDS = {
-    "smoke": "20 thousand steps, 2 seeds: minutes, and shows that everything works",
-    "laptop": "a million steps, 5 seeds: an hour or two on two cores",
+    "smoke": "20 thousand steps, 2 seeds: takes minutes, to see that everything works",
+    "laptop": "1 million steps, 5 seeds: an hour or two on two cores",
     "paper": "3 million steps, 5 seeds, every lambda of Appendix B for PPO",
 }
 
 
 def figure1(scale: Scale, tasks: Sequence[str]) -> list[Block]:
-    """APO against PPO with four discount factors."""
+    """APO, and PPO with four discount factors."""
     return [block for task in tasks for block in (_apo(scale, task), _ppo(scale, task))]
 
 
@@ -116,6 +116,6 @@ TASKS = dict.fromkeys(BLOCKS, FIGURE_TASKS) | {"appendix": (*FIGURE_TASKS, *OTHE
 
 
 def tasks_of(experiment: str, wanted: Sequence[str] | None = None) -> Sequence[str]:
-    """All tasks of the experiment, or those of them that are wanted."""
+    """All tasks of the experiment, or the wanted ones. Raises InputError for an unknown task."""
     tasks = TASKS[experiment]
     return tasks if wanted is None else [known("task", task, tasks) for task in wanted]

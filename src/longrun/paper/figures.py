@@ -1,7 +1,7 @@
-"""The paper's figures from a sweep that `paper.experiments` describes.
+"""The paper's figures, from a sweep of an experiment in `longrun.paper.experiments`.
 
-If there are several settings of a line (PPO with a discount factor, trained with more than one
-lambda), the one with the best mean final return over seeds is shown, as in the paper.
+Where a line stands for several settings (PPO with one discount factor and several lambdas), the
+setting with the best mean final return over seeds is shown, as in the paper.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from longrun.envs.spaces import Array
 from longrun.files import write_bytes
 from longrun.paper.experiments import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_SIZES
+from longrun.results import plot_style
 from longrun.results.metric_names import metric_name
-from longrun.results.plot_style import pictures
 from longrun.results.plots import Panel, draw_panels
 from longrun.results.read import Setting, read_metrics, read_results
 from longrun.results.statistics import scores_of
@@ -26,12 +26,12 @@ from longrun.sweeps.grids import Options
 from longrun.sweeps.sweep_folder import SweepFolder
 
 RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
-SHOWN = (RETURN, WITHIN, RATE)
+TABLE_METRICS = (RETURN, WITHIN, RATE)
 
 
 @dataclass(frozen=True)
 class Result:
-    """One setting of the sweep."""
+    """One setting of the sweep with its evaluations."""
 
     env: str
     algorithm: str
@@ -46,7 +46,7 @@ class Result:
 
     @property
     def score(self) -> float:
-        """Mean over seeds of the final return; of the final rate where episodes do not end."""
+        """Mean over seeds of the final return; of the average reward if episodes do not end."""
         returns = scores_of(self.evaluations, RETURN)[0]
         if np.isfinite(returns).all():
             return float(returns.mean())
@@ -54,20 +54,20 @@ class Result:
 
 
 def draw(experiment: str, sweep: Path) -> list[Path]:
-    """All pictures and the table of an experiment, in the sweep's folder."""
-    results = read_sweep(sweep)
+    """Write the figure and the tables of an experiment into the sweep's folder; their paths."""
+    results = read_experiment(sweep)
     if not results:
         return []
-    endings = [sweep / f"{experiment}.{ending}" for ending in ("png", "pdf", "svg")]
-    FIGURES[experiment](results, endings)
+    pictures = [sweep / f"{experiment}.{ending}" for ending in ("png", "pdf", "svg")]
+    FIGURES[experiment](results, pictures)
     tables = {f"{experiment}.csv": _table(results), "evaluations.csv": _evaluations(results)}
     for name, text in tables.items():
         write_bytes(sweep / name, text.encode())
-    return [*endings, *(sweep / name for name in tables)]
+    return [*pictures, *(sweep / name for name in tables)]
 
 
-def read_sweep(sweep: Path) -> list[Result]:
-    """Settings that have been evaluated, in the sweep's order."""
+def read_experiment(sweep: Path) -> list[Result]:
+    """Settings that have evaluations, in the sweep's order."""
     folder = SweepFolder.open(sweep)
     planned = {folder.folder(run): run for run in folder.runs}
     evaluated = [path for path in planned if (path / "evaluations.csv").exists()]
@@ -89,6 +89,7 @@ def lines_of(results: Sequence[Result]) -> list[Result]:
 
 
 def _line(result: Result) -> str:
+    """The label of the line of Figure 1 that a setting belongs to."""
     if result.algorithm == "apo":
         return "APO"
     return f"PPO, discount {result.options['discount']:g}"
@@ -118,7 +119,7 @@ def _figure1(results: Sequence[Result], outs: Sequence[Path]) -> None:
 
 
 def _appendix(results: Sequence[Result], outs: Sequence[Path]) -> None:
-    _curves(results, outs, SHOWN)
+    _curves(results, outs, TABLE_METRICS)
 
 
 def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
@@ -143,13 +144,13 @@ def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
 
 
 def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
-    """Final returns: for each task APO with each alpha (lambda x nu), and PPO (lambda x gamma)."""
+    """Final returns of each task: APO for each alpha (lambda x nu), and PPO (lambda x gamma)."""
     tasks = list(dict.fromkeys(result.env for result in results))
     columns = [f"APO, alpha = {alpha:g}" for alpha in STEP_SIZES] + ["PPO"]
-    with pictures(outs, (3.6 * len(columns), 2.9 * len(tasks) + 0.4)) as figure:
+    with plot_style.pictures(outs, (3.6 * len(columns), 2.9 * len(tasks) + 0.4)) as figure:
         axes = figure.subplots(len(tasks), len(columns), squeeze=False)
         for row, task in zip(axes, tasks, strict=True):
-            own = {_place(r): r.score for r in results if r.env == task}
+            own = {_cell(r): r.score for r in results if r.env == task}
             low, high = min(own.values()), max(own.values())
             for axis, column in zip(row, columns, strict=True):
                 across = DISCOUNTS if column == "PPO" else CONSTRAINTS
@@ -165,8 +166,8 @@ def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
                 _write_numbers(axis, scores, (low + high) / 2)
 
 
-def _place(result: Result) -> tuple[str, float, float]:
-    """Its column, row and place in the row of the grid's picture."""
+def _cell(result: Result) -> tuple[str, float, float]:
+    """The panel, row and column of a setting in the figure of the grid."""
     options = result.options
     if result.algorithm == "ppo":
         return "PPO", options["gae_lambda"], options["discount"]
@@ -175,6 +176,7 @@ def _place(result: Result) -> tuple[str, float, float]:
 
 
 def _write_numbers(axis: Axes, scores: Array, middle: float) -> None:
+    """Each score in its cell; white on the dark half of the colour map."""
     for (row, column), score in np.ndenumerate(scores):
         if np.isfinite(score):
             colour = "black" if score > middle else "white"
@@ -182,14 +184,14 @@ def _write_numbers(axis: Axes, scores: Array, middle: float) -> None:
 
 
 def _table(results: Sequence[Result]) -> str:
-    """CSV: every setting with its final scores, mean over seeds and each seed's return."""
+    """CSV: for each setting the mean final scores over seeds, and each seed's final return."""
     rows = []
     for result in results:
-        scores = {metric: scores_of(result.evaluations, metric) for metric in SHOWN}
+        scores = {metric: scores_of(result.evaluations, metric) for metric in TABLE_METRICS}
         rows.append(
             result.about
             | {"steps": scores[RETURN][1], "seeds": " ".join(map(str, result.evaluations.seeds))}
-            | {metric: f"{scores[metric][0].mean():.6g}" for metric in SHOWN}
+            | {metric: f"{scores[metric][0].mean():.6g}" for metric in TABLE_METRICS}
             | {f"{RETURN}_of_seeds": " ".join(f"{score:.6g}" for score in scores[RETURN][0])}
         )
     return as_csv(rows)
@@ -202,8 +204,8 @@ def _evaluations(results: Sequence[Result]) -> str:
         found = result.evaluations
         for column, seed in enumerate(found.seeds):
             for row, step in enumerate(found.steps):
-                figures = {metric: f"{found.values[metric][row, column]:.6g}" for metric in SHOWN}
-                rows.append(result.about | {"seed": seed, "step": step} | figures)
+                values = {m: f"{found.values[m][row, column]:.6g}" for m in TABLE_METRICS}
+                rows.append(result.about | {"seed": seed, "step": step} | values)
     return as_csv(rows)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep says when it is over: results, failures, the best of a search."""
+"""What a sweep prints when it has ended: results, failures, the best options of a search."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from typing import Any
 
 from longrun.results.read import read_results
 from longrun.results.tables import print_final
-from longrun.sweeps.live_table import one_line
+from longrun.sweeps.messages import one_line
 from longrun.sweeps.optuna_search import OptunaSearch
 from longrun.sweeps.scheduler import Outcome
 from longrun.sweeps.sweep_folder import SweepFolder
 
 
 def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | None) -> None:
+    """Print the tables of the finished runs, then one line for each best point and each failure."""
     finished = [folder.folder(run) for run in outcome.finished]
     if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
         print_final(read_results(evaluated))
     for name, options, score in search.best() if search else []:
         flags = " ".join(flag(option, value) for option, value in options.items())
-        print(f"best for {name}: {score:.4g} with {flags}; train it with seeds of its own")
+        print(f"best for {name}: {score:.4g} with {flags}; train it with other seeds")
     print(f"{len(outcome.finished)} of {len(folder.runs)} runs are finished in {folder.path}")
     for failure in outcome.failures:
         times = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
@@ -28,7 +29,7 @@ def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | No
 
 
 def flag(option: str, value: Any) -> str:
-    """As `longrun train` takes it."""
+    """An option as `longrun train` takes it."""
     name = option.replace("_", "-")
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no-{name}"

@@ -1,4 +1,4 @@
-"""Values to try, as typed: lists, `gae_lambda=0.9,0.95`, and ranges, `max_grad_norm=0.1:10:log`."""
+"""Parse values to try: lists (`gae_lambda=0.9,0.95`) and ranges (`learning_rate=1e-5:1e-3:log`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from low to high, drawn evenly or evenly in the logarithm."""
+    """Numbers from `low` to `high`, drawn uniformly, or with a uniform logarithm."""
 
     low: float
     high: float
@@ -26,7 +26,7 @@ class Range:
     whole: bool = False
 
     def draw(self, rng: np.random.Generator) -> float | int:
-        top = self.high + 1 if self.whole else self.high  # the highest is as likely as the others
+        top = self.high + 1 if self.whole else self.high  # so that `high` itself is drawn too
         if self.log:
             value = math.exp(rng.uniform(math.log(self.low), math.log(top)))
         else:
@@ -34,14 +34,14 @@ class Range:
         return self.short(value)
 
     def short(self, value: float) -> float | int:
-        """Within the range and fit for a name: whole, or with four digits."""
+        """The value within the range, as a whole number or rounded to four digits."""
         if self.whole:
             return min(int(value), int(self.high))
         return min(max(float(f"{value:.4g}"), self.low), self.high)
 
 
 def parse_lists(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """`NAME=A,B,...` of each text, in the type that the option has."""
+    """Values of each option from texts such as `NAME=A,B,...`, in the option's type."""
     lists: dict[str, list[Any]] = {}
     for text in texts:
         name, values = _split(text, "--grid", "value_constraint=0,0.1,0.3")
@@ -49,12 +49,12 @@ def parse_lists(texts: Sequence[str]) -> dict[str, list[Any]]:
             raise InputError(f"--grid names {name} twice; list all its values once")
         lists[name] = [_value(name, value) for value in values.split(",")]
         if len({repr(v) for v in lists[name]}) < len(lists[name]):
-            raise InputError(f"--grid {text} lists a value twice; list each once")
+            raise InputError(f"--grid '{text}' lists a value twice; list each once")
     return lists
 
 
 def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:
-    """`NAME=LOW:HIGH` or `NAME=LOW:HIGH:log` of each text."""
+    """The range of each option from texts such as `NAME=LOW:HIGH` or `NAME=LOW:HIGH:log`."""
     ranges: dict[str, Range] = {}
     for text in texts:
         name, values = _split(text, "--range", "learning_rate=1e-5:1e-3:log")
@@ -75,12 +75,12 @@ def _range(name: str, text: str, parts: Sequence[str]) -> Range:
     log = len(parts) == 3
     default = _default(name)
     if isinstance(default, bool) or not isinstance(default, int | float):
-        raise InputError(f"--range needs a number; {name} is none: list its values with --grid")
+        raise InputError(f"--range '{text}': {name} is not numeric; list its values with --grid")
     whole = isinstance(default, int)
     for wrong, reason in (
         (not -math.inf < low < high < math.inf, "LOW must be below HIGH, both finite"),
         (log and low <= 0, "LOW must be above 0 for log"),
-        (whole and (low % 1 or high % 1), f"{name} counts, so LOW and HIGH must be whole numbers"),
+        (whole and (low % 1 or high % 1), f"LOW and HIGH of {name} must be whole numbers"),
     ):
         if wrong:
             raise InputError(f"--range '{text}': {reason}")
@@ -95,14 +95,14 @@ def _split(text: str, flag: str, example: str) -> tuple[str, str]:
 
 
 def _default(name: str) -> Any:
-    """The default of an option, by its name with or without an algorithm before it."""
+    """The default of an option, whose name may have an algorithm before it (`ppo.discount`)."""
     fields = [f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind)]
     defaults = {f.name: f.default for f in fields}
     return defaults[known("option", name.rpartition(".")[2], defaults)]
 
 
 def _value(name: str, text: str) -> Any:
-    """A value as the option's type has it; what is out of range is the configuration's to say."""
+    """A value in the option's type. Its range is checked later, with the whole configuration."""
     default, text = _default(name), text.strip()
     wanted: str | None = None
     if isinstance(default, bool):
@@ -122,7 +122,7 @@ def _value(name: str, text: str) -> Any:
             return int(number) if isinstance(default, int) and number.is_integer() else number
         except ValueError:
             wanted = "a number"
-    raise InputError(f"--grid {name}={text!r} must be {wanted}")
+    raise InputError(f"--grid: {name}={text!r} must be {wanted}")
 
 
 def written(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""sweep.json as it was meant when it was written."""
+"""sweep.json, also as earlier versions wrote it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from longrun.files import read_json
 
 MEANING = 2
-"""Of the presets' names in a sweep.json; the first, which is not written down, had no
-`action_bounds` and clipped actions."""
+"""Version of what preset names in sweep.json mean. Version 1, which is not written in the file, had
+no `action_bounds` and clipped actions."""
 FIRST_PAPER = {"action_bounds": "clip"}
-"""What the `paper` preset of the first meaning says otherwise than today's."""
+"""Options in which the `paper` preset of version 1 differs from the present one."""
 
 
 def read_sweep(path: Path) -> dict[str, Any]:
-    """The content of the folder's sweep.json, in today's terms."""
+    """The content of the folder's sweep.json, with presets in their present meaning."""
     content: dict[str, Any] = read_json(path / "sweep.json")
     if not isinstance(content, dict) or content.get("meaning", 1) >= MEANING:
         return content

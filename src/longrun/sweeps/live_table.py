@@ -1,4 +1,4 @@
-"""What a sweep shows while it runs: a live table, or a line for each run where nobody looks."""
+"""Progress of a sweep: a live table on a terminal, otherwise one line for each run."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
-from longrun.sweeps.plan import Run
+from longrun.sweeps.messages import one_line
+from longrun.sweeps.plan import PlannedRun
 
 SHOWN = 32
-"""Running runs in the table at most."""
+"""Most runs that the table shows."""
 REFRESH_SECONDS = 0.25
-"""Drawing takes milliseconds, and a large machine has many workers that tell something."""
+"""Between two drawings, which take milliseconds: a large machine sends many messages."""
 
 ToCome = Mapping[str, tuple[int, int]]
-"""For each environment the runs that a search will still suggest, and their steps altogether."""
+"""For each environment the number of runs that a search will still suggest, and their steps."""
 
 
 class Speed(NamedTuple):
-    """What workers have spent on an environment."""
+    """Steps done on an environment, and the seconds of workers that they took."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -37,18 +38,18 @@ class Speed(NamedTuple):
 
 @dataclass
 class _Running:
-    run: Run
-    began: float
+    run: PlannedRun
+    start: float
     first: int = 0
-    """steps when it was first heard of: a resumed run does not begin at 0"""
+    """Steps in the first message: a resumed run does not start at 0."""
     steps: int = 0
     rate: float = 0.0
     reward: float = float("nan")
-    heard: bool = False
+    reported: bool = False
 
 
 class Live:
-    """Counts runs and steps; knows how fast it goes on each environment and what is left."""
+    """Counts runs and steps, and estimates the time left from the speed on each environment."""
 
     def __init__(self, title: str, wanted: bool | None = None, log: bool = True) -> None:
         self._console = Console(stderr=True)
@@ -60,10 +61,10 @@ class Live:
         self._drawn = 0.0
         self._running: dict[int, _Running] = {}
         self._left: dict[str, int] = {}
-        """steps of each environment that are neither done nor running"""
+        """Steps of each environment in runs that are waiting."""
         self._to_come: ToCome = {}
         self._measured: dict[str, Speed] = {}
-        """of runs that are finished"""
+        """Of the finished runs on each environment."""
         self._counts = {"runs": 0, "finished": 0, "failed": 0}
 
     def __enter__(self) -> Self:
@@ -75,7 +76,7 @@ class Live:
         if self._live is not None:
             self._live.stop()
 
-    def add(self, run: Run, finished: bool) -> None:
+    def add(self, run: PlannedRun, finished: bool) -> None:
         self._counts["runs"] += 1
         self._counts["finished"] += finished
         if not finished:
@@ -84,7 +85,7 @@ class Live:
     def expect(self, to_come: ToCome) -> None:
         self._to_come = to_come
 
-    def began(self, slot: int, run: Run) -> None:
+    def started(self, slot: int, run: PlannedRun) -> None:
         self._running[slot] = _Running(run, time.monotonic())
         self._left[run.env] -= run.all_steps
 
@@ -92,12 +93,12 @@ class Live:
         running = self._running[slot]
         running.steps, running.reward = message["steps"], message["reward"]
         running.rate = message["steps_per_second"]
-        if not running.heard:
-            running.first, running.heard = running.steps, True
+        if not running.reported:
+            running.first, running.reported = running.steps, True
 
     def ended(self, slot: int, how: Literal["done", "again", "failed"], error: str = "") -> None:
         running = self._running.pop(slot)
-        run, seconds = running.run, time.monotonic() - running.began
+        run, seconds = running.run, time.monotonic() - running.start
         if how == "done":
             self._counts["finished"] += 1
             speed = self._measured.get(run.env, Speed())
@@ -106,24 +107,24 @@ class Live:
             self._left[run.env] += run.all_steps
         else:
             self._counts["failed"] += 1
-        what = {"done": "done", "again": "failed, tried again", "failed": "failed"}[how]
-        news = f"{run.name}: {what} ({seconds:.0f} s){error and f': {one_line(error)}'}"
+        what = {"done": "done", "again": "failed, will be retried", "failed": "failed"}[how]
+        line = f"{run.name}: {what} ({seconds:.0f} s){error and f': {one_line(error)}'}"
         if self._log or (how != "done" and self._live is None):
-            print(f"{self._summary()}  {news}", flush=True)
+            print(f"{self._summary()}  {line}", flush=True)
         elif how != "done":
-            self._console.print(news, markup=False, highlight=False)
+            self._console.print(line, markup=False, highlight=False)
 
     def refresh(self) -> None:
         if self._live is not None and time.monotonic() - self._drawn > REFRESH_SECONDS:
-            self._live.update(self._table(), refresh=True)
+            self._live.update(self.table(), refresh=True)
             self._drawn = time.monotonic()
 
     def seconds_left(self) -> float | None:
-        """None until something has been measured."""
+        """Estimated seconds until all runs are finished; None before any speed was measured."""
         now, speeds = time.monotonic(), dict(self._measured)
         for r in self._running.values():
             speed = speeds.get(r.run.env, Speed())
-            speeds[r.run.env] = speed.plus(r.steps - r.first, now - r.began)
+            speeds[r.run.env] = speed.plus(r.steps - r.first, now - r.start)
         everything = Speed(*(sum(column) for column in zip(*speeds.values(), strict=True)))
         if not everything.steps:
             return None
@@ -136,7 +137,7 @@ class Live:
         running = [seconds(r.run.env, r.run.all_steps - r.steps) for r in self._running.values()]
         waiting = [seconds(env, steps) for env, steps in self._left.items()]
         later = [seconds(env, steps) for env, (_, steps) in self._to_come.items()]
-        # All workers share the work, but none can share the longest run.
+        # Workers share all runs, but each run is trained by one worker.
         share = sum(running + waiting + later) / max(1, len(running))
         return max([share, *running])
 
@@ -146,7 +147,8 @@ class Live:
         text = f"{counts['finished']} of {runs} runs finished"
         return text + (f", {counts['failed']} failed" if counts["failed"] else "")
 
-    def _table(self) -> Group:
+    def table(self) -> Group:
+        """The running runs, and a line about all of them."""
         table = Table(title=self._title, expand=False)
         table.add_column("run", overflow="fold")
         for column in ("done", "reward", "steps/s"):
@@ -162,10 +164,6 @@ class Live:
         left = self.seconds_left()
         time_left = "-" if left is None else _duration(left)
         return Group(table, Text(f"{self._summary()}; {rate:,.0f} steps/s; {time_left} left"))
-
-
-def one_line(error: str) -> str:
-    return error.strip().partition("\n")[0]
 
 
 def _duration(seconds: float) -> str:

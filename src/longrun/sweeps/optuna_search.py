@@ -1,4 +1,4 @@
-"""Points to try that are not a grid: drawn at random, or chosen by Optuna from results so far."""
+"""Searches: options drawn at random, or suggested by Optuna from the results so far."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from longrun.errors import InputError
 from longrun.files import read_json, write_bytes
 from longrun.sweeps.grids import Options, Range, written
 from longrun.sweeps.json_content import read_sweep
-from longrun.sweeps.plan import Block, Run, run_name, runs_of, together
+from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
 from longrun.sweeps.sweep_folder import SweepFolder
 
 METRIC = "average_reward"
-"""What a search maximises: the mean over seeds of the last evaluation's reward per step."""
+"""What a search maximises: the mean over seeds of the last evaluation's average reward."""
 MOST_CORNERS = 1000
+"""Most combinations that are checked before a search starts."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """What may be tried; each name is an option of the algorithm."""
+    """Values to choose from; each name is an option of the algorithm."""
 
     lists: Mapping[str, Sequence[Any]]
     ranges: Mapping[str, Range]
 
     def draw(self, count: int, seed: int) -> list[Options]:
-        """Points, the same for the same seed and each once; fewer where there are no more."""
+        """Distinct random points, the same for the same seed; fewer if the space has fewer."""
         rng = np.random.default_rng(seed)
         points: dict[str, Options] = {}
         for _ in range(100 * count):
@@ -45,7 +46,7 @@ class Space:
         return list(points.values())
 
     def corners(self) -> Iterator[Options]:
-        """Every combination of listed values and ends of ranges; where these are sound, all is."""
+        """Combinations of listed values and ends of ranges; if these are valid, all points are."""
         axes = {n: list(values) for n, values in self.lists.items()}
         for name, r in self.ranges.items():
             axes[name] = [int(r.low), int(r.high)] if r.whole else [r.low, r.high]
@@ -55,13 +56,13 @@ class Space:
 
 @dataclass(frozen=True)
 class Study:
-    """One search: its fixed part and its space, in a form that JSON keeps."""
+    """A search for one algorithm on one environment, as sweep.json describes it."""
 
     block: Block
     space: Space
     trials: int
     batched: bool = False
-    """all seeds of a trial in one run"""
+    """Whether all seeds of a trial are one run."""
 
     def as_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -76,8 +77,8 @@ class Study:
     def name(self) -> str:
         return f"{self.block.algorithm} {self.block.env}"
 
-    def runs(self, trial: int, options: Options) -> list[Run]:
-        """All seeds of one trial, named after its number."""
+    def runs(self, trial: int, options: Options) -> list[PlannedRun]:
+        """The runs of one trial, named after its number."""
         block = dataclasses.replace(self.block, settings=[options])
         about = (block.env, block.algorithm, block.preset, {"trial": f"{trial:03}"})
         runs = runs_of([block])
@@ -88,27 +89,29 @@ class Study:
 
 
 class OptunaSearch:
-    """Asks Optuna for points and tells it what they came to; its journal lies in the sweep.
+    """Asks Optuna for points and passes it their scores; its journal is in the sweep's folder.
 
-    A trial without a result stays open: one that failed is told when it has been mended, one that
-    was under way when the sweep was stopped goes on. Only one that was never written out is lost.
+    A trial without a score stays open: a failed one gets its score when its runs succeed later, and
+    one that was interrupted is resumed. Only a trial that was not fully written is replaced.
     """
 
     def __init__(self, folder: SweepFolder, studies: Sequence[Study]) -> None:
         self._folder = folder
         self._studies = {study.name: study for study in studies}
         self._optuna = import_optuna()
-        self._journals = {name: self._open(study) for name, study in self._studies.items()}
+        self.optuna_studies = {name: self._open(study) for name, study in self._studies.items()}
+        """Optuna's own record of each study."""
         self._trial_of: dict[str, tuple[str, int]] = {}
-        """of each run that has not ended"""
-        self._runs_of: dict[tuple[str, int], list[Run]] = {}
+        """The trial of each run that is not finished."""
+        self._runs_of: dict[tuple[str, int], list[PlannedRun]] = {}
         there = {run.name for run in folder.runs}
-        under_way = [run for name in self._studies for run in self._under_way(name)]
-        self._forgotten = [run for run in under_way if run.name not in there]
-        """asked for, but the sweep was killed before it wrote them down"""
+        open_runs = [run for name in self._studies for run in self._open_runs(name)]
+        self._unwritten = [run for run in open_runs if run.name not in there]
+        """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
-    def suggest(self, count: int) -> list[Run]:
-        runs, self._forgotten = self._forgotten, []
+    def suggest(self, count: int) -> list[PlannedRun]:
+        """About so many further runs, taken from the studies in turn."""
+        runs, self._unwritten = self._unwritten, []
         for name in itertools.cycle(self._studies):
             wanting = [n for n in self._studies if self._unasked(n) > 0]
             if not wanting or len(runs) >= count:
@@ -117,15 +120,17 @@ class OptunaSearch:
                 runs += self._ask(name)
         return runs
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: PlannedRun) -> None:
+        """Pass the trial's score to Optuna if this was the last of its runs."""
         trial = self._trial_of.pop(run.name, None)
         if trial is None or trial in self._trial_of.values():
             return
-        score = self._score(self._runs_of[trial])
+        score = self.score(self._runs_of[trial])
         if score is not None:
-            self._journals[trial[0]].tell(trial[1], score)
+            self.optuna_studies[trial[0]].tell(trial[1], score)
 
     def to_come(self) -> dict[str, tuple[int, int]]:
+        """For each environment the runs that have not been suggested yet, and their steps."""
         found: dict[str, tuple[int, int]] = {}
         for name, study in self._studies.items():
             runs, steps = found.get(study.block.env, (0, 0))
@@ -135,21 +140,22 @@ class OptunaSearch:
         return found
 
     def best(self) -> list[tuple[str, Options, float]]:
-        """For each study that has a result: its name, the best options, their score."""
+        """For each study that has a score: its name, the best options, their score."""
         return [
             (name, _options_of(self._studies[name].space, study.best_params), study.best_value)
-            for name, study in self._journals.items()
+            for name, study in self.optuna_studies.items()
             if any(t.state.name == "COMPLETE" for t in study.get_trials(deepcopy=False))
         ]
 
     def _unasked(self, name: str) -> int:
-        trials = self._journals[name].get_trials(deepcopy=False)
+        """Trials of a study that have not been suggested yet."""
+        trials = self.optuna_studies[name].get_trials(deepcopy=False)
         asked = sum(trial.state.name != "FAIL" for trial in trials)
         return self._studies[name].trials - int(asked)
 
-    def _ask(self, name: str) -> list[Run]:
-        journal, study = self._journals[name], self._studies[name]
-        # Seeded by the trial, so that a search that is gone on with repeats no earlier point.
+    def _ask(self, name: str) -> list[PlannedRun]:
+        journal, study = self.optuna_studies[name], self._studies[name]
+        # Seeded by the trial's number, so that a resumed search does not repeat earlier points.
         number = len(journal.get_trials(deepcopy=False))
         seed = np.random.SeedSequence((study.block.seeds[0], number)).generate_state(1)[0]
         journal.sampler = self._optuna.samplers.TPESampler(seed=int(seed))
@@ -161,29 +167,32 @@ class OptunaSearch:
                 trial.suggest_int(option, int(r.low), int(r.high), log=r.log)
             else:
                 trial.suggest_float(option, r.low, r.high, log=r.log)
-        return self._expect(name, trial.number, trial.params)
+        return self.register(name, trial.number, trial.params)
 
-    def _under_way(self, name: str) -> list[Run]:
-        """Runs of all trials that have no result yet."""
+    def _open_runs(self, name: str) -> list[PlannedRun]:
+        """Runs of all trials that have no score yet."""
         space, runs = self._studies[name].space, []
-        for trial in self._journals[name].get_trials(deepcopy=False):
+        for trial in self.optuna_studies[name].get_trials(deepcopy=False):
             if trial.state.is_finished():
                 continue
             if trial.params.keys() == {*space.lists, *space.ranges}:
-                runs += self._expect(name, trial.number, trial.params)
-            else:  # killed while it was being asked for
-                self._journals[name].tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
+                runs += self.register(name, trial.number, trial.params)
+            else:  # the sweep was killed before all options were suggested
+                self.optuna_studies[name].tell(
+                    trial.number, state=self._optuna.trial.TrialState.FAIL
+                )
         return runs
 
-    def _expect(self, name: str, number: int, params: Mapping[str, Any]) -> list[Run]:
+    def register(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
+        """The runs of a trial, whose ends are now waited for."""
         study = self._studies[name]
         runs = study.runs(number, _options_of(study.space, params))
         self._runs_of[name, number] = runs
         self._trial_of |= {run.name: (name, number) for run in runs}
         return runs
 
-    def _score(self, runs: Sequence[Run]) -> float | None:
-        """None where a policy's reward was no number: the trial then has no result."""
+    def score(self, runs: Sequence[PlannedRun]) -> float | None:
+        """The mean over replicas; None if an evaluation was not finite."""
         summaries = [read_json(self._folder.folder(run) / "summary.json") for run in runs]
         finals = [replica[METRIC] for summary in summaries for replica in summary["final"]]
         return None if None in finals else float(np.mean(finals))
@@ -191,7 +200,7 @@ class OptunaSearch:
     def _open(self, study: Study) -> Any:
         optuna = self._optuna
         journal = self._folder.path / "optuna.journal"
-        mend(journal)
+        repair(journal)
         backend = optuna.storages.journal.JournalFileBackend(str(journal))
         return optuna.create_study(
             study_name=study.name,
@@ -201,10 +210,11 @@ class OptunaSearch:
         )
 
 
-def mend(journal: Path) -> None:
-    """Undo what a kill may have left: a lock that nobody holds, a last line cut short.
+def repair(journal: Path) -> None:
+    """Repair what a killed process may have left: a stale lock, an incomplete last line.
 
-    Optuna waits for the one and refuses the other. The sweep's own lock keeps others out.
+    Optuna waits for the lock and refuses the line. No other process writes here: the sweep's folder
+    is locked.
     """
     Path(f"{journal}.lock").unlink(missing_ok=True)
     if journal.exists():
@@ -215,12 +225,13 @@ def mend(journal: Path) -> None:
 
 
 def _options_of(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Optuna knows listed values by their text; here they are values again."""
+    """Options from Optuna's parameters, where listed values are text."""
     listed = {n: {written(v): v for v in values} for n, values in space.lists.items()}
     return {n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()}
 
 
 def import_optuna() -> Any:
+    """The optuna module. Raises InputError if it is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -232,10 +243,11 @@ def import_optuna() -> Any:
 
 
 def read_studies(path: Path) -> list[Study]:
-    """Those of a sweep's folder; none where it is no search."""
+    """The studies of a sweep's folder; none if it is not a search."""
     return [Study.from_json(study) for study in read_sweep(path).get("search", [])]
 
 
 def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:
+    """The studies as sweep.json holds them."""
     content: list[dict[str, Any]] = json.loads(json.dumps([study.as_json() for study in studies]))
     return content

@@ -1,8 +1,8 @@
-"""What a sweep consists of: runs, each with a name, all known to be valid before the first starts.
+"""The plan of a sweep: named runs, all checked before the first starts.
 
-A `Run` becomes one run folder. It has one replica, or, where replicas train faster in one program
-(environments that run inside it, on a device), all that differ in seed and numeric options alone:
-`together`.
+A `PlannedRun` becomes one run folder. It has one replica. Where several replicas train faster in
+one compiled program (JAX-native environments on a GPU or TPU), `together` joins those that differ
+only in their seeds and numeric options.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longrun.config import ALGORITHMS, Config, known, make_config, numeric_fields, whole_number
-from longrun.envs.native.lookup import PREFIXES
+from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.sweeps.grids import Options, written
 
@@ -25,24 +25,25 @@ LONGEST_NAME = 120
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run folder of a sweep, as it stands in sweep.json."""
+class PlannedRun:
+    """One run folder of a sweep, as sweep.json describes it."""
 
     name: str
     env: str
     algorithm: str
     preset: str
     options: Options
-    """what is tried here, the same for all replicas"""
+    """Tried options, the same for all replicas."""
     replicas: tuple[Mapping[str, Any], ...]
-    """a seed for each, and the options that differ between them"""
+    """The seed of each, and the options that differ between them."""
     steps: int
     settings: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """eval_every, eval_steps where they were given"""
+    """eval_every and eval_steps, if given."""
     fixed: Options = dataclasses.field(default_factory=dict)
-    """other options that are not the preset's: all runs of a sweep share them"""
+    """Other options that differ from the preset, the same in all runs of a sweep."""
 
     def configs(self) -> list[Config]:
+        """The configuration of each replica."""
         return [
             make_config(
                 self.algorithm,
@@ -58,12 +59,12 @@ class Run:
 
     @property
     def all_steps(self) -> int:
-        """Of all replicas together."""
+        """Steps of all replicas together."""
         return self.steps * len(self.replicas)
 
     @property
     def identity(self) -> str:
-        """What is trained, apart from how long and how it is evaluated."""
+        """What is trained, without the number of steps and the evaluations."""
         options = {**self.fixed, **self.options}
         about = [self.env, self.algorithm, self.preset, options, self.replicas]
         return json.dumps(about, sort_keys=True)
@@ -72,7 +73,7 @@ class Run:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Run:
+    def from_json(cls, content: Mapping[str, Any]) -> PlannedRun:
         return cls(**{**content, "replicas": tuple(content["replicas"])})
 
 
@@ -82,26 +83,26 @@ def _tried(replica: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Block:
-    """Every seed of every setting: one algorithm on one environment."""
+    """Every seed of every setting of one algorithm on one environment."""
 
     algorithm: str
     env: str
     settings: Sequence[Options]
-    """what is tried, in each"""
+    """Tried options of each setting."""
     steps: int
     seeds: Sequence[int]
     preset: str = "paper"
     evaluation: Mapping[str, int] = dataclasses.field(default_factory=dict)
     fixed: Options = dataclasses.field(default_factory=dict)
-    """options of all settings"""
+    """Other options, the same in all settings."""
 
 
-def runs_of(blocks: Sequence[Block]) -> list[Run]:
-    """One for each setting and seed, checked; first all with the first seed, then the second, ...
+def runs_of(blocks: Sequence[Block]) -> list[PlannedRun]:
+    """One checked run for each setting and seed: all with the first seed, then the second, ...
 
-    In that order a sweep that is cut short has a bit of everything.
+    In that order a sweep that is stopped early has results for every setting. Raises InputError.
     """
-    runs: list[tuple[int, Run]] = []
+    runs: list[tuple[int, PlannedRun]] = []
     for block in blocks:
         for options in block.settings:
             make_config(block.algorithm, block.preset, **{**block.fixed, **options})
@@ -114,9 +115,9 @@ def runs_of(blocks: Sequence[Block]) -> list[Run]:
     return ordered
 
 
-def _run(block: Block, options: Options, seed: int) -> Run:
+def _run(block: Block, options: Options, seed: int) -> PlannedRun:
     name = run_name(block.env, block.algorithm, block.preset, options, f"seed{seed}")
-    return Run(
+    return PlannedRun(
         name=name,
         env=block.env,
         algorithm=block.algorithm,
@@ -130,7 +131,7 @@ def _run(block: Block, options: Options, seed: int) -> Run:
 
 
 def run_name(env: str, algorithm: str, preset: str, options: Options, last: str) -> str:
-    """A folder's name that says what is in it."""
+    """The name of a run folder: environment, algorithm, options and `last`."""
     words = [env, algorithm, *([] if preset == "paper" else [preset])]
     words += [f"{option}={written(options[option])}" for option in sorted(options)]
     name = re.sub(r"[^\w.=+-]+", "-", "_".join([*words, last]), flags=re.ASCII)
@@ -140,17 +141,12 @@ def run_name(env: str, algorithm: str, preset: str, options: Options, last: str)
     return f"{name[: LONGEST_NAME - 20]}_{digest}_{last}"
 
 
-def is_native(env: str) -> bool:
-    """Whether it runs inside the compiled program."""
-    return env.startswith(tuple(f"{prefix}:" for prefix in PREFIXES))
+def together(runs: Sequence[PlannedRun], taken: Sequence[str] = ()) -> list[PlannedRun]:
+    """Join runs on JAX-native environments whose replicas fit into one compiled program.
 
-
-def together(runs: Sequence[Run], taken: Sequence[str] = ()) -> list[Run]:
-    """Replicas of one program in one run, for environments inside it; the others one a run.
-
-    `taken` are names that belong to other runs already.
+    `taken` are names of other runs.
     """
-    batches: dict[str, list[Run]] = {}
+    batches: dict[str, list[PlannedRun]] = {}
     for run in runs:
         numeric = numeric_fields(ALGORITHMS[run.algorithm])
         static = {n: v for n, v in run.options.items() if n not in numeric}
@@ -159,7 +155,7 @@ def together(runs: Sequence[Run], taken: Sequence[str] = ()) -> list[Run]:
     return [_batch(batch, taken) if len(batch) > 1 else batch[0] for batch in batches.values()]
 
 
-def _batch(runs: Sequence[Run], taken: Sequence[str]) -> Run:
+def _batch(runs: Sequence[PlannedRun], taken: Sequence[str]) -> PlannedRun:
     first = runs[0]
     shared = {
         name: value
@@ -177,8 +173,8 @@ def _batch(runs: Sequence[Run], taken: Sequence[str]) -> Run:
     return dataclasses.replace(first, name=name, options=shared, replicas=tuple(replicas))
 
 
-def apart(run: Run) -> list[Run]:
-    """The runs that `together` made one of, but for their names."""
+def apart(run: PlannedRun) -> list[PlannedRun]:
+    """The runs that `together` has joined, except that their names are lost."""
     return [
         dataclasses.replace(
             run, options={**run.options, **_tried(r)}, replicas=({"seed": r["seed"]},)
@@ -188,14 +184,14 @@ def apart(run: Run) -> list[Run]:
 
 
 def settings_for(algorithm: str, grid: Mapping[str, Sequence[Any]]) -> list[Options]:
-    """Every point of the grid, of the options that this algorithm has."""
-    axes = mine(algorithm, grid)
+    """Every point of the grid, restricted to the options that the algorithm has."""
+    axes = options_for(algorithm, grid)
     points = itertools.product(*([(name, value) for value in axes[name]] for name in axes))
     return [dict(point) for point in points]
 
 
-def mine(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that the algorithm has; what is written ppo.discount is PPO's alone, and wins."""
+def options_for(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that the algorithm has. `ppo.discount` is for PPO alone and overrides `discount`."""
     own = {f.name for f in dataclasses.fields(ALGORITHMS[algorithm])}
     split = {name: name.rpartition(".") for name in sorted(options, key=lambda n: "." in n)}
     return {
@@ -206,7 +202,10 @@ def mine(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_known(algorithms: Sequence[str], names: Sequence[str]) -> None:
-    """Each name is an option of one of the algorithms, or of the one it is prefixed with."""
+    """Raise InputError unless each name is an option of one of the algorithms.
+
+    A name with a prefix, as in `ppo.discount`, must be an option of that algorithm.
+    """
     for name in names:
         algorithm, dot, option = name.rpartition(".")
         if dot and algorithm not in algorithms:

@@ -1,4 +1,4 @@
-"""What lives on a Ray cluster. Nothing is imported at the top: the environment comes first.
+"""The worker on a Ray cluster. longrun is imported after the environment variables are set.
 
 NumPy and JAX read their number of threads when they are imported. Ray could set it as well
 (`runtime_env`), but takes two seconds for each worker.
@@ -16,52 +16,55 @@ from typing import Any
 
 Files = dict[str, bytes]
 """The content of a run folder, by path within it."""
+LAST = ["checkpoint/checkpoint.json", "summary.json"]
+"""Files that say that others are complete."""
 
 
 class RemoteWorker:
-    """Trains one run at a time and answers how it goes meanwhile."""
+    """Trains one run at a time and answers questions about its progress meanwhile."""
 
-    def __init__(self, environment: Mapping[str, str], paths: Sequence[str]) -> None:
-        os.environ.update(environment)
+    def __init__(self, variables: Mapping[str, str], paths: Sequence[str]) -> None:
+        os.environ.update(variables)
         sys.path += [path for path in paths if path not in sys.path]  # for --env module:Id
         self._latest: dict[str, Any] | None = None
         self._stopping = threading.Event()
 
     def train(
-        self, run: Mapping[str, Any], place: str, token: str, begun: Sequence[Any]
+        self, run: Mapping[str, Any], folder: str, token: str, saved: Sequence[Any]
     ) -> tuple[dict[str, Any], Files]:
-        """How it ended, and the run's files where the sweep's folder is out of reach.
+        """Train a run; the last message, and its files if the sweep's folder is not visible here.
 
-        `begun` holds a reference to the files that there were already, if any: they travel only
-        where they are needed.
+        `saved` holds a reference to the files of a run that was started before: Ray transfers them
+        only where they are needed.
         """
-        from longrun.sweeps.plan import Run
+        from longrun.sweeps.plan import PlannedRun
         from longrun.sweeps.worker_process import train_run
 
-        def here(path: Path) -> dict[str, Any]:
-            return train_run(Run.from_json(run), path, self._tell, self._stopping)
+        def train_in(path: Path) -> dict[str, Any]:
+            return train_run(PlannedRun.from_json(run), path, self.report, self._stopping)
 
         self._latest = None
-        path = Path(place)
+        path = Path(folder)
         if _is_sweep(path.parent.parent, token):
-            return here(path), {}
-        with tempfile.TemporaryDirectory() as elsewhere:
-            path = Path(elsewhere) / path.name
-            for reference in begun:
+            return train_in(path), {}
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / path.name
+            for reference in saved:
                 import ray
 
                 write_files(path, ray.get(reference))
-            return here(path), read_files(path)
+            return train_in(path), read_files(path)
 
     def progress(self) -> dict[str, Any] | None:
-        """The latest word, once."""
+        """The latest message, once; None if there is no new one."""
         latest, self._latest = self._latest, None
         return latest
 
     def stop(self) -> None:
         self._stopping.set()
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def report(self, message: dict[str, Any]) -> None:
+        """Keep a message for the next call of `progress`."""
         self._latest = message
 
 
@@ -71,11 +74,10 @@ def read_files(path: Path) -> Files:
 
 
 def write_files(path: Path, files: Files) -> None:
-    """Those that vouch for others last, so that a crash in between leaves a run to go on with."""
+    """Write checkpoint.json and summary.json last, so that a crash leaves a run to resume."""
     from longrun.files import write_bytes
 
-    last = ["checkpoint/checkpoint.json", "summary.json"]
-    for name in sorted(files, key=lambda name: last.index(name) if name in last else -1):
+    for name in sorted(files, key=lambda name: LAST.index(name) if name in LAST else -1):
         write_bytes(path / name, files[name])
 
 

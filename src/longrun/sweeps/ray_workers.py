@@ -1,8 +1,8 @@
 """Workers on a Ray cluster: one actor for each slot, placed by Ray where a core is free.
 
 Where a worker sees the sweep's folder (the same machine, a shared file system), the run is trained
-in it. Elsewhere it is trained in a temporary folder and comes back when it ends or is stopped; a
-worker that dies there takes with it what it has done.
+in it. Elsewhere it is trained in a temporary folder, which is copied back when the run ends or is
+stopped; if such a worker dies, its progress is lost.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from longrun.envs.worker_pool import ONE_THREAD
 from longrun.errors import InputError
-from longrun.sweeps.plan import Run
+from longrun.sweeps.local_workers import worker_variables
+from longrun.sweeps.messages import Message, one_line
+from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.ray_actor import RemoteWorker, read_files, write_files
 from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.sweeps.worker_process import STOP_SECONDS, Message
+from longrun.sweeps.worker_process import STOP_SECONDS
 
 CONNECT_SECONDS = 4.0
 ANSWER_SECONDS = 12.0
-"""How long a cluster may take to answer; with all the rest a wrong address takes 20 s at most."""
+"""Time limits for a cluster to answer; a wrong address is reported within 20 s in all."""
 
 
 def connect(address: str) -> Any:
-    """Ray, connected, or a ValueError that says what does not answer."""
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of a change
+    """The ray module, connected. Raises InputError if no cluster answers at the address."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise Ray warns
     try:
         import ray
     except ImportError:
         raise InputError("--ray needs a package; pip install 'longrun[ray]'") from None
     if address != "auto":
-        _require_answer(address)
+        require_answer(address)
     failure: queue.Queue[BaseException | None] = queue.Queue()
 
     def init() -> None:
@@ -57,8 +58,8 @@ def connect(address: str) -> Any:
     return ray
 
 
-def _require_answer(address: str) -> None:
-    """A wrong address is found out here in a moment; Ray itself would try for a minute."""
+def require_answer(address: str) -> None:
+    """Raise InputError at once if no server listens there; Ray itself would try for a minute."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         raise InputError(f"--ray {address} must be auto or HOST:PORT, for example 10.0.0.1:6379")
@@ -70,13 +71,13 @@ def _require_answer(address: str) -> None:
 
 def _no_answer(address: str, error: BaseException) -> InputError:
     return InputError(
-        f"--ray {address}: no Ray cluster answers ({_one_line(error)}); start one with"
+        f"--ray {address}: no Ray cluster answers ({one_line(error)}); start one with"
         " ray start --head"
     )
 
 
 class RayWorkers:
-    """The same slots and messages as on one machine."""
+    """One actor for each slot; slots and messages are those of `LocalWorkers`."""
 
     def __init__(self, folder: SweepFolder, address: str, slots: int | None, native: bool) -> None:
         self._ray = connect(address)
@@ -86,39 +87,40 @@ class RayWorkers:
         self.slots = slots or max(1, int(devices or resources.get("CPU", 1)))
         self._needs = {"num_gpus": 1} if devices else {"num_cpus": 1}
         self._actors: dict[int, Any] = {}
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, PlannedRun] = {}
         self._results: dict[int, Any] = {}
-        """what each slot will return when its run has ended"""
+        """For each busy slot the reference to what `RemoteWorker.train` will return."""
         self._asked: dict[int, Any] = {}
-        """questions for progress that have no answer yet"""
+        """Calls of `RemoteWorker.progress` that have not returned yet."""
 
-    def start(self, slot: int, run: Run) -> None:
+    def start(self, slot: int, run: PlannedRun) -> None:
         if slot not in self._actors:
             self._actors[slot] = self._new_actor()
         self._runs[slot] = run
         path = self._folder.folder(run).absolute()
-        begun = [self._ray.put(read_files(path))] if path.exists() else []
+        saved = [self._ray.put(read_files(path))] if path.exists() else []
         self._results[slot] = self._actors[slot].train.remote(
-            run.as_json(), str(path), self._folder.token, begun
+            run.as_json(), str(path), self._folder.token, saved
         )
 
     def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
+        """Wait up to so many seconds for the next messages, each with its slot."""
         ready, _ = self._ray.wait(list(self._results.values()), timeout=seconds)
         for slot in [slot for slot, result in self._results.items() if result in ready]:
             yield slot, self._outcome(slot)
         for slot in self._results:
             if slot not in self._asked:
                 self._asked[slot] = self._actors[slot].progress.remote()
-        if self._asked:  # those that have no worker yet answer when they have
+        if self._asked:  # an actor that has not been placed yet answers later
             answers = list(self._asked.values())
             ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=seconds)
         for slot in [slot for slot, answer in self._asked.items() if answer in ready]:
-            with suppress(self._ray.exceptions.RayError):  # it died: its result will tell
+            with suppress(self._ray.exceptions.RayError):  # it died: its result reports that
                 if message := self._ray.get(self._asked.pop(slot)):
                     yield slot, message
 
     def close(self) -> None:
-        """Ask all to save and end, and see that they do."""
+        """Ask all workers to save and end; kill those that have not ended in time."""
         try:
             for slot in self._results:
                 self._actors[slot].stop.remote()
@@ -127,7 +129,7 @@ class RayWorkers:
                 self._ray.wait(results, num_returns=len(results), timeout=STOP_SECONDS)
             for slot, result in list(self._results.items()):
                 if self._ray.wait([result], timeout=0)[0]:
-                    self._outcome(slot)  # and its files, where they are elsewhere
+                    self._outcome(slot)  # writes the files that a worker sent back
         finally:
             for actor in self._actors.values():
                 with suppress(Exception):
@@ -135,14 +137,13 @@ class RayWorkers:
             self._ray.shutdown()
 
     def _new_actor(self) -> Any:
-        environment = dict.fromkeys((*ONE_THREAD, "NPROC"), "1")
-        if "num_gpus" not in self._needs:
-            environment["JAX_PLATFORMS"] = "cpu"
-        # Two at once: a run, and questions how it goes.
+        variables = worker_variables(one_thread=True, cpu_only="num_gpus" not in self._needs)
+        # Two calls at once: `train`, and `progress` meanwhile.
         actor = self._ray.remote(**self._needs, max_concurrency=2)(RemoteWorker)
-        return actor.remote(environment, [os.path.abspath(path) for path in sys.path])
+        return actor.remote(variables, [os.path.abspath(path) for path in sys.path])
 
     def _outcome(self, slot: int) -> Message:
+        """The last message of a slot whose run has ended; its files are written where needed."""
         result = self._results.pop(slot)
         self._asked.pop(slot, None)
         try:
@@ -150,11 +151,7 @@ class RayWorkers:
         except self._ray.exceptions.RayError as error:
             with suppress(Exception):
                 self._ray.kill(self._actors.pop(slot))
-            return {"kind": "died", "error": f"the Ray worker died: {_one_line(error)}"}
+            return {"kind": "died", "error": f"the Ray worker died: {one_line(error)}"}
         write_files(self._folder.folder(self._runs[slot]), files)
         done: Message = outcome
         return done
-
-
-def _one_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), repr(error))

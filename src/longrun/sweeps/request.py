@@ -1,4 +1,4 @@
-"""A sweep as its user describes it, checked whole before anything starts."""
+"""A sweep as the user requests it, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import jax
 
 from longrun.config import known, whole_number
+from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.presets import PRESETS
 from longrun.sweeps.grids import Options, Range
 from longrun.sweeps.optuna_search import Space, Study
-from longrun.sweeps.plan import Block, is_native, mine, require_known, settings_for
+from longrun.sweeps.plan import Block, options_for, require_known, settings_for
 from longrun.train.loops import open_env
 
 METHODS = ("grid", "random", "optuna")
@@ -22,13 +23,15 @@ TRIALS = 20
 
 @dataclass(frozen=True)
 class Request:
+    """What `longrun sweep` is given, besides where and how to run it."""
+
     algorithms: Sequence[str]
     envs: Sequence[str]
     steps: int
     seeds: Sequence[int]
     preset: str
     fixed: Options
-    """options that are the same in all settings; each for the algorithms that have it"""
+    """Options that are the same in all settings; each applies to the algorithms that have it."""
     lists: Mapping[str, Sequence[Any]]
     ranges: Mapping[str, Range]
     search: str
@@ -36,12 +39,13 @@ class Request:
     evaluation: Mapping[str, int]
 
     def space(self, algorithm: str) -> Space:
-        return Space(mine(algorithm, self.lists), mine(algorithm, self.ranges))
+        """The lists and ranges of the options that the algorithm has."""
+        return Space(options_for(algorithm, self.lists), options_for(algorithm, self.ranges))
 
 
 def blocks_of(request: Request) -> list[Block]:
-    """One for each algorithm on each environment; a ValueError if anything is wrong."""
-    _require_sound(request)
+    """One for each algorithm on each environment. Raises InputError if anything is wrong."""
+    _check(request)
     return [
         Block(
             algorithm,
@@ -51,21 +55,21 @@ def blocks_of(request: Request) -> list[Block]:
             list(request.seeds),
             request.preset,
             request.evaluation,
-            mine(algorithm, request.fixed),
+            options_for(algorithm, request.fixed),
         )
         for env in _names(request.envs)
         for algorithm in request.algorithms
     ]
 
 
-def studies_of(request: Request, on_device: bool) -> list[Study]:
-    """The searches that Optuna is to make."""
+def studies_of(request: Request, batched: bool) -> list[Study]:
+    """One search with Optuna for each algorithm on each environment."""
     studies = [
         Study(
             block,
             request.space(block.algorithm),
             request.trials or TRIALS,
-            batched=on_device and is_native(block.env),
+            batched=batched and is_native(block.env),
         )
         for block in blocks_of(request)
     ]
@@ -76,15 +80,15 @@ def studies_of(request: Request, on_device: bool) -> list[Study]:
 
 
 def _names(envs: Sequence[str]) -> list[str]:
-    """What the environments are called in full; that they can be made is seen on the way."""
+    """Full names of the environments. Raises InputError if one cannot be made."""
     if any(map(is_native, envs)):
-        # This process would hold a GPU's memory from then on, and the workers need it.
+        # Otherwise this process would hold the GPU's memory, which the workers need.
         jax.config.update("jax_platforms", "cpu")
     return [open_env(env).name for env in envs]
 
 
 def _settings(request: Request, algorithm: str) -> list[Options]:
-    """What is tried with one algorithm; Optuna comes up with it later."""
+    """Options to try with one algorithm; none yet for Optuna, which suggests them later."""
     if request.search == "grid":
         return settings_for(algorithm, request.lists)
     if request.search == "optuna":
@@ -92,7 +96,8 @@ def _settings(request: Request, algorithm: str) -> list[Options]:
     return request.space(algorithm).draw(request.trials or TRIALS, request.seeds[0])
 
 
-def _require_sound(request: Request) -> None:
+def _check(request: Request) -> None:
+    """Raise InputError if the request is wrong."""
     known("preset", request.preset, PRESETS)
     known("--search", request.search, METHODS)
     for name, value in request.evaluation.items():
@@ -101,7 +106,7 @@ def _require_sound(request: Request) -> None:
     for what, names in (("an algorithm", request.algorithms), ("--env", request.envs)):
         if twice := [name for name in names if list(names).count(name) > 1]:
             raise InputError(f"{what} is named twice: {twice[0]}; name each once")
-    _require_consistent(request)
+    _check_unique(request)
     if request.search == "grid":
         given = {"--range": bool(request.ranges), "--trials": request.trials is not None}
         for flag in given:
@@ -113,15 +118,15 @@ def _require_sound(request: Request) -> None:
         space = request.space(algorithm)
         if not space.lists and not space.ranges:
             raise InputError(
-                f"--search {request.search} has nothing to search in for {algorithm}; give --range"
-                " or --grid of an option that it has"
+                f"--search {request.search} has nothing to search for {algorithm}; give --range or"
+                " --grid of an option that it has"
             )
     if request.search == "optuna" and request.evaluation.get("eval_every") == 0:
         raise InputError("--search optuna needs evaluations; leave out --no-eval")
 
 
-def _require_consistent(request: Request) -> None:
-    """Nothing is given twice."""
+def _check_unique(request: Request) -> None:
+    """Raise InputError if an option is given twice."""
     for name in [*request.lists, *request.ranges]:
         option = name.rpartition(".")[2]
         if option in request.fixed:

@@ -1,4 +1,4 @@
-"""From what was asked to a sweep that runs: makes the folder, starts workers, says how it ended."""
+"""Runs a sweep: creates its folder, starts workers, prints the results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from longrun.config import whole_number
+from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers, Workers
@@ -22,20 +23,20 @@ from longrun.sweeps.optuna_search import (
     read_studies,
     written_studies,
 )
-from longrun.sweeps.plan import is_native, runs_of
+from longrun.sweeps.plan import runs_of
 from longrun.sweeps.request import Request, blocks_of, studies_of
 from longrun.sweeps.scheduler import Outcome, Sweep
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.train.job import available_cores
 
 
-def begin(request: Request, path: Path) -> SweepFolder:
-    """The sweep's folder, new or to go on with; nothing is written if anything is wrong."""
-    on_device = _on_device(request.envs)
+def create_sweep(request: Request, path: Path) -> SweepFolder:
+    """The sweep's folder, new or to be resumed; nothing is written if the request is wrong."""
+    batched = on_device(request.envs)
     if request.search != "optuna":
-        return SweepFolder.create(path, runs_of(blocks_of(request)), on_device)
+        return SweepFolder.create(path, runs_of(blocks_of(request)), batched)
     import_optuna()
-    return _optuna_folder(path, studies_of(request, on_device))
+    return _optuna_folder(path, studies_of(request, batched))
 
 
 def run_sweep(
@@ -45,12 +46,12 @@ def run_sweep(
     retries: int = 1,
     quiet: bool = False,
 ) -> int:
-    """Train what is left; the exit status is 1 where a run failed."""
+    """Train all unfinished runs. The exit status is 1 if a run failed, otherwise 0."""
     from longrun.sweeps.closing_table import show_ending
 
     retries = whole_number("retries", retries)
     slots = None if workers is None else whole_number("workers", workers, 1)
-    with folder.locked(), _sigterm_interrupts():
+    with folder.locked(), sigterm_interrupts():
         studies = read_studies(folder.path)
         search = OptunaSearch(folder, studies) if studies else None
         outcome = _train_all(
@@ -76,12 +77,12 @@ def _train_all(
         return Sweep(folder, workers, live, retries, search).run()
     except KeyboardInterrupt:
         again = f"longrun sweep --resume --out {folder.path}" + (f" --ray {ray}" if ray else "")
-        raise KeyboardInterrupt(f"; {again} goes on") from None
+        raise KeyboardInterrupt(f"; {again} resumes it") from None
 
 
 @contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """A batch system or a service manager ends a sweep as Ctrl-C does: everything is saved."""
+def sigterm_interrupts() -> Iterator[None]:
+    """Treat SIGTERM, which batch systems send, as Ctrl-C: all runs are saved."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -106,24 +107,24 @@ def _workers(
 
         return RayWorkers(folder, ray, slots, native)
     if slots is None:
-        # A device is one place: programs that share it wait for each other or run out of memory.
-        slots = 1 if _on_device(envs) else available_cores()
+        # Programs that share a device wait for each other or run out of memory.
+        slots = 1 if on_device(envs) else available_cores()
     if not studies:
-        slots = min(slots, len(folder.runs))  # a single one may have all cores
+        slots = min(slots, len(folder.runs))  # a single worker may use all cores
     return LocalWorkers(folder, slots, native)
 
 
-def _on_device(envs: Sequence[str]) -> bool:
-    """Whether some environments run inside the program, and that on something else than a CPU.
+def on_device(envs: Sequence[str]) -> bool:
+    """Whether some environments are JAX-native and JAX has a GPU or TPU.
 
-    Replicas are then one program, which a device runs in about the time of one of them. On a CPU
-    processes with a run each are faster (measured, docs/design.md).
+    Replicas are then joined into one program, which a device runs in about the time of one of them.
+    On a CPU one process for each run is faster (measured, docs/design.md).
     """
-    return any(map(is_native, envs)) and _backend() != "cpu"
+    return any(map(is_native, envs)) and default_backend() != "cpu"
 
 
-def _backend() -> str:
-    """JAX's, asked for in another process: in this one it would hold the device from then on."""
+def default_backend() -> str:
+    """JAX's default backend, found in another process: this one would hold the device from then."""
     code = "import jax; print(jax.default_backend())"
     return (
         subprocess.run(
@@ -134,7 +135,7 @@ def _backend() -> str:
 
 
 def _optuna_folder(path: Path, studies: Sequence[Study]) -> SweepFolder:
-    """New, or the same search gone on with, which may have more trials than before."""
+    """A new search, or the one that is there, which may get more trials than before."""
     wanted = written_studies(studies)
     if not (path / "sweep.json").exists():
         return SweepFolder.create(path, [], search=wanted)
@@ -142,10 +143,10 @@ def _optuna_folder(path: Path, studies: Sequence[Study]) -> SweepFolder:
     grown = [dataclasses.replace(s, trials=max(s.trials, studies[0].trials)) for s in there]
     if written_studies(grown) != wanted:
         raise InputError(
-            f"'{path}' holds another sweep; choose another --out, or go on with longrun sweep"
-            f" --resume --out {path}"
+            f"'{path}' holds another sweep; choose another --out, or resume it with longrun"
+            f" sweep --resume --out {path}"
         )
     if grown != there:
         with folder.locked():
-            folder.note(search=wanted)
+            folder.update(search=wanted)
     return folder

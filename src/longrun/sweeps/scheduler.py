@@ -1,4 +1,4 @@
-"""The sweep itself: hands runs to workers, hears how they go, tries failed ones again."""
+"""Schedules a sweep: gives runs to idle workers, handles their messages, retries failed runs."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from typing import Protocol
 
 from longrun.sweeps.live_table import Live, ToCome
 from longrun.sweeps.local_workers import Workers
-from longrun.sweeps.plan import Run
+from longrun.sweeps.messages import Message
+from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.sweep_folder import Failure, SweepFolder
-from longrun.sweeps.worker_process import Message
 
-LISTEN_SECONDS = 1.0
-FULL = (errno.ENOSPC, errno.EDQUOT)
+WAIT_SECONDS = 1.0
+"""Longest wait for messages before the live table is drawn again."""
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Search(Protocol):
-    """Comes up with runs as results come in."""
+    """Suggests runs, from the results so far."""
 
-    def suggest(self, count: int) -> list[Run]:
-        """Up to about so many more runs; none for now, or for good, when there are none."""
+    def suggest(self, count: int) -> list[PlannedRun]:
+        """About so many further runs; an empty list if there are none, now or at all."""
         ...
 
-    def finished(self, run: Run) -> None:
-        """The run is over, and its summary is there."""
+    def finished(self, run: PlannedRun) -> None:
+        """Called when a run is finished and its summary is written."""
         ...
 
     def to_come(self) -> ToCome:
-        """What it will still suggest."""
+        """What will still be suggested."""
         ...
 
 
 class NoSearch:
-    """All runs are known from the start."""
+    """A sweep whose runs are all known from the start."""
 
-    def suggest(self, count: int) -> list[Run]:
+    def suggest(self, count: int) -> list[PlannedRun]:
         return []
 
-    def finished(self, run: Run) -> None:
+    def finished(self, run: PlannedRun) -> None:
         pass
 
     def to_come(self) -> ToCome:
@@ -49,14 +50,14 @@ class NoSearch:
 
 @dataclass
 class Outcome:
-    """How the sweep ended."""
+    """Runs that are finished and runs that failed for good."""
 
-    finished: list[Run] = field(default_factory=list)
+    finished: list[PlannedRun] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
 
 class Sweep:
-    """One pass over a sweep's folder, until every run is finished or given up."""
+    """One pass over a sweep's folder, until every run is finished or has failed for good."""
 
     def __init__(
         self,
@@ -69,21 +70,21 @@ class Sweep:
         self._folder, self._workers, self._live = folder, workers, live
         self._search = search or NoSearch()
         self._retries = retries
-        self._waiting: deque[Run] = deque()
-        self._running: dict[int, Run] = {}
+        self._waiting: deque[PlannedRun] = deque()
+        self._running: dict[int, PlannedRun] = {}
         self._attempts: dict[str, int] = {}
         self._outcome = Outcome()
 
     def run(self) -> Outcome:
-        """On the way out, whatever the reason, all that was trained is on disk."""
+        """Train all runs. However this ends, the progress of every run is saved."""
         try:
             with self._live:
                 self._take(self._folder.runs)
                 self._folder.forget_failures(self._outcome.finished)
                 self._fill()
                 while self._running:
-                    for slot, message in self._workers.messages(LISTEN_SECONDS):
-                        self._hear(slot, message)
+                    for slot, message in self._workers.messages(WAIT_SECONDS):
+                        self.on_message(slot, message)
                     self._fill()
                     self._live.refresh()
         except KeyboardInterrupt:
@@ -93,9 +94,9 @@ class Sweep:
             self._workers.close()
         return self._outcome
 
-    def _take(self, runs: Sequence[Run]) -> None:
-        """Finished ones are done; the others wait, those that were begun before the rest."""
-        new: list[Run] = []
+    def _take(self, runs: Sequence[PlannedRun]) -> None:
+        """Put unfinished runs into the queue, those that were started before ahead of new ones."""
+        new: list[PlannedRun] = []
         for run in runs:
             self._folder.require_own(run)
             finished = self._folder.is_finished(run)
@@ -110,9 +111,9 @@ class Sweep:
         self._waiting.extend(new)
 
     def _fill(self) -> None:
-        """Give every idle worker something to do."""
+        """Give every idle worker a run, as long as there are any."""
         idle = [slot for slot in range(self._workers.slots) if slot not in self._running]
-        # What is suggested may turn out to be finished, so until there is enough or no more.
+        # A suggested run may be finished already, so ask until there are enough or no more.
         while len(self._waiting) < len(idle):
             suggested = self._search.suggest(len(idle) - len(self._waiting))
             if not suggested:
@@ -125,12 +126,13 @@ class Sweep:
             self._attempts[run.name] = self._attempts.get(run.name, 0) + 1
             self._running[slot] = run
             self._workers.start(slot, run)
-            self._live.began(slot, run)
+            self._live.started(slot, run)
 
-    def _hear(self, slot: int, message: Message) -> None:
+    def on_message(self, slot: int, message: Message) -> None:
+        """Update the state of the slot's run."""
         run = self._running.get(slot)
         if run is None:
-            return  # a worker that died when it had nothing to do
+            return  # a worker that died while it was idle
         if message["kind"] == "progress":
             self._live.progress(slot, message)
             return
@@ -143,10 +145,10 @@ class Sweep:
         else:
             self._failed(slot, run, message)
 
-    def _failed(self, slot: int, run: Run, message: Message) -> None:
-        if message.get("errno") in FULL:
+    def _failed(self, slot: int, run: PlannedRun, message: Message) -> None:
+        if message.get("errno") in DISK_FULL:
             raise OSError(
-                f"the disk is full; free some space and give the same command again:"
+                f"the disk is full; free some space and run the same command again:"
                 f" {len(self._outcome.finished)} of {len(self._folder.runs)} runs are finished"
             )
         attempts = self._attempts[run.name]

@@ -1,42 +1,40 @@
-"""The sweep's folder: what was asked, the runs, and which of them failed.
+"""The sweep's folder: the plan, the run folders, and which runs failed.
 
-    sweep.json      every run of the sweep, by name, and what made it
+    sweep.json      every run of the sweep, and the command that made it
     runs/NAME/      ordinary run folders
-    failures.json   runs that failed, with their errors, until they are finished
-    workers/        what worker processes on this machine have printed
+    failures.json   failed runs with their errors, until they are finished
+    workers/        output of the worker processes on this machine
     optuna.journal  the state of a search
 
-A run is finished when its summary says so, which is written last. All else is worked out from the
-files, so that a sweep can be killed at any moment and started again.
+A run is finished when its summary says so, which is written last. The state of a sweep is read from
+its files alone, so that it can be killed at any moment and resumed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
-import os
 import platform
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 from longrun import __version__
 from longrun.config import field_defaults
 from longrun.errors import FolderError
-from longrun.files import read_json, write_json
+from longrun.files import locked_folder, read_json, write_json
 from longrun.sweeps.json_content import MEANING, read_sweep
-from longrun.sweeps.plan import Run, apart, together
+from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.train.run_folder import is_finished
 
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
-    """A run that was given up."""
+    """A run that failed in its last attempt."""
 
     run: str
     error: str
@@ -45,19 +43,21 @@ class Failure:
 
 
 class SweepFolder:
-    def __init__(self, path: Path, token: str, runs: Sequence[Run]) -> None:
+    """A sweep's folder and the runs planned in it."""
+
+    def __init__(self, path: Path, token: str, runs: Sequence[PlannedRun]) -> None:
         self.path = path
         self.token = token
-        """what tells this sweep from all others"""
+        """A random id, by which workers recognise the folder."""
         self.runs = list(runs)
 
     @classmethod
     def create(
-        cls, path: Path, runs: Sequence[Run], batched: bool = False, **made_by: Any
+        cls, path: Path, runs: Sequence[PlannedRun], batched: bool = False, **made_by: Any
     ) -> SweepFolder:
-        """A new sweep of these runs, or the same gone on with, or one that grows by some.
+        """Create a sweep of these runs, or open the one that is there and add those it lacks.
 
-        If `batched`, replicas of one program are one run.
+        If `batched`, replicas that fit into one compiled program become one run.
         """
         if (path / "sweep.json").exists():
             folder = cls.open(path)
@@ -65,48 +65,51 @@ class SweepFolder:
                 folder._grow(runs, batched)
             return folder
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise FolderError(f"'{path}' is not empty and holds no sweep; choose another --out")
+            raise FolderError(
+                f"'{path}' is not empty and is not a sweep folder; choose another --out"
+            )
         folder = cls(path, uuid.uuid4().hex, together(runs) if batched else runs)
         folder._write(made_by)
         return folder
 
     @classmethod
     def open(cls, path: Path) -> SweepFolder:
+        """An existing sweep. Raises FolderError if the folder is not one, or is damaged."""
         if not (path / "sweep.json").exists():
-            raise FolderError(f"'{path}' is not a sweep: it has no sweep.json")
+            raise FolderError(f"'{path}' is not a sweep folder: it has no sweep.json")
         try:
             content = read_sweep(path)
-            runs = [Run.from_json(run) for run in content["runs"]]
+            runs = [PlannedRun.from_json(run) for run in content["runs"]]
             return cls(path, content["id"], runs)
         except (KeyError, TypeError, AttributeError) as error:
             raise FolderError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None
 
-    def add(self, runs: Sequence[Run]) -> None:
-        """More runs, as a search comes to them; those that are there already are left out."""
+    def add(self, runs: Sequence[PlannedRun]) -> None:
+        """Add runs that a search suggests; those that are there already are left out."""
         names = {run.name for run in self.runs}
         new = [run for run in runs if run.name not in names]
         if new:
             self.runs += new
-            self.note()
+            self.update()
 
-    def note(self, **made_by: Any) -> None:
-        """Write the runs down, and what else has changed."""
+    def update(self, **made_by: Any) -> None:
+        """Write sweep.json again with the present runs, and these other entries changed."""
         content = read_sweep(self.path)
         self._write({k: v for k, v in content.items() if k not in ("id", "runs")} | made_by)
 
-    def folder(self, run: Run) -> Path:
+    def folder(self, run: PlannedRun) -> Path:
         return self.path / "runs" / run.name
 
-    def is_finished(self, run: Run) -> bool:
+    def is_finished(self, run: PlannedRun) -> bool:
         return is_finished(self.folder(run), run.steps)
 
-    def require_own(self, run: Run) -> None:
-        """The run's folder holds this run, if anything; otherwise nothing is touched."""
+    def require_own(self, run: PlannedRun) -> None:
+        """Raise FolderError if the run's folder holds another run."""
         file = self.folder(run) / "config.json"
         try:
             found = read_json(file)
         except ValueError:
-            return  # there is none, or it is damaged: then this run will fail, and no other
+            return  # not started, or damaged: then this run will fail, and no other
         # A later version may have more options than the one that made the run.
         found["options"] = _as_read(field_defaults(run.algorithm)) | found.get("options", {})
         wanted = {
@@ -126,7 +129,7 @@ class SweepFolder:
             )
 
     def read_failures(self) -> list[Failure]:
-        """Of this pass and those before it, without runs that have been finished since."""
+        """Failures of this and earlier passes, without runs that have been finished since."""
         with suppress(ValueError, TypeError):
             return [Failure(**failure) for failure in read_json(self.path / "failures.json")]
         return []
@@ -135,7 +138,8 @@ class SweepFolder:
         others = [other for other in self.read_failures() if other.run != failure.run]
         self._write_failures([*others, failure])
 
-    def forget_failures(self, finished: Sequence[Run]) -> None:
+    def forget_failures(self, finished: Sequence[PlannedRun]) -> None:
+        """Remove finished runs from failures.json."""
         names = {run.name for run in finished}
         failures = self.read_failures()
         left = [failure for failure in failures if failure.run not in names]
@@ -149,28 +153,17 @@ class SweepFolder:
         else:
             file.unlink()
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One sweep at a time; the lock dies with the process."""
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FolderError(
-                    f"'{self.path}' is being worked on by another sweep; wait for it or stop it"
-                ) from None
-            yield
-        finally:
-            os.close(folder)
+    def locked(self) -> AbstractContextManager[None]:
+        """Lock the folder for writing. Raises FolderError if another process holds the lock."""
+        return locked_folder(self.path)
 
-    def _grow(self, runs: Sequence[Run], batched: bool) -> None:
-        """By those that are not there yet; those that are must be among the wanted ones."""
+    def _grow(self, runs: Sequence[PlannedRun], batched: bool) -> None:
+        """Add runs that are not there yet. Raises FolderError if a run there is not among these."""
         if "search" in read_json(self.path / "sweep.json"):
             raise self._another("it is a search")
         wanted = {run.identity: run for run in runs}
         named = {run.name: run for run in runs}
-        grown: list[Run] = []
+        grown: list[PlannedRun] = []
         for run in self.runs:
             steps = run.steps
             for single in apart(run):
@@ -185,13 +178,13 @@ class SweepFolder:
             grown.append(dataclasses.replace(run, steps=steps))
         if grown != self.runs:
             self.runs = grown
-            self.note()
+            self.update()
         new = list(wanted.values())
         self.add(together(new, taken=[run.name for run in self.runs]) if batched else new)
 
     def _another(self, why: str) -> FolderError:
         return FolderError(
-            f"'{self.path}' holds another sweep: {why}; choose another --out, or go on with"
+            f"'{self.path}' holds another sweep: {why}; choose another --out, or resume it with"
             f" longrun sweep --resume --out {self.path}"
         )
 
@@ -209,23 +202,24 @@ class SweepFolder:
 
 
 def _as_read(content: Any) -> Any:
-    """As it comes back from a file: tuples as lists."""
+    """As JSON reads it: tuples become lists."""
     return json.loads(json.dumps(content))
 
 
-def _may_grow(run: Run, steps: int) -> bool:
-    """Whether it is what a run of fewer steps comes to: not where the learning rate has decayed."""
+def _may_grow(run: PlannedRun, steps: int) -> bool:
+    """Whether a run of `steps` can be extended to this one: not if the learning rate decays."""
     decays = any(config.learning_rate_decay for config in run.configs())
     return 0 < steps < run.steps and not decays
 
 
-def _comparable(run: Run) -> Any:
+def _comparable(run: PlannedRun) -> Any:
+    """The run without its name; it does not matter which options are fixed and which are tried."""
     content = run.as_json() | {"name": None, "options": {**run.fixed, **run.options}, "fixed": None}
     return _as_read(content)
 
 
 def _difference(name: str, there: Any, here: Any) -> str:
-    """The first, in words; nothing where there is none."""
+    """The first difference as text; empty if there is none."""
     if isinstance(there, dict) and isinstance(here, dict):
         inner = (_difference(k, there.get(k), here.get(k)) for k in {**here, **there})
         return next(filter(None, inner), "")

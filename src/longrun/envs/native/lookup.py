@@ -19,17 +19,21 @@ the environment. An adapter for another library needs one more line here."""
 PREFIXES = tuple(MAKERS)
 
 
+def is_native(env: str) -> bool:
+    """Whether an env string names an environment that runs inside the compiled program."""
+    prefix, colon, _ = env.partition(":")
+    return bool(colon) and prefix in PREFIXES
+
+
 def native_env(env: object) -> Environment | None:
     """An `Environment` as it is, or made from its env string; None for anything else."""
     if isinstance(env, Environment):
         return env
-    if not isinstance(env, str):
-        return None
-    prefix, colon, _ = env.partition(":")
-    if not colon or prefix not in PREFIXES:
+    if not isinstance(env, str) or not is_native(env):
         return None
     env_id, args = split_env(env)
-    return _make(prefix, env_id.removeprefix(f"{prefix}:"), args)
+    prefix, _, name = env_id.partition(":")
+    return _make(prefix, name, args)
 
 
 def _make(prefix: str, name: str, args: dict[str, Any]) -> Environment:

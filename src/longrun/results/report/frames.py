@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.envs.native.lookup import PREFIXES
+from longrun.envs.native.lookup import is_native
 from longrun.files import read_json
 from longrun.results.read import Setting
 from longrun.results.report.runs import ReportedSetting
@@ -36,7 +36,7 @@ def best_policies(settings: Sequence[ReportedSetting]) -> list[Policy]:
     best: dict[str, tuple[float, Setting]] = {}
     for each in settings:
         found = each.evaluation
-        if found is None or not len(found.steps) or each.env.split(":")[0] in PREFIXES:
+        if found is None or not len(found.steps) or is_native(each.env):
             continue
         score = float(scores_of(found, "average_reward")[0].mean())
         if each.env not in best or score > best[each.env][0]:

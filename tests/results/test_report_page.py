@@ -168,7 +168,7 @@ def test_what_failed_and_the_configuration_are_there(page):
     assert any("Ant-v5_apo_seed0" in row and "2 attempts" in row for row in rows)
     page.click("#runs > summary")
     page.click("#runs details summary")
-    page.js("new Promise((done) => setTimeout(done, 50))")  # a fold tells of its opening later
+    page.js("new Promise((done) => setTimeout(done, 50))")  # the toggle event comes later
     assert '"algorithm": "apo"' in page.texts("#runs pre")[0]
 
 

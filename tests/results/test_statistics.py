@@ -13,7 +13,7 @@ from rliable import metrics as rliable
 from fake_runs import fake_setting
 from longrun.results.read import Setting
 from longrun.results.statistics import (
-    Estimate,
+    ScoreEstimate,
     as_matrix,
     curve_estimates,
     estimates,
@@ -95,7 +95,7 @@ def test_the_order_of_seeds_does_not_matter(scores, random):
 def test_an_interval_lies_within_the_scores(scores):
     for found in estimates(scores, fresh()).values():
         if len(scores) == 1:
-            assert np.isnan(found.low) and np.isnan(found.high), "one seed tells of no interval"
+            assert np.isnan(found.low) and np.isnan(found.high), "one seed has no interval"
         else:
             assert scores.min() - 1e-6 <= found.low <= found.high <= scores.max() + 1e-6
 
@@ -126,7 +126,7 @@ def test_ties_count_half():
 
 def test_improvement_is_the_mean_over_tasks():
     better, worse = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.5], [0.0, 0.5]])
-    assert improvement(better, worse, fresh()) == Estimate(0.5, 0.5, 0.5)
+    assert improvement(better, worse, fresh()) == ScoreEstimate(0.5, 0.5, 0.5)
 
 
 def test_improvement_over_a_single_seed_has_no_interval():

@@ -17,7 +17,7 @@ from longrun.results.metric_names import SCORES
 from longrun.results.read import NEARLY, Setting, read_results
 from longrun.results.settings import Paths
 from longrun.results.statistics import (
-    Estimate,
+    ScoreEstimate,
     as_matrix,
     estimates,
     improvement,
@@ -40,9 +40,9 @@ class Row:
     metric: str
     seeds: int
     steps: int | None
-    aggregates: dict[str, Estimate]
+    aggregates: dict[str, ScoreEstimate]
     """iqm, mean and median; none of them where a seed has no score"""
-    improvement: Estimate | None
+    improvement: ScoreEstimate | None
     """probability to beat the baseline; None for itself and where either has no score"""
 
 
@@ -237,7 +237,7 @@ def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str | None
 
 def _figures(
     label: str, scores: Mapping[str, Array], baseline: str | None
-) -> tuple[dict[str, Estimate], Estimate | None]:
+) -> tuple[dict[str, ScoreEstimate], ScoreEstimate | None]:
     """Aggregates and the improvement over the baseline, as far as there are scores."""
     if label not in scores:
         return {}, None

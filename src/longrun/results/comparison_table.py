@@ -9,7 +9,7 @@ import numpy as np
 from longrun.results.comparison import Comparison, Row
 from longrun.results.labels import shortened
 from longrun.results.metric_names import metric_name
-from longrun.results.statistics import Estimate
+from longrun.results.statistics import ScoreEstimate
 from longrun.results.tables import TextTable, estimate_text, number_text
 
 
@@ -92,7 +92,7 @@ def raw_rows(found: Comparison) -> list[dict[str, object]]:
     return lines
 
 
-def _flat(name: str, found: Estimate | None) -> dict[str, object]:
-    numbers = found or Estimate(*[float("nan")] * 3)
+def _flat(name: str, found: ScoreEstimate | None) -> dict[str, object]:
+    numbers = found or ScoreEstimate(*[float("nan")] * 3)
     names = (name, f"{name}_low", f"{name}_high")
     return {n: "" if np.isnan(x) else f"{x:.6g}" for n, x in zip(names, numbers, strict=True)}

@@ -31,7 +31,7 @@ TRIMMED = 0.25
 """Share of the scores that the interquartile mean leaves out at either end."""
 
 
-class Estimate(NamedTuple):
+class ScoreEstimate(NamedTuple):
     """A number and its 95 % bootstrap interval, which is NaN if there is a single seed."""
 
     value: float
@@ -130,7 +130,7 @@ def _task_means(scores: Array) -> Array:
     return means
 
 
-def estimates(scores: Array, rng: np.random.Generator) -> dict[str, Estimate]:
+def estimates(scores: Array, rng: np.random.Generator) -> dict[str, ScoreEstimate]:
     """Interquartile mean, mean and median of scores [seeds, tasks] with their intervals."""
     samples = _resampled(scores, rng)
     return {
@@ -139,7 +139,7 @@ def estimates(scores: Array, rng: np.random.Generator) -> dict[str, Estimate]:
     }
 
 
-def improvement(scores: Array, baseline: Array, rng: np.random.Generator) -> Estimate:
+def improvement(scores: Array, baseline: Array, rng: np.random.Generator) -> ScoreEstimate:
     """Probability that a seed [seeds, tasks] beats one of the baseline [others, tasks].
 
     Over all pairs of a task, ties count half; then the mean over tasks.
@@ -194,12 +194,12 @@ def _resampled(scores: Array, rng: np.random.Generator) -> Array:
     return np.where(np.isnan(packed), np.nan, drawn)
 
 
-def _estimate(scores: Array, value: Array, samples: Array) -> Estimate:
+def _estimate(scores: Array, value: Array, samples: Array) -> ScoreEstimate:
     """With the percentile interval, if all tasks have two scores or more."""
     if _fewest(scores) < 2:
-        return Estimate(float(value), float("nan"), float("nan"))
+        return ScoreEstimate(float(value), float("nan"), float("nan"))
     low, high = np.quantile(samples, (0.025, 0.975))
-    return Estimate(float(value), float(low), float(high))
+    return ScoreEstimate(float(value), float(low), float(high))
 
 
 def _fewest(scores: Array) -> int:

@@ -19,7 +19,7 @@ from longrun.files import write_bytes
 from longrun.results.labels import shortened
 from longrun.results.metric_names import metric_name
 from longrun.results.read import Setting, mean_interval
-from longrun.results.statistics import FINAL_SHARE, Estimate, scores_of
+from longrun.results.statistics import FINAL_SHARE, ScoreEstimate, scores_of
 from longrun.train.evaluation import EvaluationReport
 
 NAMES = ("setting", "environment", "replica")
@@ -173,7 +173,7 @@ def latex_escaped(text: str) -> str:
     return "".join(SPECIAL_IN_LATEX.get(character, character) for character in text)
 
 
-def estimate_text(found: Estimate | None) -> str:
+def estimate_text(found: ScoreEstimate | None) -> str:
     """Like `0.27 [0.25, 0.29]`; the number alone if there is no interval."""
     if found is None:
         return "-"
@@ -197,4 +197,4 @@ def _with_interval(values: Array) -> str:
         return "-"
     mean, low, high = (float(x) for x in mean_interval(values))
     nan = float("nan")
-    return estimate_text(Estimate(mean, *((low, high) if len(values) > 1 else (nan, nan))))
+    return estimate_text(ScoreEstimate(mean, *((low, high) if len(values) > 1 else (nan, nan))))

@@ -23,7 +23,7 @@ TIMEOUT = 180
 """seconds for one environment"""
 
 
-class Policy(NamedTuple):
+class FilmedPolicy(NamedTuple):
     """The first seed of the setting with the highest final score in its environment."""
 
     env: str
@@ -31,7 +31,7 @@ class Policy(NamedTuple):
     replica: SettingReplica
 
 
-def best_policies(settings: Sequence[ReportedSetting]) -> list[Policy]:
+def best_policies(settings: Sequence[ReportedSetting]) -> list[FilmedPolicy]:
     """One for each environment that can be rendered; those in JAX cannot."""
     best: dict[str, tuple[float, Setting]] = {}
     for each in settings:
@@ -41,10 +41,10 @@ def best_policies(settings: Sequence[ReportedSetting]) -> list[Policy]:
         score = float(scores_of(found, "average_reward")[0].mean())
         if each.env not in best or score > best[each.env][0]:
             best[each.env] = score, found
-    return [Policy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
+    return [FilmedPolicy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
 
 
-def film(policy: Policy, characters: int = MOST_EACH) -> dict[str, Any]:
+def film(policy: FilmedPolicy, characters: int = MOST_EACH) -> dict[str, Any]:
     """The pictures, or a `note` of one line with the reason why there are none."""
     failed: list[dict[str, Any]] = []
     for backend in backends():

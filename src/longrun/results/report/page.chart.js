@@ -17,7 +17,7 @@ function shortSteps(value) {
   return number(value);
 }
 
-// All seeds fit, whatever is shown: the interval of a few seeds may reach far beyond any of them.
+// The scale fits all seeds, not the intervals: those of few seeds may extend far beyond them.
 function fullRange(settings) {
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
   for (const setting of settings) {
@@ -44,7 +44,7 @@ function makeScales({ x: [x0, x1], y: [y0, y1] }, { left, right, top, bottom }) 
   };
 }
 
-// A line with gaps where there is no number.
+// A line with gaps where a value is missing.
 function linePath(at, values, scales) {
   let path = "", pen = "M";
   values.forEach((y, k) => {
@@ -74,7 +74,7 @@ function series(setting, scales) {
   if (state.band && curve.low) add("band", bandPath(at, curve.low, curve.high, scales));
   if (state.seeds) curve.seeds.forEach((seed) => add("seed", linePath(at, seed, scales)));
   if (state.mean) add("mean", linePath(at, meanOf(curve), scales));
-  if (at.length === 1) { // no line to see
+  if (at.length === 1) { // a single point has no line
     const shown = [...(state.seeds ? curve.seeds : []), ...(state.mean ? [meanOf(curve)] : [])];
     const there = shown.map(([y]) => y).filter((y) => y !== null);
     group.append(...there.map((y) => dot(setting, scales.x(at[0]), scales.y(y))));

@@ -86,7 +86,7 @@ function unzoom() {
   drawChart();
 }
 
-// Half or twice as many steps around the one that is looked at, and never more than all.
+// Half or twice as many steps around the one under the cursor, within the range of the data.
 function zoomBy(factor) {
   const { left, right, top, bottom } = chart.frame, { fromX, fromY } = chart.scales;
   const middle = chart.hover ?? fromX((left + right) / 2);

@@ -192,7 +192,7 @@ def main(arguments: Sequence[str]) -> None:
         found = render(Path(run), int(replica), int(characters))
     except ValueError as error:  # of one line; another OpenGL would not help
         found = {"note": str(error), "again": False}
-    except Exception as error:  # whatever a renderer may raise
+    except Exception as error:  # a renderer may raise any exception
         found = {"note": _in_one_line(error), "again": True}
     write_json(Path(out), found)
 

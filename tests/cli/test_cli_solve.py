@@ -9,12 +9,10 @@ import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
-from matplotlib.image import imread
 
-from command_line import call
+from command_line import call, require_picture
 from longrun.cli.solve import MODELS
 from longrun.tabular import evaluate, figures, from_gymnasium, solve
 from longrun.tabular.models.classic import access_control
@@ -60,7 +58,7 @@ def test_help_of_each_model(longrun_solve, name):
     assert f"longrun solve {name}" in out and "(default:" in out
 
 
-def test_help_tells_a_models_own_options(longrun_solve):
+def test_help_lists_the_options_of_a_model(longrun_solve):
     out = longrun_solve("access-control", "--help").out
     assert "--servers" in out and "--free-probability" in out and "(default: 10)" in out
     assert "--priorities" in out and "(default: 1.0 2.0 4.0 8.0)" in out
@@ -151,7 +149,7 @@ def test_lists_of_numbers(report):
 
 
 def test_gymnasium(report, longrun_solve):
-    """Episodes never go on from the holes and the goal, so that 11 of 16 states are left."""
+    """Episodes end in the holes and at the goal, so that 11 of 16 states are left."""
     found = report("FrozenLake-v1")
     assert found["states"] == 11 and found["model"].startswith("FrozenLake-v1")
     assert found["gain"] == pytest.approx(solve(from_gymnasium("FrozenLake-v1")).gain)
@@ -201,15 +199,6 @@ def test_maps(report, longrun_solve, tmp_path, name, monkeypatch):
     require_picture(out)
     models = [MODELS["tandem"](size=3), MODELS["criss-cross"](size=2)]
     assert drawn == [(mdp.shape, solve(mdp).policy.tolist()) for mdp in models]
-
-
-def require_picture(file: Path) -> None:
-    """The file is what its ending says; a PNG has colours besides black, white and grey."""
-    if file.suffix == ".svg":
-        assert ElementTree.parse(file).getroot().tag.endswith("svg")
-    else:
-        red, green, blue = imread(file)[..., :3].reshape(-1, 3).T
-        assert ((red != green) | (green != blue)).any()
 
 
 def test_narrow_pipes_do_not_break_lines():

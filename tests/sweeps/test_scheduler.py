@@ -11,7 +11,7 @@ from fake_workers import (
     some_runs,
 )
 from longrun.sweeps.live_table import Live
-from longrun.sweeps.messages import progress_message
+from longrun.sweeps.messages import one_line, progress_message
 from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.scheduler import Sweep
 from longrun.sweeps.sweep_folder import SweepFolder
@@ -79,3 +79,15 @@ def test_a_search_that_suggests_a_finished_run_is_asked_again(tmp_path):
 def test_messages_are_json_even_if_a_reward_is_not_finite():
     message = progress_message(3)
     assert str(json.loads(json.dumps(message))["reward"]) == "nan"
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        ("first\nsecond", "first"),
+        (OSError("\nfirst\nsecond"), "first"),
+        (ValueError(), "ValueError()"),
+    ],
+)
+def test_one_line_is_the_first_of_an_error_or_its_name(error, line):
+    assert one_line(error) == line

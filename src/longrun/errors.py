@@ -6,6 +6,8 @@ a status; any other exception is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+from typing import Any
+
 import warnings
 from collections.abc import Iterable
 
@@ -38,7 +40,12 @@ class NonFiniteError(EnvironmentFailure):
 
 
 class NoConvergence(LongrunError, RuntimeError):
-    """An exact computation did not reach the precision that was asked for."""
+    """An exact computation did not reach a precision that is of use."""
+
+    def __init__(self, message: str, solution: Any = None) -> None:
+        super().__init__(message)
+        self.solution = solution
+        """the best `longrun.tabular.Solution` so far, with a bracket that holds; None without"""
 
 
 def warn(message: str) -> None:

@@ -6,10 +6,9 @@ a status; any other exception is a defect and keeps its traceback.
 
 from __future__ import annotations
 
-from typing import Any
-
 import warnings
 from collections.abc import Iterable
+from typing import Any
 
 NAMED = 4
 """Names that a message lists before it only counts the rest."""

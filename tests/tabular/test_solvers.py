@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
-from longrun.tabular import MDP, NoConvergence, Solution, evaluate, solve
+from longrun.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate, solve
 from longrun.tabular.models.classic import access_control, inventory, machine_replacement, riverswim
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.solvers.policy_iteration import one_recurrent_class
@@ -343,15 +343,24 @@ def test_no_convergence_tells_how_far_it_came(method: str, limit: int, advice: s
     assert told and told[1] == method and int(told[2]) == limit == len(calls)
     low, high = float(told[3]), float(told[4])
     assert low <= 3 / 7 <= high
-    assert low == pytest.approx(max(low for _, low, _ in calls))
-    assert high == pytest.approx(min(high for _, _, high in calls))
+    # As good as all that was reported on the way, in the digits that a message has.
+    assert low >= max(low for _, low, _ in calls) - 1e-13
+    assert high <= min(high for _, _, high in calls) + 1e-13
     assert told[5] == advice
+    best = caught.value.solution
+    assert (best.gain_low, best.gain_high) == (pytest.approx(low), pytest.approx(high))
 
 
 @every_way
 def test_rounding_can_be_too_coarse(method: str, linear_solver: str) -> None:
-    with pytest.raises(NoConvergence, match=r"stopped after .* iterations with the gain between"):
-        solve(riverswim(), method, tolerance=1e-16, linear_solver=linear_solver, max_iterations=300)
+    """An answer with a wider bracket and a warning beats no answer."""
+    message = r"stopped after .* iterations with the gain between .* rounding does not allow more"
+    with pytest.warns(PrecisionWarning, match=message):
+        found = solve(
+            riverswim(), method, tolerance=1e-16, linear_solver=linear_solver, max_iterations=300
+        )
+    check(riverswim(), found)
+    assert 0 < found.gain_high - found.gain_low < 1e-11
 
 
 @every_way

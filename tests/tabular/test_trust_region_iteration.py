@@ -281,7 +281,7 @@ def test_policy_maps_show_what_is_where(tmp_path: Path) -> None:
     figures.policy_map(mdp, solve(mdp).policy, tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     first, *others = mdp.sides
-    assert first == "customers in queue 1"
+    assert first == "customers of class 1"
     for words in (*mdp.actions, mdp.name, f"{first}: 0", f"{first}: 2", *others):
         assert words in text
     assert f"{first}: 4" not in text

@@ -18,7 +18,7 @@ from longrun.tabular.chain import DENSE
 from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import SparseChain
-from longrun.tabular.precision import EPS, judge, rounding
+from longrun.tabular.precision import EPS, check_precision, rounding
 from longrun.tabular.sparse_products import longest_row
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
@@ -78,8 +78,8 @@ class Evaluation:
         result = np.zeros(self.mdp.num_states)
         recurrent = self.structure.recurrent[0]
         if len(recurrent) <= DENSE:
-            part = chain.dense(self.transition[recurrent][:, recurrent])
-            result[recurrent] = chain.stationary(part)
+            small = chain.dense(self.transition[recurrent][:, recurrent])
+            result[recurrent] = chain.stationary(small)
             return result, EPS * len(recurrent)
         part = self._average_chain
         if not self.structure.irreducible:
@@ -89,7 +89,7 @@ class Evaluation:
         law = part.stationary(start)
         result[recurrent] = law
         error = part.law_error(law, 0.0, part.times(law))
-        judge("the stationary law", error)
+        check_precision("the stationary law", error)
         return result, error
 
     @cached_property
@@ -147,7 +147,7 @@ class Evaluation:
         law = self._chain.discounted_stationary(self.stationary, self.initial)
         source = (1 - self.discount) * self.initial
         times = self._average_chain.times(self.stationary)
-        judge("the discounted law", self._chain.law_error(law, source, times))
+        check_precision("the discounted law", self._chain.law_error(law, source, times))
         return law
 
     @cached_property
@@ -226,7 +226,7 @@ class Evaluation:
         if not reached:
             spread = float(np.ptp(rewards - equations.matrix @ values))
             error = spread / 2 + self._rounding(values, rewards)
-            judge("the solution of the chain's equations", error, scale)
+            check_precision("the solution of the chain's equations", error, scale)
         return values
 
     def _rounding(self, values: Array, rewards: Array) -> float:

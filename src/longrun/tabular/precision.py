@@ -34,7 +34,7 @@ def rounding(terms: int, size: float) -> float:
     return EPS * terms * size
 
 
-def judge(what: str, error: float, scale: float = 1.0) -> None:
+def check_precision(what: str, error: float, scale: float = 1.0) -> None:
     """Say that `what` may be off by `error`: nothing up to LOOSE, a warning, or a RuntimeError."""
     if error <= LOOSE * scale:
         return

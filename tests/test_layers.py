@@ -23,6 +23,7 @@ LAYERS = (
     ("learn",),
     ("envs",),
     ("config",),
+    ("fields",),
     ("presets",),
     ("tabular",),
     ("files",),

@@ -14,31 +14,15 @@ changing one never recompiles. Everything else shapes the program.
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from longrun.errors import InputError
+from longrun.fields import checked, choice, count, number
+from longrun.fields import known as known
+from longrun.fields import whole_number as whole_number
 from longrun.presets import PRESETS
-
-
-def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
-    """A numeric hyper-parameter in [low, high]; replicas of one run may differ in it."""
-    return field(
-        default=default, metadata={"help": help, "low": low, "high": high, "numeric": True}
-    )
-
-
-def count(default: int, help: str, low: int = 1) -> Any:
-    return field(default=default, metadata={"help": help, "low": low, "high": math.inf})
-
-
-def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"help": help, "among": among})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +31,9 @@ class Config:
 
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     learning_rate: float = number(3e-4, "beta: Adam's step size")
-    max_grad_norm: float = number(10.0, "gradient clipping, for each network its own norm", 1e-9)
+    max_grad_norm: float = number(
+        10.0, "gradient clipping, for each network its own norm unless they are joint", 1e-9
+    )
     num_envs: int = count(10, "environments of one replica")
     rollout_steps: int = count(200, "steps of each environment in an iteration")
     epochs: int = count(10, "M: passes over a rollout")
@@ -66,8 +52,21 @@ class Config:
     )
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if it has others")
+    initialisation: Literal["orthogonal", "torch"] = choice(
+        "orthogonal",
+        "weights at first: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
+        " 1 / sqrt(inputs), biases too",
+        among=("orthogonal", "torch"),
+    )
     normalize_observations: bool = choice(
         False, "standardise observations by running moments, kept inside the model"
+    )
+    time_limit: Literal["bootstrap", "as_termination"] = choice(
+        "bootstrap",
+        "what a time limit is to the advantages: 'bootstrap' takes the value of the true successor;"
+        " 'as_termination' (the authors') takes 0 as behind a termination, so that -V flows back to"
+        " earlier steps, and leaves that one sample out of both losses",
+        among=("bootstrap", "as_termination"),
     )
     normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
     recompute_advantages: bool = choice(
@@ -87,7 +86,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for option in dataclasses.fields(self):
-            object.__setattr__(self, option.name, _checked(option, getattr(self, option.name)))
+            object.__setattr__(self, option.name, checked(option, getattr(self, option.name)))
         if self.minibatch_size > self.steps_per_iteration:
             raise InputError(
                 f"minibatch_size={self.minibatch_size} is larger than a rollout of num_envs="
@@ -104,19 +103,30 @@ class Average(Config):
     )
     gain_estimate: Literal["reward", "td"] = choice(
         "reward",
-        "what moves the gain: 'reward' (the paper's) is the mean reward, 'td' the mean TD error",
+        "what moves the gain: 'reward' (the paper's) is the mean reward, 'td' the mean TD error"
+        " along the chain, through resets",
         among=("reward", "td"),
     )
+    value_discount: float = number(
+        1.0,
+        "discount of the differential value, beside the gain: r - gain + discount V(s') - V(s). 1"
+        " is the average criterion; the authors' best settings have .999 on two tasks",
+        high=1,
+    )
     value_constraint: float = number(
-        0.1, "nu: strength (at first) of the Average Value Constraint", high=1
+        0.1,
+        "nu: strength (at first) of the Average Value Constraint, which pulls the mean value to 0."
+        " With termination=zero it makes falling pay: the 0 behind a termination is then what an"
+        " average state is worth, and more than a bad one",
+        high=1,
     )
     value_constraint_step_size: float = number(
         0.0, "step size of nu's dual ascent on the squared offset; 0 keeps nu fixed"
     )
     termination: Literal["zero", "reset"] = choice(
         "zero",
-        "after a termination: 'zero' (the paper's) ends it with differential value 0, 'reset' goes"
-        " on through the reset",
+        "after a termination: 'zero' (the paper's) ends it with differential value 0, which pays in"
+        " states that are worth less (see value_constraint); 'reset' goes on through the reset",
         among=("zero", "reset"),
     )
     reset_cost: float = number(
@@ -137,6 +147,11 @@ class Average(Config):
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 " set termination='reset'"
             )
+        if self.termination == "reset" and self.time_limit == "as_termination":
+            raise InputError(
+                "time_limit='as_termination' takes a value of 0 for what follows, which"
+                " termination='reset' never does; set time_limit='bootstrap' or termination='zero'"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +167,11 @@ class Clipped(Config):
 
     clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
     entropy_coefficient: float = number(0.01, "weight of the entropy bonus")
+    joint_optimizer: bool = choice(
+        False,
+        "one optimiser for both networks (the authors'): the same minibatches, and gradients"
+        " clipped by their joint norm. Slower on two cores: one program instead of two",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,16 +241,6 @@ def field_defaults(algorithm: str) -> dict[str, Any]:
     return {option.name: option.default for option in dataclasses.fields(ALGORITHMS[algorithm])}
 
 
-def whole_number(name: str, value: Any, low: int = 0) -> int:
-    """An argument that counts; NumPy's integers and floats such as 1e6 included."""
-    whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
-    if not whole or value != value // 1 or value < low:
-        raise InputError(f"{name}={value!r} must be {low} or more, a whole number")
-    if value >= 2**32:
-        raise InputError(f"{name}={value!r} is too large; choose less than 2**32")
-    return int(value)
-
-
 def numeric_fields(kind: type[Config] | Config) -> list[str]:
     """Names of the options that are arrays to the compiled update."""
     return [o.name for o in dataclasses.fields(kind) if o.metadata.get("numeric")]
@@ -247,49 +257,3 @@ def value_text(value: Any, separator: str = ",") -> str:
     if isinstance(value, list | tuple):
         return separator.join(map(str, value)) or "none"
     return str(value)
-
-
-def known(what: str, name: str, valid: Iterable[str]) -> str:
-    """`name` if it is valid; otherwise a one-line ValueError with the near or all valid names."""
-    valid = list(valid)
-    if name in valid:
-        return name
-    near = difflib.get_close_matches(name, valid, n=4)
-    hint = f"did you mean {', '.join(near)}?" if near else f"valid: {', '.join(valid[:40])}"
-    raise InputError(f"unknown {what} '{name}'; {hint}")
-
-
-def _checked(option: dataclasses.Field[Any], value: Any) -> Any:
-    """The value in the option's own type, or a ValueError that names field, value and fix."""
-    default = option.default
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise InputError(f"{option.name}={value!r} must be True or False")
-        return value
-    if isinstance(default, str):
-        among = option.metadata["among"]
-        if value not in among:
-            raise InputError(f"{option.name}={value!r} must be one of {', '.join(among)}")
-        return value
-    if isinstance(default, tuple):
-        sizes = value if isinstance(value, list | tuple) else [None]
-        if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
-            raise InputError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
-        return tuple(sizes)
-    return _checked_number(option, value)
-
-
-def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
-    low, high = option.metadata["low"], option.metadata["high"]
-    whole = isinstance(option.default, int)
-    wanted = f"a whole number >= {low}" if whole else "a number"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{option.name}={value!r} must be {wanted}") from None
-    if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
-        raise InputError(f"{option.name}={value!r} must be {wanted}")
-    if not low <= number <= high:
-        limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-        raise InputError(f"{option.name}={value!r} is out of range; choose {limits}")
-    return int(number) if whole else number

@@ -280,6 +280,9 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "normalize_advantages": (True, {}),
     "recompute_advantages": (True, {}),
     "bounded_mean": (True, {}),
+    "time_limit": ("as_termination", {}),
+    "joint_optimizer": (True, {}),
+    "value_discount": (0.5, {}),
     "scale_rewards": (True, {}),
     "learning_rate_decay": (True, {}),  # half of the run is over
     "gain_step_size": (0.5, {}),
@@ -299,8 +302,8 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "line_search_steps": (1, {"kl_limit": 10.0}),  # far more than the quadratic model bears
 }
 ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
-# The start's has a test of its own above, and what environments are given has test_actions.py.
-ELSEWHERE = (*ROLLOUT_SHAPE, "initial_log_std", "action_bounds")
+# The start's has a test of its own above; see test_actions.py and test_authors.py for the others.
+ELSEWHERE = (*ROLLOUT_SHAPE, "initial_log_std", "action_bounds", "initialisation")
 FIELDS = [(a, f.name) for a, kind in ALGORITHMS.items() for f in dataclasses.fields(kind)]
 
 

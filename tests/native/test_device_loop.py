@@ -246,6 +246,33 @@ def test_evaluations_of_any_length_are_measured() -> None:
         assert report.episodes == min(steps // 50, 10)
 
 
+@pytest.mark.parametrize("bounds", ["raw", "clip"])
+def test_evaluations_and_predictions_meet_the_bounds_alike(bounds: str) -> None:
+    env = Count(time_limit=50)  # pays the action that it is given, of [-1, .5]
+    agent = APO(env, **SMALL, action_bounds=bounds)
+    state = agent.state
+    layers = tuple((0 * weights, bias + 3) for weights, bias in state.params.policy.layers)
+    policy = state.params.policy._replace(layers=layers)
+    agent.snapshot = agent.snapshot._replace(
+        state=state._replace(params=state.params._replace(policy=policy))
+    )
+    expected = 3.0 if bounds == "raw" else 0.5
+    assert agent.evaluate(100).average_reward == expected
+    assert agent.predict(np.zeros(1, np.float32))[0].tolist() == [expected]
+
+
+def test_all_that_the_authors_do_resumes_to_the_bit_on_a_device(tmp_path: Path) -> None:
+    env = Count(time_limit=7)
+    options = SMALL | {"preset": "authors", "scale_rewards": True}
+    whole = APO(env, **options).learn(4 * ITERATION)
+    APO(env, **options).learn(2 * ITERATION).save(tmp_path)
+    loaded = APO.load(tmp_path, env).learn(2 * ITERATION)
+    assert loaded.state.criterion.reward_sum.any()
+    pairs = zip(*(jax.tree.leaves(a.snapshot) for a in (whole, loaded)), strict=True)
+    for a, b in pairs:
+        np.testing.assert_array_equal(a, b)
+
+
 def test_a_class_or_function_may_make_a_native_environment() -> None:
     assert APO(Choice, **SMALL).learn(ITERATION).steps_ == ITERATION
     assert APO(lambda: Choice("best"), **SMALL).spaces.masked

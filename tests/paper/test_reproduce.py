@@ -62,9 +62,36 @@ def test_figure2_has_five_constraints_of_the_best_setting():
     assert {(r.options["gae_lambda"], r.options["gain_step_size"]) for r in runs} == {(0.99, 0.03)}
 
 
+def test_longer_scales_evaluate_every_20_000_steps():
+    assert {SCALES[name].eval_every for name in ("laptop", "paper")} == {20_000}
+    [run, *_] = runs_of(BLOCKS["figure1"](SCALES["laptop"], ["Ant-v5"]))
+    assert run.settings == {"eval_every": 20_000}
+
+
+def test_as_authors_has_their_preset_and_their_discount_where_they_had_one():
+    for experiment in ("figure1", "figure2"):
+        runs = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment), "authors"))
+        assert {run.preset for run in runs} == {"authors"}
+        assert all("_authors_" in run.name for run in runs)
+        for run in runs:
+            [config] = run.configs()
+            assert (config.bounded_mean, config.joint_optimizer) == (True, True)
+            assert (config.time_limit, config.initialisation) == ("as_termination", "torch")
+            assert config.action_bounds == "raw"
+            if run.algorithm == "apo":
+                assert config.value_discount == (1.0 if run.env == "Ant-v5" else 0.999)
+        usual = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment)))
+        assert all(config.time_limit == "bootstrap" for run in usual for config in run.configs())
+        assert all("value_discount" not in run.options for run in usual)
+    grid = runs_of(BLOCKS["grid"](SCALES["smoke"], tasks_of("grid"), "authors"))
+    assert {run.preset for run in grid} == {"authors"}
+    assert all("value_discount" not in run.options for run in grid), "theirs had none"
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["figure1", "--as", "author"], "unknown --as 'author'; did you mean authors"),
         (["figure3"], "unknown experiment 'figure3'; did you mean figure2, figure1"),
         (["figure1", "--scale", "papr"], "unknown scale 'papr'; did you mean paper"),
         (["figure1", "--env", "Hoper-v5"], "unknown task 'Hoper-v5'"),
@@ -81,13 +108,14 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
     assert error.count("\n") == 1
 
 
-def test_an_experiment_is_trained_and_drawn_and_resumed(tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("way", [[], ["--as", "authors"]], ids=["paper", "authors"])
+def test_an_experiment_is_trained_and_drawn_and_resumed(way, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     monkeypatch.setitem(experiments.TASKS, "figure2", (KIND,))
     monkeypatch.setattr(experiments, "CONSTRAINTS", (0.0, 0.1))
     monkeypatch.setitem(SCALES, "smoke", Scale(steps=2000, seeds=2, eval_every=2000))
     out = tmp_path / "sweep"
-    command = ["reproduce", "figure2", "--scale", "smoke", "--out", str(out), "--quiet"]
+    command = ["reproduce", "figure2", "--scale", "smoke", "--out", str(out), "--quiet", *way]
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert f"4 of 4 runs are finished in {out}" in printed
@@ -100,6 +128,11 @@ def test_an_experiment_is_trained_and_drawn_and_resumed(tmp_path, capsys, monkey
     for run in SweepFolder.open(out).runs:
         summary = json.loads((out / "runs" / run.name / "summary.json").read_text())
         assert summary["steps"] == 2000
+    options = json.loads((out / "runs" / run.name / "config.json").read_text())["options"]
+    assert options["time_limit"] == ("as_termination" if way else "bootstrap")
+    other = ["--as", "paper"] if way else ["--as", "authors"]
+    assert main([*command[: len(command) - len(way)], *other]) == 2
+    assert "holds another sweep" in capsys.readouterr().err
 
 
 @pytest.fixture

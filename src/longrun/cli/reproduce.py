@@ -30,25 +30,30 @@ experiments:
 scales:
 {scales}
 
+ways (--as):
+{ways}
+
 example: longrun reproduce figure1 --scale smoke"""
 
 
 def reproduce_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.paper.experiments import BLOCKS, SCALES, tasks_of
+    from longrun.paper.experiments import BLOCKS, SCALES, WAYS, tasks_of
     from longrun.sweeps.plan import runs_of
 
     name = known("experiment", given["experiment"], EXPERIMENTS)
     scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
+    way = known("--as", given.get("as", "paper"), WAYS)
     steps = whole_number("steps", given.get("steps", scale.steps), 1)
     seeds = whole_number("seeds", given.get("seeds", scale.seeds), 1)
     scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
-    runs = runs_of(BLOCKS[name](scale, tasks_of(name, given.get("env"))))
+    runs = runs_of(BLOCKS[name](scale, tasks_of(name, given.get("env")), way))
     from longrun.paper.figures import draw
     from longrun.sweeps.run_sweep import run_sweep
     from longrun.sweeps.sweep_folder import SweepFolder
 
-    folder = SweepFolder.create(given.get("out", Path("runs") / name), runs)
+    usual = Path("runs") / (name if way == "paper" else f"{name}-{way}")
+    folder = SweepFolder.create(given.get("out", usual), runs)
     status = run_sweep(folder, **running_options(given))
     for picture in draw(name, folder.path):
         print(f"wrote {picture}")
@@ -56,17 +61,20 @@ def reproduce_command(arguments: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    from longrun.paper.experiments import SCALES_IN_WORDS
+    from longrun.paper.experiments import SCALES_IN_WORDS, WAYS
 
     parser = Parser(
         prog="longrun reproduce",
         description=DESCRIPTION,
-        epilog=EPILOG.format(experiments=_listed(EXPERIMENTS), scales=_listed(SCALES_IN_WORDS)),
+        epilog=EPILOG.format(
+            experiments=_listed(EXPERIMENTS), scales=_listed(SCALES_IN_WORDS), ways=_listed(WAYS)
+        ),
     )
     parser.add_argument("experiment", help="one of those listed below")
     parser.add_argument(
         "--scale", metavar="NAME", help="one of those listed below (default: laptop)"
     )
+    parser.add_argument("--as", metavar="WAY", help="one of those listed below (default: paper)")
     parser.add_argument(
         "--env", nargs="+", metavar="ID", help="some of the experiment's tasks (default: all)"
     )
@@ -77,7 +85,10 @@ def _parser() -> Parser:
         "--seeds", type=int, metavar="K", help="seeds 0 to K-1 (default: the scale's)"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="SWEEP", help="the sweep's folder (default: runs/EXPERIMENT)"
+        "--out",
+        type=Path,
+        metavar="SWEEP",
+        help="the sweep's folder (default: runs/EXPERIMENT, or runs/EXPERIMENT-WAY)",
     )
     add_running_options(parser)
     return parser

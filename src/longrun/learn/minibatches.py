@@ -14,7 +14,7 @@ from longrun.learn.types import Metrics
 
 Samples = tuple[jax.Array, ...]
 Judge = Callable[[list[Any]], Sequence[jax.Array]]
-"""the parameters of all tasks -> the criterion's word [n] for each of them"""
+"""the parameters of all tasks -> the criterion's word [n, ...] for each of them"""
 
 
 class Task(NamedTuple):
@@ -24,7 +24,7 @@ class Task(NamedTuple):
     params: Any
     opt_state: Any
     samples: Samples
-    """each [n, ...]; the last, [n], is the criterion's word: advantages or value targets"""
+    """each [n, ...]; the last is the criterion's word: [n] advantages or value targets, or both"""
     shuffles: jax.Array
     """[epochs, n] indices"""
 

@@ -22,6 +22,21 @@ def init_mlp(
     )
 
 
+def init_mlp_as_torch(key: jax.Array, sizes: Sequence[int]) -> Layers:
+    """Weights and biases as PyTorch's Linear draws them: uniform within 1 / sqrt(inputs)."""
+
+    def layer(key: jax.Array, n_in: int, n_out: int) -> tuple[jax.Array, jax.Array]:
+        weights_key, bias_key = jax.random.split(key)
+        reach = n_in**-0.5
+        return (
+            jax.random.uniform(weights_key, (n_in, n_out), jnp.float32, -reach, reach),
+            jax.random.uniform(bias_key, (n_out,), jnp.float32, -reach, reach),
+        )
+
+    keys = jax.random.split(key, len(sizes) - 1)
+    return tuple(layer(*each) for each in zip(keys, sizes[:-1], sizes[1:], strict=True))
+
+
 def apply_mlp(layers: Layers, x: jax.Array) -> jax.Array:
     """[..., in] -> [..., out], tanh between the layers and none after the last."""
     *hidden, (weights, bias) = layers

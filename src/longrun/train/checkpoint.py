@@ -29,6 +29,8 @@ from longrun.train.job import Snapshot
 FORMAT = 2
 OWN_FILES = re.compile(r"state-[0-9a-f]{16}\.safetensors|\.state-[0-9a-f]{16}\.safetensors\.\d+")
 """State files, and temporary ones that a crash left; no other file in the folder is deleted."""
+LATER_FIELDS = (".criterion.reward_sum",)
+"""Fields that checkpoints of earlier versions do not hold; they start at zero."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +139,10 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
     environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
 
     def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> jax.Array:
-        name = f"{prefix}.state{jax.tree_util.keystr(path)}"
+        field = jax.tree_util.keystr(path)
+        name = f"{prefix}.state{field}"
+        if field in LATER_FIELDS and name not in tensors:
+            return jax.numpy.zeros(expected.shape, expected.dtype)
         found = tensors[name]
         if found.shape != expected.shape or found.dtype != expected.dtype:
             raise TypeError(f"{name} is {found.dtype}{found.shape}, not {expected}")

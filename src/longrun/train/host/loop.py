@@ -170,7 +170,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
         resume_obs=np.zeros((n, d), np.float32),
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
-    if learner.judges_each_pass(config):
+    if learner.is_one_program(config):
         jax.block_until_ready(
             learner.update(config, spaces, state, facts, Networks(order, order), 0.0)
         )

@@ -106,7 +106,7 @@ class Replica:
         Returns the future of line 10, None if it is done, and the metrics.
         """
         rollout = self._rollout(pool)
-        if learner.judges_each_pass(self.config):
+        if learner.is_one_program(self.config):
             return None, self._improve_both(rollout, shuffles, progress)
         batch, state, metrics = _done(
             learner.prepare(self.config, self.spaces, self.state, rollout)
@@ -131,7 +131,7 @@ class Replica:
     def _improve_both(
         self, rollout: Rollout, shuffles: Networks, progress: float
     ) -> dict[str, float]:
-        """Lines 5 to 10 in one program, for options where each policy epoch needs the new value."""
+        """Lines 5 to 10 in one program, for options where a policy step needs the new value."""
         state, metrics = _done(
             learner.update(self.config, self.spaces, self.state, rollout, shuffles, progress)
         )

@@ -63,8 +63,8 @@ def test_an_agent_learns_with_all_of_it_and_resumes_to_the_bit(kind: Any, tmp_pa
     whole = kind(FORGIVING, **options).learn(4 * ITERATION)
     kind(FORGIVING, **options).learn(2 * ITERATION).save(tmp_path)
     loaded = kind.load(tmp_path, FORGIVING, num_workers=2).learn(2 * ITERATION)
-    assert bits(loaded._snapshot) == bits(whole._snapshot)
-    assert loaded._snapshot.state.opt_state.value == ()
+    assert bits(loaded.snapshot) == bits(whole.snapshot)
+    assert loaded.state.opt_state.value == ()
 
 
 def test_a_time_limit_as_a_termination_and_a_way_through_resets_exclude_each_other() -> None:
@@ -280,9 +280,9 @@ def test_a_checkpoint_without_the_carried_sum_begins_it_at_zero(
     (tmp_path / "checkpoint.json").write_text(json.dumps(header))
     old = PPO.load(tmp_path, FORGIVING, num_workers=0)
     assert old.config == agent.config
-    assert not old._snapshot.state.criterion.reward_sum.any()
-    before = bits(agent._snapshot)
-    after = bits(old._snapshot)
+    assert not old.state.criterion.reward_sum.any()
+    before = bits(agent.snapshot)
+    after = bits(old.snapshot)
     differ = [name for name in before if before[name] != after[name]]
     assert differ == ([".state.criterion.reward_sum"] if scale_rewards else [])
     old.learn(ITERATION)

@@ -1,4 +1,4 @@
-"""What the README shows runs, shortened: every Python block, every `longrun` command in order."""
+"""README and guide run, shortened: every Python block, every `longrun` command in order."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from longrun import cli
 from longrun.sweeps import run_sweep as start
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = re.findall(r"^longrun .*$", README, re.MULTILINE)
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/guide.md")}
+PYTHON = [
+    (page, block)
+    for page, text in PAGES.items()
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+]
+COMMANDS = {page: re.findall(r"^longrun .*$", text, re.MULTILINE) for page, text in PAGES.items()}
 
 
 def shortened(text: str) -> str:
     """Fewer steps, the same code."""
-    text = text.replace("300_000", "4_000").replace("100_000", "4_000").replace("10_000", "1_000")
+    text = text.replace("600_000", "4_000").replace("300_000", "4_000")
+    text = text.replace("100_000", "4_000").replace("10_000", "1_000")
     text = text.replace("--preset queueing", "--preset queueing --num-envs 8 --minibatch-size 512")
     text = text.replace("--seeds 5", "--seeds 1").replace("--trials 30", "--trials 1")
     text = text.replace("--env Swimmer-v5 HalfCheetah-v5", "--env Swimmer-v5 --eval-steps 1000")
@@ -35,39 +40,45 @@ def elsewhere(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_readme_has_snippets_and_commands():
+def test_the_pages_have_snippets_and_commands():
     assert len(PYTHON) == 6
-    commands = {command.split()[1] for command in COMMANDS}
+    commands = {command.split()[1] for page in COMMANDS.values() for command in page}
     assert commands == set(cli.COMMANDS)
 
 
-@pytest.mark.parametrize("snippet", PYTHON)
-def test_python_snippets_run(snippet, elsewhere, capsys):
-    exec(compile(shortened(snippet), "README.md", "exec"), {})
+@pytest.mark.parametrize(("page", "snippet"), PYTHON)
+def test_python_snippets_run(page, snippet, elsewhere, capsys):
+    exec(compile(shortened(snippet), page, "exec"), {})
     if "log_dir" in snippet:
         assert (elsewhere / "runs" / "swimmer" / "summary.json").exists()
     if "print" in snippet:
         assert capsys.readouterr().out
 
 
-def test_commands_run_in_the_order_shown(elsewhere, capsys, monkeypatch):
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_run_in_the_order_shown(page, elsewhere, capsys, monkeypatch):
     monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
-    for command in COMMANDS:
+    for command in COMMANDS[page]:
         words = shortened(command).split()[1:]
         if "--ray" in words or words[0] == "reproduce":
             continue  # tested in tests/sweeps/test_sweep_ray.py and tests/paper
         if words[0] in ("train", "sweep") and "--steps" not in words:
             words += ["--steps", "2000"]
         assert cli.main(words) == 0, (command, capsys.readouterr().err)
-    for name in ("curves.png", "curves.pdf", "table.tex", "sweep.html"):
-        assert (elsewhere / name).exists()
+    written = re.findall(r"--out (\S+\.(?:png|pdf|tex|html))", "\n".join(COMMANDS[page]))
+    assert written
+    for name in written:
+        assert (elsewhere / name).exists(), name
 
 
-@pytest.mark.parametrize("target", re.findall(r"^make (\w+)", README, re.MULTILINE))
+@pytest.mark.parametrize("target", re.findall(r"^make (\w+)", PAGES["README.md"], re.MULTILINE))
 def test_make_has_the_targets(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\(([^)#]+)\)", README))
-def test_links_lead_somewhere(link):
-    assert (ROOT / link).exists()
+@pytest.mark.parametrize(
+    ("page", "link"),
+    [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#]+)\)", PAGES[page])],
+)
+def test_links_lead_somewhere(page, link):
+    assert (ROOT / page).parent.joinpath(link).exists()

@@ -245,7 +245,8 @@ def test_a_policy_step_keeps_the_kl_limit(
         )
     )
     advantage = rng.normal(size=SIZE).astype(np.float32)
-    batch = Batch(obs, obs[:, :0], action, advantage, advantage)
+    none = obs[:, :0]
+    batch = Batch(obs, none, none, action, advantage, advantage)
     new, metrics = policy_step(config, spaces, policy, batch)
     moved = exact_kl(spaces, policy, new, obs)
     assert moved <= kl_limit * 1.001 + 1e-6  # float32 against float64

@@ -23,7 +23,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "an option of another algorithm": (
         ["apo", "--grid", "discount=0.9"],
-        "unknown option of APO 'discount'; valid:",
+        "unknown option of APO 'discount'; did you mean value_discount?",
     ),
     "a prefix that is not swept": (
         ["apo", "--grid", "ppo.discount=0.9"],

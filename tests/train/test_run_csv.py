@@ -11,7 +11,7 @@ from longrun.train.run_folder import RunFolder, is_finished
 def test_rows_after_a_step_are_dropped_and_the_others_stay_as_they_were(tmp_path):
     folder = RunFolder(fake_run(tmp_path / "run", rising(1), rising(2)))
     before = (folder.path / "evaluations.csv").read_text().splitlines()
-    folder.forget_after([300, 100])
+    folder.drop_rows_after([300, 100])
     after = (folder.path / "evaluations.csv").read_text().splitlines()
     assert after == [*before[:4], before[11]], "the header, three rows of replica 0, one of 1"
 
@@ -22,7 +22,7 @@ def test_a_damaged_row_is_dropped_with_a_warning(tmp_path):
     header, first, *_ = file.read_text().splitlines()
     file.write_text("\n".join([header, first, "0,0,x,1,1", ""]))
     with pytest.warns(UserWarning, match=r"metrics.csv' line 3 is damaged and left out"):
-        folder.forget_after([1000])
+        folder.drop_rows_after([1000])
     assert file.read_text() == f"{header}\n{first}\n"
 
 

@@ -263,7 +263,7 @@ def test_running_means_start_at_the_first_batch_and_move_by_the_step_size() -> N
     targets, second = criterion_targets(config, first, facts(reward), values)
     assert float(second.gain) == 3.0  # 3/4 * 2 + 1/4 * 6
     assert float(second.offset) == 1.0  # 3/4 * 2 - 1/4 * 2
-    # The new gain is the one that this batch is judged by: 7 - 3 + 0 - -3 = 7.
+    # The targets of this batch use the new gain: 7 - 3 + 0 - -3 = 7.
     assert float(targets.advantage[2, 0]) == 7.0
 
 
@@ -278,7 +278,7 @@ def test_a_gain_by_td_errors_starts_at_the_mean_reward_and_moves_by_their_mean()
     # TD errors 6 - 2 + 2 - 1 = 5, 5 - 2 + 3 - 2 = 4, 7 - 2 + 8 - 3 = 10: mean 19/3, a quarter of it
     assert float(second.gain) == pytest.approx(2 + 19 / 12, rel=1e-6)
     assert float(second.offset) == 2.0  # the offset stays the mean value
-    # The new gain is the one that this batch is judged by.
+    # The targets of this batch use the new gain.
     assert float(targets.advantage[2, 0]) == pytest.approx(7 - 43 / 12 + 5, rel=1e-6)
 
 

@@ -202,7 +202,7 @@ def test_a_joint_optimiser_that_never_clips_is_two_on_the_same_minibatches() -> 
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_a_joint_optimiser_judges_each_pass_anew_too() -> None:
+def test_a_joint_optimiser_recomputes_targets_too() -> None:
     options = SMALL | {"max_grad_norm": 1e9, "recompute_advantages": True, "epochs": 3}
     after = []
     for joint in (True, False):

@@ -423,7 +423,7 @@ def one_pass_of_the_policy(
 
 
 @partial(jax.jit, compiler_options=QUICK)
-def judged_anew(
+def recomputed(
     config: Config, acted: TrainState, after: TrainState, value: Any, rollout: Rollout, batch: Batch
 ) -> Batch:
     """By the new `value` network, but with the moments, gain and offset of the iteration."""
@@ -451,7 +451,7 @@ def pass_by_pass(
         order = Networks(*(x[row : row + 1] for x in orders))
         if row:
             value = state.params.value
-            batch = judged_anew(config, acted, after, value, rollout, batch)
+            batch = recomputed(config, acted, after, value, rollout, batch)
         params, opt_state = state.params, state.opt_state
         value = learner.fit_value(config, state, batch, order.value, 0.0)
         params, opt_state = params._replace(value=value[0]), opt_state._replace(value=value[1])

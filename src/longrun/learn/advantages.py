@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 UNROLL = 16
-"""Rows of a pass through time that one kernel takes together; to the bit the same, sooner done."""
+"""Rows of a pass through time in one kernel: the same results to the bit, faster."""
 
 
 def td_errors(

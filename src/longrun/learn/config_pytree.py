@@ -16,7 +16,12 @@ from longrun.config import ALGORITHMS, Config, numeric_fields
 def register_config() -> None:
     """Let configurations pass through jit and vmap; called once, on importing the learner."""
     for kind in ALGORITHMS.values():
-        jax.tree_util.register_pytree_node(kind, _flatten, partial(_unflatten, kind))
+        register(kind)
+
+
+def register(kind: type[Config]) -> None:
+    """Let configurations of one kind pass through jit and vmap."""
+    jax.tree_util.register_pytree_node(kind, _flatten, partial(_unflatten, kind))
 
 
 def _flatten(config: Config) -> tuple[list[Any], tuple[Any, ...]]:

@@ -52,9 +52,9 @@ class Steps(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """What a criterion learns of a batch, and how it then judges that batch.
+    """What a criterion learns from a batch, and the targets that it derives from that batch.
 
-    The two are separate, since a batch may be judged more than once, as the values change.
+    The two are separate, since targets may be derived more than once, as the values change.
     """
 
     init: Callable[[Config], CriterionState]
@@ -63,7 +63,8 @@ class Criterion(NamedTuple):
 
 
 def criterion_of(config: Config) -> Criterion:
-    return AVERAGE if isinstance(config, Average) else DISCOUNTED
+    """The entry of `CRITERIA` for the configuration's kind."""
+    return next(found for kind, found in CRITERIA.items() if isinstance(config, kind))
 
 
 def _init(config: Config, value_constraint: float, reset_cost: float) -> CriterionState:
@@ -139,6 +140,8 @@ def _discounted_targets(
 
 AVERAGE = Criterion(_average_init, _average_learn, _average_targets)
 DISCOUNTED = Criterion(_discounted_init, _discounted_learn, _discounted_targets)
+CRITERIA: dict[type[Config], Criterion] = {Average: AVERAGE, Discounted: DISCOUNTED}
+"""The criterion of each family of configurations; a new criterion is a new entry."""
 
 
 def _terminal_steps(config: Config, rollout: Rollout, values: Values) -> Steps:

@@ -2,8 +2,8 @@
 
 `prepare`, `improve_policy` and `fit_value` are separate programs, as lines 9 and 10 of
 Algorithm 1 are: the host loop runs the last two side by side. `update` is all three in one, and
-the only way where each pass over a rollout is judged anew, by what the last one made of the values,
-or where one optimiser has both networks. Everything can be vmapped over replicas, numeric options
+the only way where targets are recomputed before each pass over a rollout, or where one optimiser
+trains both networks. Everything can be vmapped over replicas, numeric options
 included.
 """
 
@@ -21,11 +21,12 @@ from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
 from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
+from longrun.learn.learning_rate import learning_rate
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.mlp import Layers, apply_mlp, init_mlp, init_mlp_as_torch
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.policy_steps import clipped_task, trust_region_step
-from longrun.learn.tasks import joint_task, joint_words, value_task
+from longrun.learn.tasks import joint_targets, joint_task, value_task
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
 
@@ -79,7 +80,7 @@ def prepare(
     values = _predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
-    targets = _judge(config, state, rollout, values)
+    targets = _advantages_and_targets(config, state, rollout, values)
     seen = read(config, spaces, state.obs_moments, rollout.obs)
     facts = (*seen, sample_weights(config, rollout), rollout.action)
     batch = Batch(*(_flat(x) for x in (*facts, *targets)))
@@ -121,7 +122,9 @@ def _predict(
     return Values(here, value(rollout.next_obs), after_reset)
 
 
-def _judge(config: Config, state: TrainState, rollout: Rollout, values: Values) -> Targets:
+def _advantages_and_targets(
+    config: Config, state: TrainState, rollout: Rollout, values: Values
+) -> Targets:
     """[T, N] advantages as the policy step wants them, and value targets."""
     targets = criterion_of(config).targets(config, state.criterion, rollout, values)
     if not config.normalize_advantages:
@@ -154,7 +157,7 @@ def improve_policy(
     else:
         assert isinstance(config, Clipped)
         task = clipped_task(config, spaces, policy, opt_state, batch, shuffles)
-        [trained] = train_epochs(config, [task], _learning_rate(config, progress))
+        [trained] = train_epochs(config, [task], learning_rate(config, progress))
     return _flagged("policy", trained)
 
 
@@ -164,7 +167,7 @@ def fit_value(
 ) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
     task = value_task(state.params.value, state.opt_state.value, batch, shuffles)
-    [trained] = train_epochs(config, [task], _learning_rate(config, progress))
+    [trained] = train_epochs(config, [task], learning_rate(config, progress))
     return _flagged("value", trained)
 
 
@@ -181,11 +184,11 @@ def update(
     acted = state
     batch, state, metrics = prepare(config, spaces, acted, rollout)
 
-    def judged(layers: Layers) -> Targets:
+    def recomputed(layers: Layers) -> Targets:
         values = _predict(config, spaces, acted, layers, rollout)
-        return Targets(*map(_flat, _judge(config, state, rollout, values)))
+        return Targets(*map(_flat, _advantages_and_targets(config, state, rollout, values)))
 
-    policy, value = _train_both(config, spaces, state, batch, shuffles, progress, judged)
+    policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
     policy, value = _flagged("policy", policy), _flagged("value", value)
     state = state._replace(
         params=Networks(policy.params, value.params),
@@ -201,17 +204,19 @@ def _train_both(
     batch: Batch,
     shuffles: Networks,
     progress: jax.Array | float,
-    judged: Callable[[Layers], Targets],
+    recomputed: Callable[[Layers], Targets],
 ) -> tuple[Trained, Trained]:
-    """Lines 9 and 10 of Algorithm 1; `judged` is what a value network makes of the rollout."""
-    train = partial(train_epochs, config, learning_rate=_learning_rate(config, progress))
-    anew = judges_each_pass(config)
+    """Lines 9 and 10 of Algorithm 1; `recomputed` derives targets from a value network."""
+    train = partial(train_epochs, config, learning_rate=learning_rate(config, progress))
+    anew = recomputes_targets(config)
     params, opt_state = state.params, state.opt_state
     if has_joint_optimizer(config):
         assert isinstance(config, Clipped)
         both = joint_task(config, spaces, params, opt_state.policy, batch, shuffles.policy)
-        judge = (lambda networks: [joint_words(judged(networks[0].value))]) if anew else None
-        [trained] = train([both], judge=judge)
+        recompute = (
+            (lambda networks: [joint_targets(recomputed(networks[0].value))]) if anew else None
+        )
+        [trained] = train([both], recompute=recompute)
         return (
             Trained(trained.params.policy, trained.opt_state, trained.metrics),
             Trained(trained.params.value, (), {}),
@@ -219,16 +224,16 @@ def _train_both(
     own = value_task(params.value, opt_state.value, batch, shuffles.value)
     if isinstance(config, Clipped):  # both networks in one loop, which suits a device
         before = (params.policy, opt_state.policy, batch, shuffles.policy)
-        judge = (lambda networks: list(judged(networks[-1]))) if anew else None
-        policy, value = train([clipped_task(config, spaces, *before), own], judge=judge)
+        recompute = (lambda networks: list(recomputed(networks[-1]))) if anew else None
+        policy, value = train([clipped_task(config, spaces, *before), own], recompute=recompute)
         return policy, value
     policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
-    judge = (lambda networks: [judged(networks[-1]).value_target]) if anew else None
-    [value] = train([own], judge=judge)
+    recompute = (lambda networks: [recomputed(networks[-1]).value_target]) if anew else None
+    [value] = train([own], recompute=recompute)
     return policy, value
 
 
-def judges_each_pass(config: Config) -> bool:
+def recomputes_targets(config: Config) -> bool:
     """Whether advantages change between passes; a single pass has them from `prepare`."""
     return config.recompute_advantages and config.epochs > 1
 
@@ -239,18 +244,13 @@ def has_joint_optimizer(config: Config) -> bool:
 
 def is_one_program(config: Config) -> bool:
     """Whether neither network can be trained without the other: `update` is the only way."""
-    return judges_each_pass(config) or has_joint_optimizer(config)
+    return recomputes_targets(config) or has_joint_optimizer(config)
 
 
 def _flagged(what: str, trained: Trained) -> Trained:
-    """With word of whether its parameters are numbers."""
+    """With a flag among its metrics: whether its parameters are finite."""
     flag = {f"{what}_finite": _all_finite(trained.params)}
     return trained._replace(metrics=trained.metrics | flag)
-
-
-def _learning_rate(config: Config, progress: jax.Array | float) -> jax.Array:
-    remaining = 1 - progress if config.learning_rate_decay else 1.0
-    return jnp.asarray(config.learning_rate * remaining)
 
 
 def _choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:

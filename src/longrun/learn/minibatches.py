@@ -13,8 +13,8 @@ from longrun.config import Config
 from longrun.learn.types import Metrics
 
 Samples = tuple[jax.Array, ...]
-Judge = Callable[[list[Any]], Sequence[jax.Array]]
-"""the parameters of all tasks -> the criterion's word [n, ...] for each of them"""
+Recompute = Callable[[list[Any]], Sequence[jax.Array]]
+"""the parameters of all tasks -> new targets [n, ...] for each of them"""
 
 
 class Task(NamedTuple):
@@ -24,13 +24,13 @@ class Task(NamedTuple):
     params: Any
     opt_state: Any
     samples: Samples
-    """each [n, ...]; the last is the criterion's word: [n] advantages or value targets, or both"""
+    """each [n, ...]; the last are the targets: [n] advantages or value targets, or both"""
     shuffles: jax.Array
     """[epochs, n] indices"""
 
 
 class Trained(NamedTuple):
-    """What became of it."""
+    """A network after training."""
 
     params: Any
     opt_state: Any
@@ -59,13 +59,13 @@ def train_epochs(
     config: Config,
     tasks: Sequence[Task],
     learning_rate: jax.Array,
-    judge: Judge | None = None,
+    recompute: Recompute | None = None,
 ) -> list[Trained]:
     """One pass over each task's samples for each row of its shuffles.
 
     Within a pass tasks do not touch each other; they take turns in one loop so that a device can
-    run the small kernels of both at once. A `judge` is asked before each pass, and what it says
-    replaces the last of each task's samples.
+    run the small kernels of both at once. `recompute` is called before each pass, and its targets
+    replace the last of each task's samples.
     """
     optimiser = _optimiser(config)
     passes = tasks[0].samples[0].shape[0] // config.minibatch_size
@@ -84,9 +84,9 @@ def train_epochs(
 
     def epoch(carries: Any, orders: Any) -> Any:
         samples = [task.samples for task in tasks]
-        if judge is not None:
-            words = judge([params for params, _ in carries])
-            samples = [(*facts, word) for (*facts, _), word in zip(samples, words, strict=True)]
+        if recompute is not None:
+            targets = recompute([params for params, _ in carries])
+            samples = [(*facts, new) for (*facts, _), new in zip(samples, targets, strict=True)]
         chosen = [
             tuple(
                 x[order[:used]].reshape(passes, config.minibatch_size, *x.shape[1:]) for x in each

@@ -53,9 +53,9 @@ def joint_task(
         return policy_loss + value_loss, metrics | more
 
     facts = (*policy.samples[:-1], *value.samples[:-1])
-    return Task(loss, networks, opt_state, (*facts, joint_words(batch)), shuffles)
+    return Task(loss, networks, opt_state, (*facts, joint_targets(batch)), shuffles)
 
 
-def joint_words(judged: Any) -> jax.Array:
+def joint_targets(targets: Any) -> jax.Array:
     """[n, 2]: the criterion's word for both networks, from anything that has both."""
-    return jnp.stack([judged.advantage, judged.value_target], axis=-1)
+    return jnp.stack([targets.advantage, targets.value_target], axis=-1)

@@ -23,6 +23,11 @@ if (
 ):
     os.environ["XLA_FLAGS"] = f"{QUICK} {GIVEN}".strip()
 
+# Several processes share the cores: more threads of BLAS in each only wait for each other. A
+# pretended machine (tests/portable.py) may ask for several.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Compiled programs are kept for the next run of the tests, away from the user's.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "programs"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -34,10 +34,10 @@ def run() -> int:
     print(f"longrun {SWEEP} --out {folder}", flush=True)
     if status := main([*SWEEP.split(), "--out", str(folder)]):
         return status
-    returns = {s.label[:3]: s.values["episode_return"] for s in read_results([folder])}
-    steps = read_results([folder])[0].steps
-    tracks = {name: distance(folder, name) for name in COLOURS}
-    draw(folder / "swimmer.png", steps, returns, tracks)
+    settings = {setting.label[:3]: setting for setting in read_results(folder)}
+    returns = {name: setting.values["episode_return"] for name, setting in settings.items()}
+    tracks = {name: distance(name, setting.replicas[0].run) for name, setting in settings.items()}
+    draw(folder / "swimmer.png", settings["APO"].steps, returns, tracks)
     for name, curves in returns.items():
         print(f"{NAMES[name]}: return {', '.join(f'{x:.0f}' for x in curves[-1])} (each seed)")
     ratio = returns["APO"][-1].min() / returns["PPO"][-1].max()
@@ -49,11 +49,9 @@ def run() -> int:
     return 0
 
 
-def distance(folder: Path, algorithm: str) -> np.ndarray:
-    """[1000] how far the deterministic policy of the first seed has got, step by step."""
-    kind = {"APO": APO, "PPO": PPO}[algorithm]
-    name = {"APO": "apo_tuned", "PPO": "ppo_tuned_discount=0.99"}[algorithm]
-    agent = kind.load(folder / "runs" / f"{TASK}_{name}_seed0")
+def distance(algorithm: str, run: Path) -> np.ndarray:
+    """[1000] how far a run's deterministic policy has got, step by step."""
+    agent = {"APO": APO, "PPO": PPO}[algorithm].load(run)
     env = gymnasium.make(TASK)
     observation, start = env.reset(seed=0)
     track = []

@@ -9,33 +9,35 @@ equation is therefore solved with every vector's mean taken out; the gain is wha
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyamg
 from numpy.typing import NDArray
 from pyamg.relaxation.relaxation import gauss_seidel
 from scipy import sparse
-from scipy.sparse import linalg
 
+from longrun.tabular.krylov import bicgstab, centred, conjugate_residuals
 from longrun.tabular.mdp import Array, Matrix
+from longrun.tabular.precision import rounding
+from longrun.tabular.products import longest_row
 
-Single: TypeAlias = NDArray[np.float32]
+Floats: TypeAlias = NDArray[np.floating]
 Mergers: TypeAlias = list[Matrix]
 """[S of a level, S of the next]: 1 where a state belongs to a merged one."""
 
-MEMORY = 20
-"""Directions that a new one is made orthogonal to, before they are forgotten."""
 EFFORT = 3000
 """Cycles before the solver gives up."""
-STALLED = 0.99
-"""It also gives up when MEMORY cycles leave more than this of the residual."""
+DETOUR = 600
+"""Most cycles of BiCGSTAB. It needs 30 to 200 where it gets there at all."""
 LAW_STEPS = 200
 """Steps of the chain itself that a stationary law starts with."""
-ACCEPTABLE = 1e-8
-"""Largest sum of the residuals of a stationary law that is returned."""
+LAW_TOLERANCE = 1e-14
+"""Largest residual of a law, relative to its largest entry: 45 units in the last place of that,
+which the sum of a state's inflow, at most some ten terms in a network, comes close to."""
+ROUGHLY = 0.1
+"""Relative precision of a mean time of which an upper bound is made."""
 COARSEST = 500
 """States of the level at which multigrid solves directly."""
 
@@ -57,51 +59,82 @@ class SparseChain:
         """h with (I - gamma P) h = rewards, up to a constant on both sides.
 
         `tolerance` is on the largest residual, `effort` the number of multigrid cycles to spend.
-        Returns h and whether the tolerance was reached.
+        Returns h and whether the tolerance was reached. Where conjugate residuals get stuck, in long
+        narrow chains and nearly reducible ones, BiCGSTAB has what is left of the effort.
         """
-        return _krylov(self.matrix, rewards, guess, tolerance, effort, self._multigrid)
+
+        def worst(values: Array) -> float:
+            return float(np.abs(centred(rewards - self.matrix @ values)).max())
+
+        values, left = conjugate_residuals(
+            self.matrix, rewards, guess, tolerance, effort, self._multigrid
+        )
+        if left > 0 and worst(values) > tolerance:
+            detour = min(left, DETOUR)
+            guide = self._careful_multigrid
+            values = bicgstab(self.matrix, rewards, values, tolerance, detour, guide)
+        return values, worst(values) <= tolerance
 
     def gain(self, rewards: Array, values: Array) -> float:
         """Middle of r - (I - P) h [S]: whatever h is, the gain of r is between the ends of that."""
         residual = rewards - self.matrix @ values
         return float(residual.min() + residual.max()) / 2
 
-    def stationary(self, guess: Array, tolerance: float = 1e-13) -> Array:
+    def stationary(self, guess: Array) -> Array:
         """d [S] with d (I - P) = 0 and d e = 1 (gamma = 1), from a law [S] to start with."""
         law, forward = guess, sparse.csr_array(sparse.identity(self.size) - self._transposed)
         for _ in range(LAW_STEPS):
             law = 0.1 * law + 0.9 * (forward @ law)
-        law = np.maximum(self.left_solve(np.zeros(self.size), law, tolerance), 0)
-        law /= law.sum()
-        missed = float(np.abs(self._transposed @ law).sum())
-        if not missed <= ACCEPTABLE:
-            raise RuntimeError(
-                f"the stationary law was found to {missed:.2g} only; is the chain nearly reducible?"
-            )
+        nothing = np.zeros(self.size)
+        for _ in range(2):  # how large its entries are, and with them its rounding, comes out first
+            law = _as_law(self.left_solve(nothing, law, LAW_TOLERANCE * float(law.max())))
         return law
 
-    def left_solve(self, right: Array, guess: Array, tolerance: float) -> Array:
-        """x [S] with x (I - gamma P) = right, which sums to 0, as near to `tolerance` as it gets.
+    def discounted_stationary(self, law: Array, initial: Array) -> Array:
+        """d_gamma [S] = (1 - gamma) d_0 (I - gamma P)^-1, from d [S] and d_0 [S].
 
-        BiCGSTAB: on the way from `guess` residuals have to travel before they can shrink, and a
-        method that insists on shrinking them gets stuck.
+        It is d + (1 - gamma) y with y (I - gamma P) = d_0 - d: exact to rounding for gamma close
+        to 1, where that is a small correction.
         """
-        matrix, multigrid, size = self._transposed, self._left_multigrid, self.size
-        residual = _centred(right - matrix @ guess)
-        scale = float(np.abs(residual).max())
-        if scale <= tolerance:
-            return guess
-        best = _Best(matrix, residual / scale, tolerance / scale)
-        with suppress(_Reached), np.errstate(all="ignore"):
-            linalg.bicgstab(
-                linalg.LinearOperator((size, size), lambda x: _centred(matrix @ x), dtype=float),
-                best.residual,
-                rtol=1e-16,
-                maxiter=EFFORT // 10,
-                M=linalg.LinearOperator((size, size), lambda x: _cycled(multigrid, x), dtype=float),
-                callback=best,
-            )
-        return np.asarray(guess + scale * best.step)
+        wrong = initial - law
+        goal = LAW_TOLERANCE * float(np.abs(wrong).max())
+        visits = self.left_solve(wrong, np.zeros(self.size), goal)
+        return _as_law(law + (1 - self.discount) * visits)
+
+    def left_solve(self, right: Array, guess: Array, tolerance: float) -> Array:
+        """x [S] with x (I - gamma P) = right, which sums to 0, as near as rounding allows."""
+        return bicgstab(self._transposed, right, guess, tolerance, DETOUR, self._left_multigrid)
+
+    def law_error(self, law: Array, source: Array | float, times: Array) -> float:
+        """A bound on the sum of |law - x| over all states, for the x with x (I - gamma P) = source.
+
+        With T(s) the mean steps from s to some state z, or until they are discounted, and
+        q = law (I - gamma P) - source, it is 2 |q| T: what is in the wrong place stays wrong until
+        it comes to z. (On the other states, law - x = q G - c x_z: G the visits before z, G e = T,
+        x_z a law, and c = q G e since law and x have the same sum.) times: [S] bounds of T.
+        """
+        inflow = longest_row(self._transposed)
+        wrong = np.abs(self._transposed @ law - source) + rounding(inflow + 4, 2.0) * law
+        if self.discount < 1:
+            times = np.minimum(times, 1 / (1 - self.discount))
+        return 2 * float(wrong @ times)
+
+    def times(self, law: Array) -> Array:
+        """Bounds [S] of the mean steps to the likeliest state (gamma = 1); infinite if none is found.
+
+        They are (h - h(z)) / d(z), where h is the bias of a chain that pays -1 in that state, z. Any
+        h that falls by f > 0 a step in the mean elsewhere has (h - h(z)) / f above them (Foster and
+        Lyapunov): it does not matter how exact this one is.
+        """
+        likeliest = int(np.argmax(law))
+        paid = -np.eye(1, self.size, likeliest)[0]
+        values, _ = self.solve(paid, None, ROUGHLY * float(law[likeliest]))
+        values = values - values[likeliest]
+        falls = self.matrix @ values - rounding(
+            longest_row(self.matrix) + 4, 2 * float(np.abs(values).max())
+        )
+        least = float(np.delete(falls, likeliest).min(initial=np.inf))
+        return np.asarray(values / least if least > 0 else np.full(self.size, np.inf))
 
     @cached_property
     def _transposed(self) -> Matrix:
@@ -109,7 +142,7 @@ class SparseChain:
 
     @cached_property
     def _left_multigrid(self) -> Multigrid:
-        return Multigrid(self._transposed)
+        return Multigrid(self._transposed, dtype=np.float64)
 
     @property
     def mergers(self) -> Mergers:
@@ -120,39 +153,51 @@ class SparseChain:
     def _multigrid(self) -> Multigrid:
         return Multigrid(self.matrix, self.given_mergers)
 
+    @cached_property
+    def _careful_multigrid(self) -> Multigrid:
+        return Multigrid(self.matrix, self.mergers, np.float64)
+
 
 class Multigrid:
     """An approximate inverse of a matrix [S, S]: one cycle over chains of merged states.
 
     A cycle solves the merged chain first, then smooths by Gauss-Seidel, forth and back: customers
-    leave in one direction and come in the other. Single precision suffices for a direction and
-    halves the memory that it moves. (Measured against pre-smoothing, W- and K-cycles, one or
-    three mergers a level, Ruge-Stueben coarsening and incomplete LU on criss-cross networks.)
+    leave in one direction and come in the other. (Measured against pre-smoothing, W- and K-cycles,
+    one or three mergers a level, Ruge-Stueben coarsening and incomplete LU on criss-cross networks.)
+
+    Single precision suffices for the directions of conjugate residuals, which measure each of them,
+    and halves the memory that is moved. BiCGSTAB takes for granted that a cycle is one and the same
+    linear map: when it is so to seven digits only, it stands still at about that many, and modes
+    that are slower than 1e7 steps drown in the rounding of the others.
     """
 
-    def __init__(self, matrix: Matrix, mergers: Mergers | None = None) -> None:
+    def __init__(
+        self, matrix: Matrix, mergers: Mergers | None = None, dtype: type[np.floating] = np.float32
+    ) -> None:
         if mergers is None:
             levels = pyamg.pairwise_solver(sparse.csr_matrix(matrix), max_coarse=COARSEST).levels
             mergers = [sparse.csr_array(level.P.astype(np.float32)) for level in levels[:-1]]
         self.mergers = mergers
         self.splitters = [sparse.csr_array(merger.T) for merger in mergers]
-        self.matrices = [sparse.csr_array(matrix.astype(np.float32))]
+        self.dtype = dtype
+        self.matrices = [sparse.csr_array(matrix.astype(dtype))]
+        merged = matrix  # in double precision: the rates of a slow chain are what is left of 1 - p
         for merger, splitter in zip(self.mergers, self.splitters, strict=True):
-            self.matrices.append(sparse.csr_array(splitter @ self.matrices[-1] @ merger))
-        coarsest = self.matrices[-1].toarray().astype(float)
+            merged = splitter @ merged @ merger
+            self.matrices.append(sparse.csr_array(merged.astype(dtype)))
         # A matrix of equal entries takes care of the constants, the (near) null space.
-        coarsest += 1 / len(coarsest)
+        coarsest = merged.toarray() + 1 / merged.shape[0]
         try:
             inverse = np.linalg.inv(coarsest)
-        except np.linalg.LinAlgError:  # in single precision a slow chain may fall apart
+        except np.linalg.LinAlgError:  # so slow that it falls apart
             inverse = np.linalg.pinv(coarsest)
-        self.coarsest = inverse.astype(np.float32)
+        self.coarsest = inverse.astype(dtype)
 
-    def __matmul__(self, vector: Array) -> Single:
-        """A cycle for a vector [S]; the result is in single precision."""
-        return self._cycle(0, vector.astype(np.float32))
+    def __matmul__(self, vector: Array) -> Floats:
+        """A cycle for a vector [S]; the result has the multigrid's precision."""
+        return self._cycle(0, vector.astype(self.dtype))
 
-    def _cycle(self, level: int, right: Single) -> Single:
+    def _cycle(self, level: int, right: Floats) -> Floats:
         if level == len(self.mergers):
             return np.asarray(self.coarsest @ right)
         merged = self._cycle(level + 1, self.splitters[level] @ right)
@@ -161,75 +206,7 @@ class Multigrid:
         return solution
 
 
-def _krylov(
-    matrix: Matrix,
-    right: Array,
-    guess: Array | None,
-    tolerance: float,
-    effort: int,
-    multigrid: Multigrid,
-) -> tuple[Array, bool]:
-    """Solve matrix x = right until the largest residual is below tolerance, or effort is spent.
-
-    Generalised conjugate residuals (Eisenstat, Elman and Schultz 1983): each direction is a
-    multigrid cycle of the residual, taken as far as makes the residual shortest. The residual
-    never grows, so that a solution which is stopped early is of use, where BiCGSTAB wanders. In
-    single precision it drifts from the truth, which is looked up whenever directions are forgotten.
-    """
-    solution = np.zeros(len(right)) if guess is None else guess.copy()
-    # Zeros, since BLAS may look at rows beyond those asked for, and warn of what it finds there.
-    directions, images = np.zeros((2, MEMORY, len(right)), np.float32)
-    best, least = solution.copy(), np.inf
-    while True:
-        residual = _centred(right - matrix @ solution)
-        norm = float(np.linalg.norm(residual))
-        if np.abs(residual).max() <= tolerance:
-            return solution, True
-        if effort <= 0 or not norm < STALLED * least:
-            return solution if norm < least else best, False
-        best[:], least = solution, norm
-        for known in range(min(MEMORY, effort)):
-            if np.abs(residual).max() <= tolerance:
-                break
-            effort -= 1
-            direction = _centred(multigrid @ (residual / np.abs(residual).max()))
-            image = _centred(matrix @ direction).astype(np.float32)
-            overlaps = images[:known] @ image
-            direction -= overlaps @ directions[:known]
-            image -= overlaps @ images[:known]
-            length = float(np.linalg.norm(image))
-            if not length > 0:
-                break
-            directions[known], images[known] = direction / length, image / length
-            step = float(images[known] @ residual)
-            solution += step * directions[known]
-            residual -= step * images[known]
-
-
-def _centred(vector: Any) -> Any:
-    return vector - vector.mean()
-
-
-def _cycled(multigrid: Multigrid, vector: Array) -> Array:
-    scale = float(np.abs(vector).max()) or 1.0
-    return np.asarray(_centred(scale * (multigrid @ (vector / scale)).astype(float)))
-
-
-class _Reached(Exception):
-    """Ends BiCGSTAB from within its callback."""
-
-
-class _Best:
-    """The best of BiCGSTAB's iterates: it wanders, and knows only a residual that drifts."""
-
-    def __init__(self, matrix: Matrix, residual: Array, tolerance: float) -> None:
-        self.matrix, self.residual, self.tolerance = matrix, residual, tolerance
-        self.step: Array = np.zeros(len(residual))
-        self.worst = float(np.abs(residual).max())
-
-    def __call__(self, step: Array) -> None:
-        worst = float(np.abs(self.residual - _centred(self.matrix @ step)).max())
-        if worst < self.worst:
-            self.step, self.worst = step.copy(), worst
-        if worst <= self.tolerance:
-            raise _Reached
+def _as_law(vector: Array) -> Array:
+    """Without what rounding put below 0, divided by its sum."""
+    law = np.maximum(vector, 0)
+    return np.asarray(law / law.sum())

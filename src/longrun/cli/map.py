@@ -96,6 +96,7 @@ def _compared(agent: Agent, given: dict[str, Any]) -> Comparison:
 
     assert isinstance(agent._opened, Environment)
     env, size = require_mappable(agent._opened), given.get("size")
-    with Console(stderr=True).status(f"solving {env.name}"):
+    console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
+    with console.status(f"solving {env.name}"):
         learned = learned_policy(env, agent.config, agent._snapshot.state, size)
         return compare(exact_model(env, size), learned, boxed=isinstance(env, QueueingEnv))

@@ -5,6 +5,7 @@ from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.gymnasium_tables import from_gymnasium, to_gymnasium
 from longrun.tabular.mdp import MDP
 from longrun.tabular.models import MODELS
+from longrun.tabular.precision import PrecisionWarning
 from longrun.tabular.solvers import NoConvergence, Solution, solve
 from longrun.tabular.structure import chain_structure, reachable, structure
 from longrun.tabular.truncation import grow_box
@@ -16,6 +17,7 @@ __all__ = [
     "Evaluation",
     "ImprovementBounds",
     "NoConvergence",
+    "PrecisionWarning",
     "Solution",
     "chain_structure",
     "evaluate",

@@ -66,28 +66,22 @@ class Evaluation:
     def stationary_error(self) -> float:
         """How far `stationary` can be off, summed over all states.
 
-        A bound for large chains. Elimination without subtraction leaves each entry's relative error
-        at some roundings a state, whatever the chain (O'Cinneide 1993): the estimate for small ones.
+        A bound for large chains, and about one rounding a state for small ones, where each entry
+        has its full relative precision, whatever the chain.
         """
         return self._law[1]
 
     @cached_property
     def _law(self) -> tuple[Array, float]:
-        """Transient states have no share; left out, they cannot slow down what finds the others'."""
-        result = np.zeros(self.mdp.num_states)
+        """Of the recurrent states: transient ones have no share, and would only slow it down."""
         recurrent = self.structure.recurrent[0]
+        result = np.zeros(self.mdp.num_states)
+        part, start = self.transition[recurrent][:, recurrent], self.initial[recurrent]
         if len(recurrent) <= DENSE:
-            part = chain.dense(self.transition[recurrent][:, recurrent])
-            result[recurrent] = chain.stationary(part)
-            return result, EPS * len(recurrent)
-        part = self._average_chain
-        if not self.structure.irreducible:
-            part = SparseChain(sparse.csr_array(self.transition[recurrent][:, recurrent]))
-        start = self.initial[recurrent]
-        start = start / start.sum() if start.any() else np.full(part.size, 1 / part.size)
-        law = part.stationary(start)
-        result[recurrent] = law
-        error = part.law_error(law, 0.0, part.times(law))
+            result[recurrent], error = chain.stationary(chain.dense(part)), EPS * len(recurrent)
+        else:
+            large = self._average_chain if self.structure.irreducible else SparseChain(part)
+            result[recurrent], error = large.stationary(start if start.any() else start + 1)
         judge("the stationary law", error)
         return result, error
 
@@ -143,10 +137,9 @@ class Evaluation:
             return self.stationary
         if self.is_dense:
             return chain.discounted_stationary(self.transition, self.initial, self.discount)
-        law = self._chain.discounted_stationary(self.stationary, self.initial)
-        source = (1 - self.discount) * self.initial
         times = self._average_chain.times(self.stationary)
-        judge("the discounted law", self._chain.law_error(law, source, times))
+        law, error = self._chain.discounted_stationary(self.stationary, self.initial, times)
+        judge("the discounted law", error)
         return law
 
     @cached_property

@@ -71,8 +71,9 @@ def conjugate_residuals(
                 break
             directions[known], images[known] = direction / length, image / length
             step = float(images[known] @ residual)
-            solution += step * directions[known]
-            residual -= step * images[known]
+            with np.errstate(all="ignore"):  # beyond all numbers it has stalled, too
+                solution += step * directions[known]
+                residual -= step * images[known]
 
 
 def bicgstab(

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
 from longrun.tabular.mdp import MDP
+from longrun.tabular.precision import USELESS, PrecisionWarning
 from longrun.tabular.solvers.linear_program import linear_program
 from longrun.tabular.solvers.policy_iteration import (
     EVALUATIONS,
     one_recurrent_class,
     policy_iteration,
 )
-from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution
+from longrun.tabular.solvers.solution import (
+    NoConvergence,
+    OnIteration,
+    Solution,
+    how_far,
+    relative_width,
+)
 from longrun.tabular.solvers.value_iteration import (
     modified_policy_iteration,
     relative_value_iteration,
@@ -43,8 +51,10 @@ def solve(
 
     Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
     linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
-    A model whose optimal gain depends on the start is refused with the reason; a bracket that does
-    not close raises `NoConvergence` and tells how far it came.
+    A model whose optimal gain depends on the start is refused with the reason. Where rounding keeps
+    the bracket wider than `tolerance`, which slow models do, the answer is what rounding allows and
+    a `PrecisionWarning` says so. A bracket that is wider than a tenth of the gain, or still open
+    after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
     """
     if method not in METHODS:
         raise ValueError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")
@@ -57,9 +67,36 @@ def solve(
     if max_iterations is not None and max_iterations < 1:
         raise ValueError(f"max_iterations={max_iterations} is less than 1")
     require_constant_gain(mdp)
-    limit = max_iterations or (200 if method == "policy_iteration" else 1_000_000)
+    try:
+        found = _found(mdp, method, tolerance, max_iterations, linear_solver, on_iteration)
+    except NoConvergence as stopped:
+        if stopped.solution is not None:
+            stopped.solution = _in_one_class(mdp, stopped.solution)
+        raise
+    width = relative_width(mdp, found.policy, found.gain_low, found.gain_high)
+    found = _in_one_class(mdp, found)
+    if width > tolerance:
+        told = f"{how_far(found)}; rounding does not allow more here"
+        if width > USELESS:
+            raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
+        warnings.warn(f"{told}; raise tolerance={tolerance:g}", PrecisionWarning, stacklevel=2)
+    return found
+
+
+def _found(
+    mdp: MDP,
+    method: str,
+    tolerance: float,
+    max_iterations: int | None,
+    linear_solver: str,
+    on_iteration: OnIteration,
+) -> Solution:
+    evaluates = method in ("policy_iteration", "linear_program")
+    limit = max_iterations or (200 if evaluates else 1_000_000)
     if method == "policy_iteration":
-        found = policy_iteration(mdp, tolerance, limit, on_iteration, linear_solver)
-    else:
-        found = METHODS[method](mdp, tolerance, limit, on_iteration)
+        return policy_iteration(mdp, tolerance, limit, on_iteration, linear_solver)
+    return METHODS[method](mdp, tolerance, limit, on_iteration)
+
+
+def _in_one_class(mdp: MDP, found: Solution) -> Solution:
     return replace(found, policy=one_recurrent_class(mdp, found.policy))

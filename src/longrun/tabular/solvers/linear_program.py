@@ -9,7 +9,7 @@ from scipy import optimize, sparse
 
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers.policy_iteration import policy_iteration
-from longrun.tabular.solvers.solution import OnIteration, Solution, gave_up
+from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution
 
 
 def linear_program(
@@ -33,7 +33,7 @@ def linear_program(
         method="highs",
     )
     if not found.success:
-        raise gave_up("linear_program", int(found.nit), -np.inf, np.inf, f"HiGHS: {found.message}")
+        raise NoConvergence(f"linear_program stopped: HiGHS: {found.message}")
     frequencies = np.zeros(states * mdp.num_actions)
     frequencies[usable] = found.x
     by_action = np.where(mdp.available, frequencies.reshape(mdp.num_actions, states).T, -1)

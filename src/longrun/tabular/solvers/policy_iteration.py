@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from scipy import sparse
@@ -11,8 +12,9 @@ from scipy.sparse import linalg as sparse_linalg
 from longrun.tabular.chain import DENSE, dense, stationary
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import Mergers, SparseChain
+from longrun.tabular.precision import rounding
+from longrun.tabular.products import longest_row
 from longrun.tabular.solvers.solution import (
-    BELOW_ROUNDING,
     Actions,
     Bracket,
     OnIteration,
@@ -25,8 +27,8 @@ from longrun.tabular.solvers.solution import (
 from longrun.tabular.solvers.value_iteration import STAY
 from longrun.tabular.structure import chain_structure
 
-Evaluate = Callable[[MDP, Actions, Array, float], Array]
-"""(model, policy [S], first guess [S], tolerance) -> bias [S], up to a constant."""
+Evaluate = Callable[[Matrix, Array, float, float], Array]
+"""(P [S, S], r [S], gamma, tolerance) -> x [S], (I - gamma P) x = r up to a constant each side."""
 
 SWEEPS = 50
 """Steps of value iteration in a batch, before an evaluation: they carry the news of a better action
@@ -38,6 +40,9 @@ FORCING = 1e-2
 """An iterative evaluation goes down to this fraction of the residual that it starts from."""
 EFFORT = 100
 """Multigrid cycles that it may take for that; a half-evaluated policy can be improved as well."""
+WATCHED = 1 - 1e-4
+"""Discount of a policy that is too slow to be evaluated: ten thousand steps show where more is
+earned, and every solver manages them (a million of RiverSwim's stall conjugate residuals)."""
 
 
 def policy_iteration(
@@ -51,82 +56,92 @@ def policy_iteration(
     """Solve (I - P_pi) h = r_pi - g e for the policy, take the greedy policy of h, again.
 
     Evaluations by a Krylov method start from the last bias and stop early (FORCING): the bracket
-    is certified whatever h is.
+    is certified whatever h is. It stays wider than the tolerance where rounding allows no more.
     """
     if linear_solver == "auto":
         linear_solver = "dense" if mdp.num_states <= DENSE else "krylov"
     evaluate, scale = EVALUATIONS[linear_solver](), reward_scale(mdp)
-    values = np.zeros(mdp.num_states)
-    found = bracket(mdp, values, policy)
-    given = policy is not None  # where to start; sweeps from 0 would forget it
-    policy = found.policy if policy is None else policy
-    low, high = -np.inf, np.inf
+    found = best = bracket(mdp, np.zeros(mdp.num_states), policy)
     for iteration in range(1, max_iterations + 1):
-        if iteration > 1 or not given:
-            values, found = _swept(mdp, values, found, tolerance, scale)
+        if iteration > 1 or policy is None:  # sweeps from 0 would forget where to start
+            found = _swept(mdp, found, tolerance, scale)
             if linear_solver == "krylov" and found.closed(mdp, tolerance, scale):
                 on_iteration(iteration, found.low, found.high)
-                return finished("policy_iteration", iteration, found, values)
-            policy = found.policy
+                return finished("policy_iteration", iteration, found)
+            policy, best = found.policy, best.joined(found)
         policy = one_recurrent_class(mdp, policy)
-        goal = max(FORCING * (found.high - found.low), 0.1 * tolerance * abs(found.low))
-        values = _evaluated(evaluate, mdp, policy, values, goal)
-        found = bracket(mdp, values, policy)
-        low, high = max(low, found.low), min(high, found.high)
+        goal = max(FORCING * best.width, 0.1 * tolerance * abs(best.low))
+        bias, done = _evaluated(evaluate, mdp, policy, found.values, best.width, goal)
+        found = bracket(mdp, bias, policy)
+        settled = done and linear_solver != "krylov" and bool((found.policy == policy).all())
         on_iteration(iteration, found.low, found.high)
         if found.closed(mdp, tolerance, scale):
-            return finished("policy_iteration", iteration, found, values)
-        settled = linear_solver != "krylov" and (found.policy == policy).all()
-        if settled or found.at_rounding:
-            raise gave_up("policy_iteration", iteration, low, high, BELOW_ROUNDING)
-        policy = found.policy
-    advice = "raise max_iterations or tolerance"
-    raise gave_up("policy_iteration", iteration, low, high, advice)
+            return finished("policy_iteration", iteration, found)
+        gained = found.width < best.width
+        best = best.joined(found)
+        if (settled or found.at_rounding) and not gained:
+            return finished("policy_iteration", iteration, best)
+    raise gave_up("policy_iteration", max_iterations, best, "raise max_iterations or tolerance")
 
 
 def _evaluated(
-    evaluate: Evaluate, mdp: MDP, policy: Actions, values: Array, tolerance: float
-) -> Array:
-    """The policy's bias, or the values as they are where its chain is too slow for the solver."""
-    try:
-        bias = evaluate(mdp, policy, values, tolerance)
-    except (np.linalg.LinAlgError, RuntimeError):  # exactly singular: NumPy and SuperLU
-        return values
-    return bias if np.isfinite(bias).all() else values
+    evaluate: Evaluate, mdp: MDP, policy: Actions, values: Array, width: float, tolerance: float
+) -> tuple[Array, bool]:
+    """The policy's bias [S] and True, or values that are no further from it than those given.
+
+    The elimination of a chain that is too slow ends with a pivot that is all rounding: exactly 0 on
+    one machine, of either sign on others, and what comes out is of no use. It shows: that solves
+    the policy's own equation no better than the values from before, or than `width`, the bracket
+    of the gain. The policy is then followed for the time that a discount gives it, from these
+    values on (Bertsekas and Ioffe 1996): the residual becomes a mean of itself over that time,
+    which is never wider.
+    """
+    transition, rewards = mdp.chain(policy)
+    residual = rewards - values + transition @ values
+
+    def missed(bias: Array) -> float:
+        off = rounding(longest_row(transition) + 4, 2 * float(np.abs(bias).max()))
+        return float(np.ptp(rewards - bias + transition @ bias)) + off
+
+    before = missed(values)
+    for discount, most in ((1.0, min(before, width)), (WATCHED, before)):
+        singular = suppress(np.linalg.LinAlgError, RuntimeError)  # of NumPy and of SuperLU
+        with singular, np.errstate(all="ignore"):
+            bias = values + evaluate(transition, residual, discount, tolerance)
+            bias -= bias[0]  # rounding grows with all values, and not only with their differences
+            if missed(bias) <= most + 2 * tolerance:
+                return np.asarray(bias), discount == 1
+    return values, False
 
 
-def _swept(
-    mdp: MDP, values: Array, found: Bracket, tolerance: float, scale: float
-) -> tuple[Array, Bracket]:
+def _swept(mdp: MDP, found: Bracket, tolerance: float, scale: float) -> Bracket:
     """Batches of value iteration, as long as they pay."""
     while not found.closed(mdp, tolerance, scale):
-        width = found.high - found.low
+        values, width = found.values, found.width
         for _ in range(SWEEPS):
             values = values + (1 - STAY) * (mdp.lookahead(values).max(1) - values)
             values -= values[0]
         found = bracket(mdp, values, found.policy)
-        if not found.high - found.low <= SHRINK * width:
+        if not found.width <= SHRINK * width:
             break
-    return values, found
+    return found
 
 
-def _dense(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
-    """The bias with h[0] = 0, whose place the gain takes among the unknowns."""
-    transition, rewards = mdp.chain(policy)
-    system = np.eye(mdp.num_states) - dense(transition)
+def _dense(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:
+    """Where x[0] = 0, and the constant on the right takes its place among the unknowns."""
+    system = np.eye(len(rewards)) - discount * dense(transition)
     system[:, 0] = 1
-    bias = np.linalg.solve(system, rewards)  # slow chains are ill-conditioned: the bracket judges
-    bias[0] = 0
-    return np.asarray(bias)
+    solution = np.linalg.solve(system, rewards)
+    solution[0] = 0
+    return np.asarray(solution)
 
 
-def _lu(mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
-    transition, rewards = mdp.chain(policy)
-    system = sparse.identity(mdp.num_states, format="csc") - sparse.csc_array(transition)
-    ones = sparse.csc_array(np.ones((mdp.num_states, 1)))
-    bias = sparse_linalg.splu(sparse.hstack([ones, system[:, 1:]], format="csc")).solve(rewards)
-    bias[0] = 0
-    return np.asarray(bias)
+def _lu(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:
+    system = sparse.identity(len(rewards), format="csc") - discount * sparse.csc_array(transition)
+    ones = sparse.csc_array(np.ones((len(rewards), 1)))
+    solution = sparse_linalg.splu(sparse.hstack([ones, system[:, 1:]], format="csc")).solve(rewards)
+    solution[0] = 0
+    return np.asarray(solution)
 
 
 class _Krylov:
@@ -135,12 +150,13 @@ class _Krylov:
     def __init__(self) -> None:
         self.mergers: Mergers | None = None
 
-    def __call__(self, mdp: MDP, policy: Actions, guess: Array, tolerance: float) -> Array:
-        transition, rewards = mdp.chain(policy)
-        equations = SparseChain(transition, mergers=self.mergers)
-        values, _ = equations.solve(rewards, guess, tolerance, EFFORT)
+    def __call__(
+        self, transition: Matrix, rewards: Array, discount: float, tolerance: float
+    ) -> Array:
+        equations = SparseChain(transition, discount, self.mergers)
+        solution, _ = equations.solve(rewards, None, tolerance, EFFORT)
         self.mergers = equations.mergers
-        return values
+        return solution
 
 
 EVALUATIONS: dict[str, Callable[[], Evaluate]] = {

@@ -10,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longrun.tabular.mdp import MDP, Array
+from longrun.tabular.precision import rounding
 
 Actions = NDArray[np.intp]
 OnIteration = Callable[[int, float, float], None]
 """Called with (iteration, gain_low, gain_high) while a solver works."""
+
+NEAR_ZERO = 1e-3
+"""A gain below this share of the rewards that are taken is as good as 0: there, the width of a
+bracket is relative to that share instead."""
+AT_ROUNDING = 6
+"""Times the rounding of a bracket's ends, of which their own allowance is three: where the rest is
+no more than that allowance again, further digits of the values are rounding themselves."""
 
 
 @dataclass(frozen=True)
@@ -35,35 +43,55 @@ class Solution:
 class NoConvergence(RuntimeError):
     """The bracket did not close; the message tells how far it came."""
 
+    def __init__(self, message: str, solution: Solution | None = None) -> None:
+        super().__init__(message)
+        self.solution = solution
+        """The best that was found, with a bracket that holds; None if nothing was."""
+
 
 class Bracket(NamedTuple):
     """One application T of the Bellman operator: best values, greedy policy, bounds on the gain."""
 
+    values: Array
+    """h [S]"""
     best: Array
+    """T h [S]"""
     policy: Actions
     low: float
     high: float
     rounding: float
     """By how much rounding may have moved either bound; they allow for it."""
 
-    def closed(self, mdp: MDP, tolerance: float, scale: float) -> bool:
-        """Relative to the gain, or to a thousandth of the largest reward where that is near 0.
+    @property
+    def width(self) -> float:
+        return self.high - self.low
 
-        `scale` is the largest reward of all. What counts is the largest that the policy takes: a
-        forbidding penalty that nobody pays must not make a wide bracket look narrow.
-        """
-        width = self.high - self.low
-        if width <= tolerance * max(abs(self.low), abs(self.high)):
-            return True
-        if not width <= 1e-3 * tolerance * scale:
-            return False
-        paid = mdp.rewards[np.arange(len(self.policy)), self.policy]
-        return width <= 1e-3 * tolerance * float(np.abs(paid).max())
+    def closed(self, mdp: MDP, tolerance: float, scale: float) -> bool:
+        """Whether it is narrow enough; `scale` is the largest reward of all."""
+        if self.width > tolerance * max(abs(self.low), abs(self.high), NEAR_ZERO * scale):
+            return False  # without looking at the policy
+        return relative_width(mdp, self.policy, self.low, self.high) <= tolerance
 
     @property
     def at_rounding(self) -> bool:
         """No further value could narrow it much."""
-        return self.high - self.low <= 6 * self.rounding
+        return self.width <= AT_ROUNDING * self.rounding
+
+    def joined(self, other: Bracket) -> Bracket:
+        """What both prove: the higher of the lower bounds, with its policy, and the lower upper."""
+        better = other if other.low > self.low else self
+        return better._replace(high=min(self.high, other.high))
+
+
+def relative_width(mdp: MDP, policy: Actions, low: float, high: float) -> float:
+    """Of a bracket: relative to the gain, or to NEAR_ZERO of the largest reward if that is more.
+
+    What counts is the largest reward that the policy takes: a forbidding penalty that nobody pays
+    must not make a wide bracket look narrow.
+    """
+    paid = float(np.abs(mdp.rewards[np.arange(len(policy)), policy]).max())
+    scale = max(abs(low), abs(high), NEAR_ZERO * paid)
+    return (high - low) / scale if high > low else 0.0
 
 
 def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
@@ -78,36 +106,38 @@ def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
     best = q.max(1)
     greedy = q.argmax(1)
     change = best - values
-    terms = mdp.longest_row + 4
-    rounding = float(np.finfo(float).eps * terms * (np.abs(values).max() + np.abs(best).max()))
+    # A row's products, its reward, h itself, and a sum of the row that is 1 up to rounding only.
+    off = rounding(mdp.longest_row + 4, float(np.abs(values).max() + np.abs(best).max()))
     if policy is not None:
-        kept = q[np.arange(len(best)), policy] >= best - rounding
+        kept = q[np.arange(len(best)), policy] >= best - off
         greedy = np.where(kept, policy, greedy)
-    low, high = float(change.min()) - 2 * rounding, float(change.max()) + rounding
-    return Bracket(best, greedy, low, high, rounding)
+    low, high = float(change.min()) - 2 * off, float(change.max()) + off
+    return Bracket(values, best, greedy, low, high, off)
 
 
 def reward_scale(mdp: MDP) -> float:
     return float(np.abs(np.where(mdp.available, mdp.rewards, 0)).max())
 
 
-def finished(method: str, iterations: int, found: Bracket, values: Array) -> Solution:
+def finished(method: str, iterations: int, found: Bracket) -> Solution:
     return Solution(
         gain=(found.low + found.high) / 2,
         gain_low=found.low,
         gain_high=found.high,
         policy=found.policy,
-        bias=values - values[0],
+        bias=found.values - found.values[0],
         iterations=iterations,
         method=method,
     )
 
 
-def gave_up(method: str, iterations: int, low: float, high: float, advice: str) -> NoConvergence:
-    return NoConvergence(
-        f"{method} stopped after {iterations} iterations with the gain between {low:.14g} and "
-        f"{high:.14g}; {advice}"
+def gave_up(method: str, iterations: int, best: Bracket, advice: str) -> NoConvergence:
+    found = finished(method, iterations, best)
+    return NoConvergence(f"{how_far(found)}; {advice}", found)
+
+
+def how_far(found: Solution) -> str:
+    return (
+        f"{found.method} stopped after {found.iterations} iterations with the gain between "
+        f"{found.gain_low:.14g} and {found.gain_high:.14g}"
     )
-
-
-BELOW_ROUNDING = "rounding does not allow more here; raise tolerance"

@@ -6,7 +6,6 @@ import numpy as np
 
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers.solution import (
-    BELOW_ROUNDING,
     OnIteration,
     Solution,
     bracket,
@@ -30,15 +29,15 @@ def relative_value_iteration(
     """
     method = "modified_policy_iteration" if sweeps else "value_iteration"
     values, policy, scale = np.zeros(mdp.num_states), None, reward_scale(mdp)
-    low, high = -np.inf, np.inf
+    best = None
     for iteration in range(1, max_iterations + 1):
         found = bracket(mdp, values, policy)
-        low, high = max(low, found.low), min(high, found.high)
+        best = found if best is None else best.joined(found)
         on_iteration(iteration, found.low, found.high)
         if found.closed(mdp, tolerance, scale):
-            return finished(method, iteration, found, values)
+            return finished(method, iteration, found)
         if found.at_rounding:
-            raise gave_up(method, iteration, low, high, BELOW_ROUNDING)
+            return finished(method, iteration, best)
         values = values + (1 - STAY) * (found.best - values)
         if sweeps:
             policy = found.policy
@@ -46,9 +45,8 @@ def relative_value_iteration(
             for _ in range(sweeps):
                 values = STAY * values + (1 - STAY) * (rewards + transition @ values)
         values -= values[0]
-    raise gave_up(
-        method, max_iterations, low, high, "raise max_iterations or take policy_iteration"
-    )
+    assert best is not None
+    raise gave_up(method, max_iterations, best, "raise max_iterations or take policy_iteration")
 
 
 def modified_policy_iteration(

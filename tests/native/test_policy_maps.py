@@ -19,6 +19,7 @@ from longrun.envs.native.network import Activity, Network
 from longrun.envs.native.networks import criss_cross, n_model, six_class, tandem
 from longrun.envs.native.queueing import QueueingEnv
 from longrun.experiments.policy_comparison import (
+    SAME,
     box_size,
     compare,
     effects,
@@ -32,7 +33,7 @@ from longrun.experiments.policy_maps import (
     _slices,
     policy_map,
 )
-from longrun.tabular import evaluate, solve
+from longrun.tabular import MDP, evaluate, solve
 from longrun.tabular.models.classic import riverswim
 
 
@@ -153,6 +154,15 @@ def test_actions_are_told_apart_by_what_they_do() -> None:
     assert same[2, 3].tolist() == [2, 3, 2, 3]  # the next queue is full: server 1 works in vain
     found = compare(mdp, solve(mdp).policy)
     assert np.argwhere(found.undecided.reshape(4, 4)).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(("off", "same"), [(0.9, True), (1.1, False)])
+def test_actions_that_rounding_tells_apart_are_the_same(off: float, same: bool) -> None:
+    """Moving `off` of SAME from one successor to another is half in each, and so is a reward."""
+    moved, paid = off * SAME / 2, off * SAME
+    stay, other = [[0.5, 0.5], [0.5, 0.5]], [[0.5 + moved, 0.5 - moved], [0.5, 0.5]]
+    mdp = MDP(np.stack([stay, other], axis=1), [[0.0, 0.0], [0.0, paid]])
+    assert effects(mdp).tolist() == [[1 if same else 0, 1], [1 if same else 0, 1]]
 
 
 def test_states_without_a_decision_are_left_out() -> None:

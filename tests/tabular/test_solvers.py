@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
-from longrun.tabular import MDP, NoConvergence, Solution, evaluate, solve
+from longrun.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate, solve
 from longrun.tabular.models.classic import (
     access_control,
     inventory,
@@ -22,9 +22,10 @@ from longrun.tabular.models.classic import (
     riverswim,
 )
 from longrun.tabular.models.queueing import criss_cross, tandem
+from longrun.tabular.precision import EPS, USELESS, rounding
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.solvers.policy_iteration import one_recurrent_class
-from longrun.tabular.solvers.solution import bracket
+from longrun.tabular.solvers.solution import AT_ROUNDING, NEAR_ZERO, bracket
 from longrun.tabular.structure import chain_structure, end_components
 
 # The package's attribute of this name is the function.
@@ -169,13 +170,71 @@ def test_actions_that_are_not_available(method: str, linear_solver: str) -> None
     assert found.gain == pytest.approx(1.5) and found.policy.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("length", [20, 100, 300])
-@pytest.mark.parametrize("linear_solver", ["dense", "lu"])
+@pytest.mark.parametrize("length", [20, 60, 100, 300])
+@pytest.mark.parametrize("linear_solver", ["dense", "lu", "krylov"])
 def test_slow_policies_on_the_way(length: int, linear_solver: str) -> None:
     """RiverSwim: who swims from the middle on changes halves once in 7^(length / 2) steps."""
     found = solve(riverswim(length), linear_solver=linear_solver)
     assert found.gain == pytest.approx(3 / 7, rel=1e-6)
     assert (found.policy == 1).all()
+
+
+def exactly_singular(*_: Any) -> Any:
+    raise np.linalg.LinAlgError("a pivot is 0")
+
+
+def all_rounding(sign: float) -> Any:
+    """A last pivot of rounding, of either sign: the slow mode, times what that divides."""
+    return lambda transition, *_: sign * 1e16 * (np.arange(transition.shape[0]) >= 50)
+
+
+@pytest.mark.parametrize(
+    "elimination",
+    [
+        exactly_singular,
+        all_rounding(1.0),
+        all_rounding(-1.0),
+        lambda transition, *_: np.full(transition.shape[0], np.nan),
+        lambda transition, *_: np.full(transition.shape[0], np.inf),
+    ],
+    ids=["singular", "right sign", "wrong sign", "not a number", "infinite"],
+)
+def test_slow_policies_whatever_a_cpu_makes_of_them(
+    elimination: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of these were seen, or may be: which one, is a matter of instruction sets."""
+    usual = policy_iteration.EVALUATIONS["dense"]()
+    calls: list[bool] = []
+
+    def evaluate(transition: Any, rewards: Any, discount: float, tolerance: float) -> Any:
+        moves = np.abs(np.diag(policy_iteration.dense(transition), -1))
+        slow = discount == 1 and (moves[1:] == 1).any()  # some state swims left
+        calls.append(slow)
+        way = elimination if slow else usual
+        return way(transition, rewards, discount, tolerance)
+
+    monkeypatch.setitem(policy_iteration.EVALUATIONS, "dense", lambda: evaluate)
+    found = solve(riverswim(100))
+    assert any(calls)
+    assert found.gain == pytest.approx(3 / 7, rel=1e-8) and (found.policy == 1).all()
+
+
+def test_an_evaluation_is_no_worse_than_what_it_starts_from() -> None:
+    """Of every policy of RiverSwim that swims from some state on, whatever the solver does."""
+    mdp, width = riverswim(40), 1.0
+    for turn in range(1, 40):
+        policy = (np.arange(40) >= turn).astype(int)
+        transition, rewards = mdp.chain(policy)
+        start = np.linspace(0, turn, 40)
+
+        def spread(values: Any, chain: Any = transition, paid: Any = rewards) -> float:
+            return float(np.ptp(paid - values + chain @ values))
+
+        for name in ("dense", "lu", "krylov"):
+            evaluate = policy_iteration.EVALUATIONS[name]()
+            bias, _ = policy_iteration._evaluated(evaluate, mdp, policy, start, width, 1e-9)
+            off = rounding(mdp.longest_row + 4, 2 * float(np.abs(bias).max()))
+            assert spread(bias) <= spread(start) + 2e-9 + off, (turn, name)
 
 
 def test_large_models_are_solved_iteratively(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,15 +407,103 @@ def test_no_convergence_tells_how_far_it_came(method: str, limit: int, advice: s
     assert told and told[1] == method and int(told[2]) == limit == len(calls)
     low, high = float(told[3]), float(told[4])
     assert low <= 3 / 7 <= high
-    assert low == pytest.approx(max(low for _, low, _ in calls))
-    assert high == pytest.approx(min(high for _, _, high in calls))
+    best = caught.value.solution
+    assert best is not None and (best.gain_low, best.gain_high) == pytest.approx((low, high))
+    assert best.gain_low >= max(low for _, low, _ in calls)
+    assert best.gain_high <= min(high for _, _, high in calls)
+    # A bound of floats: the policy's own gain is known to its rounding.
+    assert evaluate(riverswim(200), best.policy).gain >= best.gain_low - 1e-12
     assert told[5] == advice
 
 
 @every_way
 def test_rounding_can_be_too_coarse(method: str, linear_solver: str) -> None:
-    with pytest.raises(NoConvergence, match=r"stopped after .* iterations with the gain between"):
-        solve(riverswim(), method, tolerance=1e-16, linear_solver=linear_solver, max_iterations=300)
+    """Then the answer is as narrow as rounding allows, and a warning says so."""
+    mdp = riverswim()
+    told = (
+        r"stopped after .* iterations with the gain between .*; rounding does not allow more here"
+    )
+    with pytest.warns(PrecisionWarning, match=told) as warned:
+        found = solve(mdp, method, tolerance=1e-16, linear_solver=linear_solver, max_iterations=300)
+    assert len(warned) == 1 and str(warned[0].message).endswith("; raise tolerance=1e-16")
+    assert warned[0].filename == __file__
+    check(mdp, found, tolerance=1e-11)
+
+
+def slow_pair(rate: float) -> MDP:
+    """Two states that are left once in 1 / rate steps; the second pays 1: the gain is a half."""
+    return MDP(((1 - rate) * np.eye(2) + rate * (1 - np.eye(2)))[:, None], [[0], [1]])
+
+
+@pytest.mark.parametrize(
+    ("rate", "warns", "raises"), [(1e-6, False, False), (1e-10, True, False), (1e-16, True, True)]
+)
+def test_answers_of_slow_models(rate: float, warns: bool, raises: bool) -> None:
+    """Values of 1 / rate are known to EPS of that: a warning, until nothing of the gain is left."""
+    if raises:
+        with pytest.raises(NoConvergence) as caught:
+            solve(slow_pair(rate))
+        found = caught.value.solution
+        assert found is not None
+    elif warns:
+        with pytest.warns(PrecisionWarning, match="rounding does not allow more here"):
+            found = solve(slow_pair(rate))
+    else:
+        found = solve(slow_pair(rate))
+    assert found.gain_low <= 0.5 <= found.gain_high
+    width = found.gain_high - found.gain_low
+    assert (width > 1e-8 * 0.5) == warns and (width > USELESS) == raises
+
+
+@pytest.mark.parametrize(("width", "warns"), [(0.99, True), (1.01, False)])
+def test_how_wide_an_answer_may_be(
+    width: float, warns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative to the higher end, as everywhere."""
+    low, high = 1 - width * USELESS, 1.0
+    made = Solution((low + high) / 2, low, high, np.zeros(2, int), np.zeros(2), 7, "mine")
+    monkeypatch.setitem(METHODS, "value_iteration", lambda *_: made)
+    if warns:
+        with pytest.warns(PrecisionWarning, match="mine stopped after 7 iterations"):
+            assert solve(slow_pair(0.1), "value_iteration").gain == made.gain
+    else:
+        with pytest.raises(NoConvergence, match="mine stopped after 7 iterations") as caught:
+            solve(slow_pair(0.1), "value_iteration")
+        assert caught.value.solution is not None and caught.value.solution.gain == made.gain
+
+
+def test_a_bracket_is_closed_at_the_tolerance() -> None:
+    """Of the gain, or of a thousandth of the rewards that the policy takes where that is more."""
+    mdp = MDP([[[1], [1]]], [[2.0, -1e6]])
+    at = bracket(mdp, np.zeros(1))
+
+    def closed(low: float, high: float) -> bool:
+        return at._replace(low=low, high=high).closed(mdp, 1e-3, 1e6)
+
+    assert closed(1.0, 1.0 + 0.999e-3) and not closed(1.0, 1.0 + 1.002e-3)
+    assert closed(-1.0 - 0.999e-3, -1.0) and not closed(-1.0 - 1.002e-3, -1.0)
+    assert closed(-0.499 * NEAR_ZERO * 2e-3, 0.499 * NEAR_ZERO * 2e-3)
+    assert not closed(-0.501 * NEAR_ZERO * 2e-3, 0.501 * NEAR_ZERO * 2e-3)
+    assert closed(0.0, 0.0)
+
+
+def test_a_bracket_is_at_rounding() -> None:
+    mdp = slow_pair(0.1)
+    found = bracket(mdp, np.array([0.0, 3.0]))
+    # Two entries a row and four more operations, of values of 3 and best values of 3.7.
+    assert found.rounding == pytest.approx(6 * EPS * (3 + 3.7))
+    for factor, expected in ((0.99, True), (1.01, False)):
+        narrow = found._replace(high=found.low + factor * AT_ROUNDING * found.rounding)
+        assert narrow.at_rounding == expected
+
+
+def test_what_two_brackets_prove() -> None:
+    mdp = slow_pair(0.1)
+    one = bracket(mdp, np.zeros(2))._replace(low=1.0, high=5.0)
+    other = bracket(mdp, np.ones(2))._replace(low=2.0, high=6.0)
+    for joined in (one.joined(other), other.joined(one)):
+        assert (joined.low, joined.high) == (2.0, 5.0)
+        assert joined.values is other.values and joined.policy is other.policy
 
 
 @every_way
@@ -364,8 +511,10 @@ def test_chains_too_slow_for_any_method(method: str, linear_solver: str) -> None
     """Two states that are left once in 1e17 steps: 1 - 1e-17 is 1, but the model is connected."""
     stay = np.eye(2) + 1e-17 * (1 - np.eye(2))
     mdp = MDP(stay[:, None], [[0], [1]])
-    with pytest.raises(NoConvergence, match=r"stopped after .* iterations with the gain between"):
+    with pytest.raises(NoConvergence, match=r"stopped after .* iterations with the gain") as caught:
         solve(mdp, method, linear_solver=linear_solver, max_iterations=100)
+    found = caught.value.solution
+    assert found is not None and found.gain_low <= 0.5 <= found.gain_high
 
 
 @every_way

@@ -208,6 +208,7 @@ def _class_gain(transition: Matrix, rewards: Array) -> float:
     """Of an irreducible chain, or a rough idea of it where rounding allows no more."""
     if len(rewards) > DENSE:
         chain = SparseChain(sparse.csr_array(transition))
+        # Classes that are this close are as good as each other here: the bracket decides later.
         values, _ = chain.solve(rewards, None, 1e-6 * float(np.abs(rewards).max()), EFFORT)
         return chain.gain(rewards, values)
     return float(stationary(dense(transition)) @ rewards)

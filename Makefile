@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-adapters lint types format clean
+.PHONY: run test test-portable test-adapters lint types format clean
 
-run: .venv/ready            ## APO against discounted PPO on Swimmer-v5, about two minutes
+run: .venv/core             ## APO against discounted PPO on Swimmer-v5, about three minutes
 	$(BIN)/python examples/swimmer.py
 
 test: lint                  ## set-up, lint, type check beside the tests
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest; tests=$$?; wait $$types && exit $$tests
+
+test-portable: .venv/ready  ## the numerical tests as if on older machines (instruction sets, BLAS, order)
+	$(BIN)/python tests/portable.py
 
 test-adapters: .venv/ready   ## the tests of Brax, MuJoCo Playground and gymnax, with these installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[brax,gymnax]"
@@ -26,10 +29,16 @@ format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.venv/ready: pyproject.toml constraints.txt
+# What the library needs, and no more; `ready` adds what its tests need.
+.venv/core: pyproject.toml constraints.txt
+	@echo "installing longrun and what it needs (JAX, MuJoCo, Gymnasium, SciPy, Matplotlib) into .venv"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --no-compile -c constraints.txt -e ".[dev]"  # most is never imported
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
+	touch .venv/core
+
+.venv/ready: .venv/core
+	@echo "installing what the tests need (pytest, mypy, ruff, Ray, Optuna, rliable) into .venv"
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch .venv/ready
 
 clean:

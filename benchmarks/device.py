@@ -26,10 +26,10 @@ import numpy as np
 from longrun.config import Config, make_config
 from longrun.envs.native.protocol import Environment
 from longrun.learn import learner
-from longrun.train import device
-from longrun.train.device import Replica, Span
-from longrun.train.device_loop import stacked
-from longrun.train.job import open_env
+from longrun.train.device import program as device
+from longrun.train.device.program import ReplicaState, Span
+from longrun.train.device.snapshots import stacked
+from longrun.train.loops import open_env
 
 BANDWIDTH, OPERATIONS = 4.8e12, 67e12
 """An H200's bytes and float32 operations a second, as its maker has them."""
@@ -71,7 +71,7 @@ class Run:
         self.seeds = jnp.arange(len(configs), dtype=jnp.uint32)
         fresh = jax.vmap(lambda c, s: learner.init(c, env.spaces, jax.random.key(s)))
         begin = partial(device.begin, env, self.config.num_envs)
-        start = jax.jit(lambda c, s: Replica(fresh(c, s), begin(s)))
+        start = jax.jit(lambda c, s: ReplicaState(fresh(c, s), begin(s)))
         self.replicas = start(self.configs, self.seeds)
         self.advance(1)
 
@@ -119,13 +119,13 @@ def criss_cross() -> Iterator[dict[str, Any]]:
         }
 
 
-def collection_seconds(env: Environment, config: Config, replicas: Replica) -> float:
-    one: Replica = jax.tree.map(lambda x: x[0], replicas)
+def collection_seconds(env: Environment, config: Config, replicas: ReplicaState) -> float:
+    one: ReplicaState = jax.tree.map(lambda x: x[0], replicas)
     program = jax.jit(partial(device.collect, env, config, steps=config.rollout_steps))
     times = []
     for i in range(12):
         began = time.perf_counter()
-        jax.block_until_ready(program(one.learnt, one.chains, jax.random.key(i)))
+        jax.block_until_ready(program(one.learned, one.chains, jax.random.key(i)))
         times.append(time.perf_counter() - began)
     return float(np.median(times[1:]))
 

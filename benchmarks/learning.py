@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from longrun.experiments.results import mean_interval, read_run
-from longrun.experiments.tables import print_final
+from longrun.results.read import mean_interval, read_results
+from longrun.results.tables import print_final
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def write_table(runs: Sequence[Run], folders: Sequence[Path], out: Path) -> None
     """One row for each setting, and every seed's final return in it."""
     rows = []
     for run, folder in zip(runs, folders, strict=True):
-        (setting,) = read_run(folder)
+        (setting,) = read_results(folder)
         row: dict[str, object] = {"env": run.env, "algorithm": run.algorithm}
         row |= {"options": run.options, "steps": int(setting.steps[-1])}
         for metric in ("average_reward", "episode_return"):
@@ -149,7 +149,7 @@ def main() -> None:
         for task in tasks:
             chosen = [(r, f) for r, f in zip(runs, folders, strict=True) if r.task == task]
             write_table([r for r, _ in chosen], [f for _, f in chosen], given.out)
-        print_final([setting for f in folders for setting in read_run(f)])
+        print_final([setting for f in folders for setting in read_results(f)])
 
 
 if __name__ == "__main__":

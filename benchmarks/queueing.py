@@ -23,14 +23,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import Config, make_config
-from longrun.envs.native import chains as native
-from longrun.envs.native import classical
-from longrun.envs.native.fcfs import OrderedQueueingEnv
+from longrun.envs.native import batching as native
 from longrun.learn.acting import act
+from longrun.queueing import policies as classical
+from longrun.queueing.ordered_queues import OrderedQueueingEnv
 from longrun.tabular import MDP, evaluate
-from longrun.train.device_loop import stacked
+from longrun.train.device.snapshots import stacked
 from longrun.train.evaluation import student_reach
-from longrun.train.job import fresh_snapshot, make_job, open_env
+from longrun.train.job import make_job
+from longrun.train.loops import open_env
 from longrun.train.session import Session
 
 OPTIMA = {
@@ -54,15 +55,12 @@ SIX_CLASS_ITERATIONS = 1000
 
 def train(env: Any, configs: list[Config], seeds: list[int], iterations: int) -> tuple[Any, float]:
     """Learnt states of all replicas, leaves [R, ...], and the seconds that it took."""
-    opened = open_env(env)
+    loop = open_env(env)
     steps = iterations * configs[0].steps_per_iteration
-    job = make_job(opened.env, configs, seeds, steps, eval_every=0)
-    starts = [
-        fresh_snapshot(opened.env, config, opened.spaces, seed)
-        for config, seed in zip(configs, seeds, strict=True)
-    ]
+    job = make_job(configs, seeds, steps, eval_every=0)
+    starts = [loop.fresh_snapshot(c, s) for c, s in zip(configs, seeds, strict=True)]
     began = time.perf_counter()
-    session = Session(job, opened.spaces, starts)
+    session = Session(loop, job, starts)
     session.run(progress_bar=False)
     states = jax.tree.map(lambda *xs: np.stack(xs), *(s.state for s in session.snapshots))
     return states, time.perf_counter() - began

@@ -34,13 +34,13 @@ DIRECT = """
 import sys
 from pathlib import Path
 from longrun.config import make_config
-from longrun.train import runs
+from longrun.train import start_or_resume as runs
 env, steps, out, *seeds = sys.argv[1:]
 for seed in seeds:
     config = make_config("apo", minibatch_size=250)
     settings = {"num_workers": 0, "eval_every": 0}
     path = Path(out) / seed
-    runs.begin(path, env, [config], [int(seed)], int(steps), **settings).run(progress_bar=False)
+    runs.start(path, env, [config], [int(seed)], int(steps), **settings).run(progress_bar=False)
 """
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NPROC": "1", "JAX_PLATFORMS": "cpu"}
 

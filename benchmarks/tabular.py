@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from longrun.tabular import MODELS, evaluate, solve
+from longrun.cli.solve import MODELS
+from longrun.tabular import evaluate, solve
 from longrun.tabular import evaluation as accuracy
 from longrun.tabular.truncation import grow_box
 

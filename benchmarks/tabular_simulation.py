@@ -18,8 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from longrun.queueing.known_models import criss_cross
+from longrun.queueing.known_networks import REGIMES
 from longrun.tabular import solve
-from longrun.tabular.models.queueing import REGIMES, criss_cross
 
 CHAINS, BLOCK, BLOCKS = 4096, 2000, 250
 INNER = 0.7
@@ -78,11 +79,11 @@ def simulate_block(table, rates, queues, key):
         draw = jax.random.uniform(key, (CHAINS,))
         one, two, three = queues.T
         inside = jnp.minimum(queues, int(INNER * len(table)))
-        action = table[inside[:, 0], inside[:, 1], inside[:, 2]]
-        action = jnp.where(action == 0, jnp.where(three > 0, 2, 1), action)
+        action = table[inside[:, 0], inside[:, 1], inside[:, 2]]  # class 1, class 3, idle
+        action = jnp.where(action == 2, jnp.where(three > 0, 1, 0), action)
         served = draw >= edges[2]
-        first = served & (action == 1) & (one > 0)
-        third = served & (action == 2) & (three > 0)
+        first = served & (action == 0) & (one > 0)
+        third = served & (action == 1) & (three > 0)
         left = (draw >= edges[1]) & (draw < edges[2]) & (two > 0)
         one_more = draw < edges[0]
         three_more = (draw >= edges[0]) & (draw < edges[1])

@@ -1,7 +1,9 @@
-"""APO and discounted PPO side by side on Swimmer-v5: three seeds each, about two minutes.
+"""APO against discounted PPO on Swimmer-v5: three seeds each, about three minutes on two cores.
 
-The long-run average criterion finds the strokes that pay off later; with the usual discount of 0.99
-PPO does not see that far.
+A swimmer is rewarded for its speed, and swims for ever. Good strokes pay off later than a discount
+factor of 0.99 looks ahead, so that PPO with this usual choice learns a poor gait on every seed. The
+long-run average reward has no such horizon to choose. Both train with the same settings otherwise:
+the `tuned` preset, rollouts of 1000 steps. Ten seeds of each are in results/swimmer-demo.
 """
 
 from __future__ import annotations
@@ -10,24 +12,81 @@ import sys
 import time
 from pathlib import Path
 
+import gymnasium
+import numpy as np
+from matplotlib.figure import Figure
+
+from longrun import APO, PPO, read_results
 from longrun.cli import main
 
-STEPS = "400000"
-COMMON = f"--env Swimmer-v5 --steps {STEPS} --seeds 3 --gae-lambda 0.99 --out"
+TASK = "Swimmer-v5"
+SEEDS = 3
+SWEEP = (
+    f"sweep apo ppo --env {TASK} --preset tuned --gae-lambda 0.99 --grid discount=0.99"
+    f" --rollout-steps 1000 --minibatch-size 500 --steps 600000 --seeds {SEEDS} --eval-every 30000"
+)
+COLOURS = {"APO": "tab:blue", "PPO": "tab:red"}
+NAMES = {"APO": "APO: long-run average reward", "PPO": "PPO: discount factor 0.99"}
 
 
 def run() -> int:
     folder = Path("runs") / time.strftime("swimmer-%Y%m%d-%H%M%S")
-    apo, ppo = folder / "apo", folder / "ppo"
-    for command in (
-        f"train apo --value-constraint 0.1 {COMMON} {apo}",
-        f"train ppo --discount 0.99 {COMMON} {ppo}",
-        f"plot {apo} {ppo} --out {folder / 'curves.png'}",
-    ):
-        print(f"longrun {command}", flush=True)
-        if status := main(command.split()):
-            return status
+    print(f"longrun {SWEEP} --out {folder}", flush=True)
+    if status := main([*SWEEP.split(), "--out", str(folder)]):
+        return status
+    returns = {s.label[:3]: s.values["episode_return"] for s in read_results([folder])}
+    steps = read_results([folder])[0].steps
+    tracks = {name: distance(folder, name) for name in COLOURS}
+    draw(folder / "swimmer.png", steps, returns, tracks)
+    for name, curves in returns.items():
+        print(f"{NAMES[name]}: return {', '.join(f'{x:.0f}' for x in curves[-1])} (each seed)")
+    ratio = returns["APO"][-1].min() / returns["PPO"][-1].max()
+    print(f"the slowest APO seed earns {ratio:.1f} times what the fastest PPO seed earns")
+    print(f"picture: {folder / 'swimmer.png'}")
+    print(
+        f"next: longrun report {folder} --out report.html   (curves, tables, the swimmer at work)"
+    )
     return 0
+
+
+def distance(folder: Path, algorithm: str) -> np.ndarray:
+    """[1000] how far the deterministic policy of the first seed has got, step by step."""
+    kind = {"APO": APO, "PPO": PPO}[algorithm]
+    name = {"APO": "apo_tuned", "PPO": "ppo_tuned_discount=0.99"}[algorithm]
+    agent = kind.load(folder / "runs" / f"{TASK}_{name}_seed0")
+    env = gymnasium.make(TASK)
+    observation, start = env.reset(seed=0)
+    track = []
+    for _ in range(1000):
+        action, _ = agent.predict(observation, deterministic=True)
+        observation, _, _, _, info = env.step(action)
+        track.append(info["x_position"] - start["x_position"])
+    env.close()
+    return np.array(track)
+
+
+def draw(
+    out: Path, steps: np.ndarray, returns: dict[str, np.ndarray], tracks: dict[str, np.ndarray]
+) -> None:
+    """Left: the return of each seed over training. Right: how far the learned swimmers get."""
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    learning, swimming = figure.subplots(1, 2)
+    for name, curves in returns.items():
+        learning.plot(steps / 1000, curves, color=COLOURS[name], linewidth=1.8)
+        swimming.plot(tracks[name], color=COLOURS[name], linewidth=2.2)
+        label = {"color": COLOURS[name], "fontweight": "bold", "ha": "right"}
+        learning.text(steps[-1] / 1000, curves[-1].max() + 12, NAMES[name], **label)
+        swimming.text(990, tracks[name][-1] + 0.4, name, **label)
+    learning.set(title=f"What {TASK} earns in 1000 steps, {SEEDS} seeds each")
+    learning.set(xlabel="thousand steps of training", ylabel="return of the learned policy")
+    learning.set_ylim(top=1.15 * max(curves.max() for curves in returns.values()))
+    swimming.set(title="How far the learned swimmers get (seed 0)")
+    swimming.set(xlabel="steps", ylabel="distance, metres")
+    swimming.set_ylim(top=1.12 * max(track.max() for track in tracks.values()))
+    for axis in (learning, swimming):
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.25)
+    figure.savefig(out, dpi=110)
 
 
 if __name__ == "__main__":

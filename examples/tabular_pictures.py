@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from longrun.queueing import MODELS as NETWORKS
 from longrun.tabular import MODELS, improvement_bounds, solve
 from longrun.tabular.figures import bound_tightness, certified_steps, policy_map, xi_over_discount
 from longrun.tabular.trust_region import trust_region_policy_iteration
@@ -36,8 +37,8 @@ def theory() -> None:
 def policies() -> None:
     """Optimal policies of queues, drawn over the numbers of customers."""
     for name, model in (
-        ("criss-cross", MODELS["criss-cross"](regime="BM")),
-        ("tandem", MODELS["tandem"]()),
+        ("criss-cross", NETWORKS["criss-cross"](regime="BM")),
+        ("tandem", NETWORKS["tandem"]()),
     ):
         policy_map(model, solve(model).policy, IMAGES / f"{name}-policy.png")
 

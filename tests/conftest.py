@@ -1,7 +1,34 @@
-"""Settings of all tests, made before JAX is imported."""
+"""Settings of all tests, made before JAX is imported. Processes that tests start inherit them."""
+
+from __future__ import annotations
 
 import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+CACHE = Path(__file__).parents[1] / ".pytest_cache"
 
 # Hundreds of programs are compiled here for a few steps each: optimising them would take longer
 # than running them. JAX_DISABLE_MOST_OPTIMIZATIONS=0 make test runs what users run.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+# A third of the compile time: fused loops by the older code generator, each program in one piece.
+# Only for the pinned version: XLA ends the process at a flag that it does not know.
+QUICK = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+GIVEN = os.environ.get("XLA_FLAGS", "")
+if (
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1"
+    and version("jaxlib").startswith("0.10.")
+    and QUICK not in GIVEN
+):
+    os.environ["XLA_FLAGS"] = f"{QUICK} {GIVEN}".strip()
+
+# Compiled programs are kept for the next run of the tests, away from the user's.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "programs"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+# Where Python may not write bytecode beside its sources, every process would compile them all.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(CACHE / "bytecode")
+    del os.environ["PYTHONDONTWRITEBYTECODE"]

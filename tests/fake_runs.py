@@ -1,12 +1,20 @@
-"""Run folders that were never trained: the real writer, made-up numbers."""
+"""Run folders without training: written by the real writer, with made-up numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
 from longrun.config import make_config
+from longrun.files import read_json, write_json
+from longrun.results.labels import Choice
+from longrun.results.read import Setting
+from longrun.results.settings import SettingReplica
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.run_folder import RunFolder, describe_run
 
@@ -23,22 +31,36 @@ def fake_run(
     options: Sequence[Mapping[str, Any]] = ({},),
     preset: str = "paper",
     ends: bool = True,
+    steps: int = 1000,
+    finished: bool = False,
+    metrics: Mapping[str, Sequence[float]] | None = None,
 ) -> Path:
-    """A run of one replica for each curve; episodes have 10 steps, or do not `end`.
+    """A run of one replica for each curve; episodes have 10 steps, or do not end.
 
-    Replica i has seed i and the i-th options (the last of them if there are fewer). `value_mean`,
-    in metrics.csv, is the negative average reward.
+    Replica i has seed i and the i-th options (the last of them if there are fewer). In metrics.csv
+    `gain` is the average reward of the evaluation at the same step and `value_mean` its negative;
+    or, if `metrics` are given, each replica has a row of them every 10 steps.
     """
     seeds = seeds or range(len(curves))
     configs = [
         make_config(algorithm, preset, **options[min(i, len(options) - 1)])
         for i in range(len(seeds))
     ]
-    folder = RunFolder.create(path, describe_run(env, configs, seeds, 1000, preset=preset))
+    folder = RunFolder.create(path, describe_run(env, configs, seeds, steps, preset=preset))
     for index, (seed, curve) in enumerate(zip(seeds, curves, strict=True)):
-        places = [({"replica": index, "seed": seed, "step": s}, r) for s, r in curve.items()]
-        folder.add_evaluations((where, _report(reward, ends)) for where, reward in places)
-        folder.add_metrics(where | {"gain": r, "value_mean": -float(r)} for where, r in places)
+        where = {"replica": index, "seed": seed}
+        folder.add_evaluations((where | {"step": s}, _report(r, ends)) for s, r in curve.items())
+        if metrics is None:
+            rows = [{"step": s, "gain": r, "value_mean": -float(r)} for s, r in curve.items()]
+        else:
+            columns = zip(*metrics.values(), strict=True)
+            rows = [
+                {"step": 10 * k, **dict(zip(metrics, row, strict=True))}
+                for k, row in enumerate(columns, 1)
+            ]
+        folder.add_metrics(where | row for row in rows)
+    if finished:
+        folder.write_summary({"steps": steps})
     return path
 
 
@@ -57,7 +79,48 @@ def fake_sweep(path: Path, runs: Mapping[str, tuple[Curve, Mapping[str, Any]]]) 
     return path
 
 
+def change_config(run: Path, **changes: Any) -> Path:
+    """Replace entries of a run's config.json, by values that no configuration allows, too."""
+    write_json(run / "config.json", read_json(run / "config.json") | changes)
+    return run
+
+
+def fake_setting(
+    label: str, steps: Sequence[int], values: Mapping[str, Any], env: str = "E-v0"
+) -> Setting:
+    """A setting without files: values are [K, seeds], and the seeds are 0, 1, ..."""
+    arrays = {name: np.array(each, float) for name, each in values.items()}
+    seeds = range(next(iter(arrays.values())).shape[1])
+    replicas = tuple(SettingReplica(Path("run"), seed, seed) for seed in seeds)
+    return Setting(env, label, Choice("apo", "paper", {}), replicas, np.array(steps), arrays)
+
+
 def rising(height: float, steps: int = 1000, points: int = 10) -> dict[int, float]:
     """A curve that rises to a height in a straight line."""
     every = steps // points
     return {step: height * step / steps for step in range(every, steps + 1, every)}
+
+
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def require_refusal(
+    command: Callable[[list[str]], int],
+    arguments: Sequence[str],
+    message: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A command must raise an error of one line that contains the message, and write nothing.
+
+    It runs in the folder, which is empty; RUN among the arguments is a run with one curve.
+    """
+    monkeypatch.chdir(folder)
+    run = fake_run(folder / "run", rising(1))
+    with pytest.raises(ValueError) as refusal:
+        command([str(run) if word == "RUN" else word for word in arguments])
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert [path.name for path in folder.iterdir()] == ["run"]

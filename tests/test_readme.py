@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fake_workers import InlineWorkers
 from longrun import cli
-from longrun.experiments.sweeps import start
-from test_sweep import Inline
+from longrun.sweeps import run_sweep as start
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -51,11 +51,11 @@ def test_python_snippets_run(snippet, elsewhere, capsys):
 
 
 def test_commands_run_in_the_order_shown(elsewhere, capsys, monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", Inline)
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     for command in COMMANDS:
         words = shortened(command).split()[1:]
         if "--ray" in words or words[0] == "reproduce":
-            continue  # tests/test_sweep_ray.py has a cluster, tests/test_reproduce.py its figures
+            continue  # tested in tests/sweeps/test_sweep_ray.py and tests/paper
         if words[0] in ("train", "sweep") and "--steps" not in words:
             words += ["--steps", "2000"]
         assert cli.main(words) == 0, (command, capsys.readouterr().err)

@@ -25,12 +25,13 @@ TINY: dict[str, Any] = {
     "epochs": 2,
     "minibatch_size": 32,
     "normalize_observations": True,
+    "action_bounds": "clip",  # most of the environments below refuse others
 }
 ITERATION = 64
 """steps of one iteration with these options"""
 TINY_FLAGS = [
     *("--num-envs", "4", "--rollout-steps", "16", "--hidden-sizes", "8", "--epochs", "2"),
-    *("--minibatch-size", "32", "--normalize-observations", "--quiet"),
+    *("--minibatch-size", "32", "--normalize-observations", "--action-bounds", "clip", "--quiet"),
 ]
 
 
@@ -181,6 +182,9 @@ gymnasium.register(
     "SlowDrift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1.5, "pause": 4e-3}
 )
 gymnasium.register("EndlessDrift-v0", "tiny_envs:Drift")
+gymnasium.register(
+    "KindDrift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1.5, "forgiving": True}
+)
 
 
 def bits(tree: Any) -> dict[str, tuple[Any, ...]]:

@@ -7,26 +7,25 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from gymnasium import spaces as gym_spaces
 
 from longrun.config import make_config, whole_number
-from longrun.envs.acting import NumpyPolicy, draw_noise
-from longrun.envs.make import require_id
-from longrun.envs.names import with_args
-from longrun.envs.native.protocol import Environment
-from longrun.envs.spaces import action_reader, observation_writer
-from longrun.train import checkpoint, device_loop, host
+from longrun.envs.env_strings import with_args
+from longrun.envs.factories import require_id
+from longrun.errors import InputError
+from longrun.learn.types import TrainState
+from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport
-from longrun.train.job import AnyEnv, Job, Snapshot, fresh_snapshot, make_job, name_of, open_env
-from longrun.train.replica import flat_weights
+from longrun.train.job import Job, Snapshot, make_job
+from longrun.train.loops import AnyEnv, open_env
+from longrun.train.prediction import Predictor
+from longrun.train.progress import OnLog, require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
-from longrun.train.watchers import OnLog, require_tensorboard
 
 
 class Agent:
-    """A policy for one environment, and how it is learnt. Use `APO`, `PPO`, `ATRPO` or `TRPO`.
+    """A policy for one environment, and how it is learned. Use `APO`, `PPO`, `ATRPO` or `TRPO`.
 
     `env` is a Gymnasium id, an environment (which is copied, never stepped) or a function that
     makes one; or a JAX-native environment or its string ('jax:criss-cross', 'brax:ant', ...), which
@@ -34,6 +33,10 @@ class Agent:
     string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
     simulates in this process. All other options are those of the algorithm, the fields of its
     dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
+
+    Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
+    opened environment as `loop.env`; `snapshot`, all that is needed to resume training, replaced
+    by a new one whenever something was learned; `state`, the part of it that was learned.
     """
 
     algorithm: ClassVar[str]
@@ -55,23 +58,28 @@ class Agent:
         self.seed = seed
         self.num_workers = num_workers
         self.config = make_config(self.algorithm, preset, **options)
-        opened = open_env(self.env)
-        self._opened, self.spaces = opened.env, opened.spaces
-        self.observation_space = opened.observation_space
-        self.action_space = opened.action_space
-        self._snapshot = fresh_snapshot(self._opened, self.config, self.spaces, seed)
-        self._policy: tuple[Snapshot, NumpyPolicy] | None = None
+        self.loop = open_env(self.env)
+        self.spaces = self.loop.spaces
+        self.observation_space = self.loop.observation_space
+        self.action_space = self.loop.action_space
+        self.snapshot = self.loop.fresh_snapshot(self.config, seed)
+        self._predictor: tuple[Snapshot, Predictor] | None = None
         self._log_dir: Path | None = None
         self._predictions = np.random.default_rng(seed)
 
     def __repr__(self) -> str:
-        name = name_of(self._opened)
+        name = self.loop.name
         return f"{type(self).__name__}({name!r}, seed={self.seed}, steps_={self.steps_})"
 
     @property
+    def state(self) -> TrainState:
+        """What was learned: networks, optimiser states, criterion and observation moments."""
+        return self.snapshot.state
+
+    @property
     def steps_(self) -> int:
-        """Environment steps learnt from so far."""
-        return int(self._snapshot.state.iteration) * self.config.steps_per_iteration
+        """Environment steps learned from so far."""
+        return int(self.state.iteration) * self.config.steps_per_iteration
 
     @property
     def gain_(self) -> float:
@@ -81,7 +89,7 @@ class Agent:
                 f"{self.algorithm.upper()} is discounted and learns no gain; see"
                 " evaluate().average_reward"
             )
-        return float(self._snapshot.state.criterion.gain)
+        return float(self.state.criterion.gain)
 
     def learn(
         self,
@@ -96,90 +104,61 @@ class Agent:
     ) -> Self:
         """Learn from `steps` more environment steps, rounded up to whole iterations.
 
-        With `log_dir` the run is written down there: metrics, evaluations (every `eval_every`
+        With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
         steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
-        each iteration and may return False to stop; for a JAX-native environment it hears of the
-        iterations of a call, about a second's worth, when that is done. Calling `learn` again goes
-        on where it ended (a decaying learning rate starts anew).
+        each iteration and may return False to stop; on a JAX-native environment it is called for
+        all iterations of a call of the program, which takes about a second, when the call is done.
+        Calling `learn` again continues from there (a decaying learning rate starts anew).
         """
         if tensorboard:
             require_tensorboard(log_dir)
-        done = int(self._snapshot.state.iteration)
         if eval_every is None and log_dir is None:
             eval_every = 0
         job = make_job(
-            self._opened,
             [self.config],
             [self.seed],
             steps,
-            done=done,
+            done=int(self.state.iteration),
             num_workers=self.num_workers,
             eval_every=eval_every,
             eval_steps=eval_steps,
         )
         folder = None if log_dir is None else self._open_folder(Path(log_dir), job)
-        session = Session(job, self.spaces, [self._snapshot], folder, on_log)
+        session = Session(self.loop, job, [self.snapshot], folder, on_log)
         try:
             session.run(progress_bar, tensorboard)
         finally:
-            self._snapshot = session.snapshots[0]
+            self.snapshot = session.snapshots[0]
         return self
 
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
-        """The action for an observation; or one for each row of a batch of Box observations."""
-        policy = self._acting_policy()
-        write = observation_writer(self.observation_space)
-        batched = (
-            isinstance(self.observation_space, gym_spaces.Box)
-            and np.ndim(obs) == len(self.observation_space.shape) + 1
-        )
-        rows = np.zeros((len(obs) if batched else 1, self.spaces.observation_size), np.float32)
-        for row, one in zip(rows, obs if batched else [obs], strict=True):
-            write(one, row)
-        noise = None if deterministic else draw_noise(self._predictions, self.spaces, len(rows))
-        actions = policy.act(rows, noise)
-        if not self.spaces.categories:
-            low, high = (np.asarray(b, np.float32) for b in (self.spaces.low, self.spaces.high))
-            actions = np.clip(actions, low, high)
-        read = action_reader(self.action_space)
-        if not batched:
-            return read(actions[0]), None
-        shape = (len(rows), *(self.action_space.shape or ()))
-        return np.array([read(a) for a in actions]).reshape(shape), None
+        """The action for an observation; or one for each row of a batch of Box observations.
 
-    def _acting_policy(self) -> NumpyPolicy:
-        """The policy in NumPy, made anew when something was learnt since the last call."""
-        if self._policy is None or self._policy[0] is not self._snapshot:
-            policy = NumpyPolicy(
-                self.spaces,
-                self.config.hidden_sizes,
-                self.config.normalize_observations,
-                flat_weights(self._snapshot.state),
-            )
-            self._policy = (self._snapshot, policy)
-        return self._policy[1]
+        It is what the environment would be given in training: with `action_bounds="raw"` it may
+        lie beyond the action space.
+        """
+        if self._predictor is None or self._predictor[0] is not self.snapshot:
+            self._predictor = self.snapshot, Predictor(self.loop, self.config, self.state)
+        return self._predictor[1].predict(obs, None if deterministic else self._predictions), None
 
     def evaluate(self, steps: int = 10_000) -> EvaluationReport:
-        """The deterministic policy's long-run reward rate over `steps` steps, with an interval.
+        """Evaluate the deterministic policy: its average reward over `steps`, with an interval.
 
         Up to 10 environments share the steps, 1000 or more each where there are enough. Each starts
-        from a reset and its first steps count, so let the steps be many times the start-up's.
+        from a reset and its first steps count, so `steps` should be many times the length of the
+        start-up.
         """
         steps = whole_number("steps", steps, 1)
-        state = self._snapshot.state
-        if isinstance(self._opened, Environment):
-            return device_loop.measure(self._opened, self.config, state, self.seed, steps)
-        return host.measure(self._opened, self.config, self.spaces, state, self.seed, steps)
+        return self.loop.measure(self.config, self.state, self.seed, steps)
 
     def save(self, path: str | Path) -> None:
-        """Write a checkpoint folder: JSON and safetensors, old one replaced in one go."""
+        """Write a checkpoint folder of JSON and safetensors; an old one is replaced in one step."""
         path = Path(path)
         folder = path / "checkpoint" if (path / "config.json").exists() else path
-        snapshots = [self._snapshot]
-        state = Checkpoint(
-            name_of(self._opened), self.spaces, [self.config], [self.seed], snapshots
+        content = Checkpoint(
+            self.loop.name, self.spaces, [self.config], [self.seed], [self.snapshot]
         )
-        checkpoint.save(folder, state)
+        checkpoint.save(folder, content)
 
     @classmethod
     def load(
@@ -192,46 +171,47 @@ class Agent:
     ) -> Self:
         """From a folder that `save` wrote, or from one replica of a run folder.
 
-        `env` is needed where the agent was trained on an environment without an id.
+        `env` is needed if the agent was trained on an environment without an id.
         """
-        return cls._of(checkpoint.load(Path(path)), Path(path), env, replica, num_workers)
+        saved = checkpoint.load(Path(path))
+        return cls.from_checkpoint(saved, Path(path), replica, env, num_workers=num_workers)
 
     @classmethod
-    def _of(
+    def from_checkpoint(
         cls,
         saved: Checkpoint,
         path: Path,
-        env: AnyEnv | None = None,
         replica: int = 0,
+        env: AnyEnv | None = None,
+        *,
         num_workers: int | None = None,
     ) -> Self:
-        """One replica of a checkpoint that was read from `path`."""
+        """One replica of a checkpoint that `longrun.train.checkpoint.load` has read from `path`."""
         if not 0 <= replica < len(saved.seeds):
-            raise ValueError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
+            raise InputError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
         if env is None:
             require_id(saved.env, path)
             env = saved.env
         agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
-        # Those that no string names are known by their spaces alone.
-        named = isinstance(env, str | Environment)
-        name = name_of(agent._opened) if named else saved.env
+        # An environment without a name of its own is compared by its spaces alone.
+        name = agent.loop.name if agent.loop.is_named else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
         agent.config = saved.configs[replica]
-        agent._snapshot = saved.snapshots[replica]
+        agent.snapshot = saved.snapshots[replica]
         if (path / "config.json").exists() and len(saved.seeds) == 1:
             agent._log_dir = path.resolve()
         return agent
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
-        """A new run folder, or the one that this agent wrote before and goes on with."""
+        """A new run folder, or the one that this agent has written to before."""
         steps = job.iterations * self.config.steps_per_iteration
         path = path.resolve()
         if self._log_dir == path:
             folder = RunFolder(path)
             folder.extend_to(steps)
-            folder.forget_after([self.steps_])
+            folder.drop_rows_after([self.steps_])
             return folder
-        folder = create_folder(path, job, steps)
+        folder = create_folder(path, self.loop.name, job, steps)
         self._log_dir = path
         return folder
 

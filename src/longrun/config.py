@@ -14,30 +14,15 @@ changing one never recompiles. Everything else shapes the program.
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
+from longrun.errors import InputError
+from longrun.fields import checked, choice, count, number
+from longrun.fields import known as known
+from longrun.fields import whole_number as whole_number
 from longrun.presets import PRESETS
-
-
-def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
-    """A numeric hyper-parameter in [low, high]; replicas of one run may differ in it."""
-    return field(
-        default=default, metadata={"help": help, "low": low, "high": high, "numeric": True}
-    )
-
-
-def count(default: int, help: str, low: int = 1) -> Any:
-    return field(default=default, metadata={"help": help, "low": low, "high": math.inf})
-
-
-def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"help": help, "among": among})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +31,9 @@ class Config:
 
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     learning_rate: float = number(3e-4, "beta: Adam's step size")
-    max_grad_norm: float = number(10.0, "gradient clipping, for each network its own norm", 1e-9)
+    max_grad_norm: float = number(
+        10.0, "gradient clipping, for each network its own norm unless they are joint", 1e-9
+    )
     num_envs: int = count(10, "environments of one replica")
     rollout_steps: int = count(200, "steps of each environment in an iteration")
     epochs: int = count(10, "M: passes over a rollout")
@@ -54,10 +41,32 @@ class Config:
     initial_log_std: float = number(
         0.0, "log standard deviation that a Gaussian policy starts with", low=-10, high=2
     )
+    action_bounds: Literal["clip", "raw"] = choice(
+        "clip",
+        "how a continuous action meets its bounds: 'clip' clips it on its way to the environment,"
+        " 'raw' (the authors') leaves that to the environment, which may charge for the excess",
+        among=("clip", "raw"),
+    )
+    bounded_mean: bool = choice(
+        False, "a Gaussian policy's mean through tanh, scaled to the bounds of the action space"
+    )
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if it has others")
+    initialisation: Literal["orthogonal", "torch"] = choice(
+        "orthogonal",
+        "weights at first: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
+        " 1 / sqrt(inputs), biases too",
+        among=("orthogonal", "torch"),
+    )
     normalize_observations: bool = choice(
         False, "standardise observations by running moments, kept inside the model"
+    )
+    time_limit: Literal["bootstrap", "as_termination"] = choice(
+        "bootstrap",
+        "what a time limit is to the advantages: 'bootstrap' takes the value of the true successor;"
+        " 'as_termination' (the authors') takes 0 as behind a termination, so that -V flows back to"
+        " earlier steps, and leaves that one sample out of both losses",
+        among=("bootstrap", "as_termination"),
     )
     normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
     recompute_advantages: bool = choice(
@@ -77,9 +86,9 @@ class Config:
 
     def __post_init__(self) -> None:
         for option in dataclasses.fields(self):
-            object.__setattr__(self, option.name, _checked(option, getattr(self, option.name)))
+            object.__setattr__(self, option.name, checked(option, getattr(self, option.name)))
         if self.minibatch_size > self.steps_per_iteration:
-            raise ValueError(
+            raise InputError(
                 f"minibatch_size={self.minibatch_size} is larger than a rollout of num_envs="
                 f"{self.num_envs} x rollout_steps={self.rollout_steps}; lower minibatch_size"
             )
@@ -94,19 +103,30 @@ class Average(Config):
     )
     gain_estimate: Literal["reward", "td"] = choice(
         "reward",
-        "what moves the gain: 'reward' (the paper's) is the mean reward, 'td' the mean TD error",
+        "what moves the gain: 'reward' (the paper's) is the mean reward, 'td' the mean TD error"
+        " along the chain, through resets",
         among=("reward", "td"),
     )
+    value_discount: float = number(
+        1.0,
+        "discount of the differential value, beside the gain: r - gain + discount V(s') - V(s). 1"
+        " is the average criterion; the authors' best settings have .999 on two tasks",
+        high=1,
+    )
     value_constraint: float = number(
-        0.1, "nu: strength (at first) of the Average Value Constraint", high=1
+        0.1,
+        "nu: strength (at first) of the Average Value Constraint, which pulls the mean value to 0."
+        " With termination=zero it makes falling pay: the 0 behind a termination is then what an"
+        " average state is worth, and more than a bad one",
+        high=1,
     )
     value_constraint_step_size: float = number(
         0.0, "step size of nu's dual ascent on the squared offset; 0 keeps nu fixed"
     )
     termination: Literal["zero", "reset"] = choice(
         "zero",
-        "after a termination: 'zero' (the paper's) ends it with differential value 0, 'reset' goes"
-        " on through the reset",
+        "after a termination: 'zero' (the paper's) ends it with differential value 0, which pays in"
+        " states that are worth less (see value_constraint); 'reset' goes on through the reset",
         among=("zero", "reset"),
     )
     reset_cost: float = number(
@@ -123,9 +143,14 @@ class Average(Config):
         super().__post_init__()
         if self.termination == "zero" and (self.reset_cost or self.reset_cost_step_size):
             name = "reset_cost" if self.reset_cost else "reset_cost_step_size"
-            raise ValueError(
+            raise InputError(
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 " set termination='reset'"
+            )
+        if self.termination == "reset" and self.time_limit == "as_termination":
+            raise InputError(
+                "time_limit='as_termination' takes a value of 0 for what follows, which"
+                " termination='reset' never does; set time_limit='bootstrap' or termination='zero'"
             )
 
 
@@ -142,6 +167,11 @@ class Clipped(Config):
 
     clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
     entropy_coefficient: float = number(0.01, "weight of the entropy bonus")
+    joint_optimizer: bool = choice(
+        False,
+        "one optimiser for both networks (the authors'): the same minibatches, and gradients"
+        " clipped by their joint norm. Slower on two cores: one program instead of two",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,22 +218,27 @@ def algorithm_name(config: Config) -> str:
 
 def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config:
     """The preset of an algorithm with some options changed; unknown names list the near ones."""
+    changes = PRESETS[known("preset", preset, PRESETS)]
+    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    names = [option.name for option in dataclasses.fields(kind)]
+    return saved_config(algorithm, {k: v for k, v in changes.items() if k in names} | options)
+
+
+def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
+    """A configuration as it was written down, whatever presets say by now.
+
+    An option that did not exist then has its field's default, which stands for what was done then.
+    """
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = [option.name for option in dataclasses.fields(kind)]
     for name in options:
         known(f"{algorithm.upper()} option", name, names)
-    changes = PRESETS[known("preset", preset, PRESETS)]
-    return kind(**{k: v for k, v in changes.items() if k in names} | options)
+    return kind(**options)
 
 
-def whole_number(name: str, value: Any, low: int = 0) -> int:
-    """An argument that counts; NumPy's integers and floats such as 1e6 included."""
-    whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
-    if not whole or value != value // 1 or value < low:
-        raise ValueError(f"{name}={value!r} must be {low} or more, a whole number")
-    if value >= 2**32:
-        raise ValueError(f"{name}={value!r} is too large; choose less than 2**32")
-    return int(value)
+def field_defaults(algorithm: str) -> dict[str, Any]:
+    """What a run that does not mention an option has for it: what was done before it existed."""
+    return {option.name: option.default for option in dataclasses.fields(ALGORITHMS[algorithm])}
 
 
 def numeric_fields(kind: type[Config] | Config) -> list[str]:
@@ -217,47 +252,8 @@ def differing(configs: Sequence[Config]) -> list[str]:
     return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]
 
 
-def known(what: str, name: str, valid: Iterable[str]) -> str:
-    """`name` if it is valid; otherwise a one-line ValueError with the near or all valid names."""
-    valid = list(valid)
-    if name in valid:
-        return name
-    near = difflib.get_close_matches(name, valid, n=4)
-    hint = f"did you mean {', '.join(near)}?" if near else f"valid: {', '.join(valid[:40])}"
-    raise ValueError(f"unknown {what} '{name}'; {hint}")
-
-
-def _checked(option: dataclasses.Field[Any], value: Any) -> Any:
-    """The value in the option's own type, or a ValueError that names field, value and fix."""
-    default = option.default
-    if isinstance(default, bool):
-        if not isinstance(value, bool):
-            raise ValueError(f"{option.name}={value!r} must be True or False")
-        return value
-    if isinstance(default, str):
-        among = option.metadata["among"]
-        if value not in among:
-            raise ValueError(f"{option.name}={value!r} must be one of {', '.join(among)}")
-        return value
-    if isinstance(default, tuple):
-        sizes = value if isinstance(value, list | tuple) else [None]
-        if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
-            raise ValueError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
-        return tuple(sizes)
-    return _checked_number(option, value)
-
-
-def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
-    low, high = option.metadata["low"], option.metadata["high"]
-    whole = isinstance(option.default, int)
-    wanted = f"a whole number >= {low}" if whole else "a number"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{option.name}={value!r} must be {wanted}") from None
-    if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
-        raise ValueError(f"{option.name}={value!r} must be {wanted}")
-    if not low <= number <= high:
-        limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
-        raise ValueError(f"{option.name}={value!r} is out of range; choose {limits}")
-    return int(number) if whole else number
+def value_text(value: Any, separator: str = ",") -> str:
+    """An option's value as text; sizes of layers are separated, and "none" if there are none."""
+    if isinstance(value, list | tuple):
+        return separator.join(map(str, value)) or "none"
+    return str(value)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {},  # the fields above default to it
+    "paper": {  # the fields' defaults but for this, which is safe with simulators that clamp
+        "action_bounds": "raw",
+    },
+    "authors": {  # what the released code does and the paper does not tell (docs/design.md)
+        "action_bounds": "raw",
+        "bounded_mean": True,
+        "time_limit": "as_termination",
+        "initialisation": "torch",
+        "joint_optimizer": True,
+    },
     "tuned": {  # chosen on MuJoCo tasks with seeds from 100 on (results/RESULTS.md)
         "normalize_observations": True,
         "normalize_advantages": True,
@@ -33,6 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 PRESETS_IN_WORDS = {
     "paper": "the paper's plain setting",
+    "authors": "the paper's with all that its authors' code does otherwise",
     "tuned": "normalised, decaying, and falls cost what it takes to make them rare, for control",
     "queueing": "1024 environments and scaled rewards, for jax: queueing networks",
 }

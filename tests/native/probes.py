@@ -42,7 +42,8 @@ class Choice(Environment):
 class Count(Environment):
     """Counts its steps from a random start in 0, 100, ..., 900; the observation is the count.
 
-    It terminates at `end` steps after its start, if that is not 0, and pays the clipped action.
+    It terminates at `end` steps after its start, if that is not 0, and pays the action
+    that it is given.
     """
 
     time_limit: int = 0

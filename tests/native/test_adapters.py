@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.envs.native.gymnasium import as_gymnasium
-from longrun.envs.native.make import PREFIXES, native_env
+from longrun.envs.native.lookup import PREFIXES, native_env
 from longrun.envs.native.protocol import Environment
+from longrun.envs.native.to_gymnasium import as_gymnasium
 
 ENVS = 3
 PACKAGES = {"brax": "brax", "playground": "mujoco_playground", "gymnax": "gymnax"}
@@ -147,7 +147,7 @@ def test_brax_half_cheetah_never_terminates() -> None:
 
 
 def test_leaving_out_what_no_step_reads_changes_nothing() -> None:
-    """Brax's whole state, stepped by Brax itself, against the part of it that we carry."""
+    """Brax's whole state, stepped by Brax itself, against the part that is carried."""
     env: Any = made("brax:inverted_pendulum?backend=spring")
 
     def both(states: tuple[Any, Any], action: jax.Array) -> tuple[Any, Any]:
@@ -238,7 +238,7 @@ def test_missing_packages(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
         native_env(f"{prefix}:ant?b=1")
 
 
-def test_what_is_no_native_environment() -> None:
+def test_what_is_not_a_native_environment() -> None:
     assert set(PACKAGES) < set(PREFIXES)
     for other in ("Pendulum-v1", "ale_py:ALE/Pong-v5", "brax", "", None, object()):
         assert native_env(other) is None

@@ -12,9 +12,9 @@ import pytest
 from probes import Choice, Count
 
 from longrun.config import make_config
-from longrun.envs.native import chains
+from longrun.envs.native import batching as chains
 from longrun.learn import learner
-from longrun.train import device
+from longrun.train.device import program as device
 
 
 def walk(env: Count, steps: int, count: int = 4) -> tuple[chains.Chains, Any]:
@@ -46,7 +46,7 @@ def test_a_reset_never_hides_the_successor(costly: bool) -> None:
     assert (np.asarray(facts.reward) == 0.25).all()
 
 
-def test_a_time_limit_truncates_and_starts_anew() -> None:
+def test_a_time_limit_truncates_and_starts_a_new_episode() -> None:
     last, (_, facts) = walk(Count(time_limit=3), 8)
     ended = np.zeros((8, 4), bool)
     ended[[2, 5]] = True
@@ -82,10 +82,10 @@ def test_an_environment_that_never_ends_is_never_reset() -> None:
 
 def rollout_of(env: Any, explore: bool = True, **options: Any) -> Any:
     config = make_config("apo", num_envs=6, rollout_steps=40, minibatch_size=40, **options)
-    learnt = learner.init(config, env.spaces, jax.random.key(0))
+    learned = learner.init(config, env.spaces, jax.random.key(0))
     start = chains.start(env, jax.random.key(1), 6)
     collect = jax.jit(partial(device.collect, env, config, steps=40, explore=explore))
-    rollout, last = collect(learnt, start, jax.random.key(2))
+    rollout, last = collect(learned, start, jax.random.key(2))
     return rollout, last
 
 
@@ -99,12 +99,16 @@ def test_a_rollout_holds_facts() -> None:
     )
 
 
-def test_actions_are_clipped_on_their_way_and_kept_as_they_were_drawn() -> None:
-    rollout, _ = rollout_of(Count())
-    raw = np.asarray(rollout.action)[..., 0]
-    assert raw.min() < -1
-    assert raw.max() > 0.5
-    np.testing.assert_array_equal(rollout.reward, raw.clip(-1, 0.5))
+@pytest.mark.parametrize("bounds", ["clip", "raw"])
+def test_bounds_apply_to_what_environments_get_and_not_to_what_is_kept(
+    bounds: str,
+) -> None:
+    rollout, _ = rollout_of(Count(), action_bounds=bounds)
+    drawn = np.asarray(rollout.action)[..., 0]
+    assert drawn.min() < -1
+    assert drawn.max() > 0.5
+    given = drawn.clip(-1, 0.5) if bounds == "clip" else drawn
+    np.testing.assert_array_equal(rollout.reward, given)
 
 
 def test_the_deterministic_policy_is_the_networks_mode() -> None:
@@ -114,7 +118,7 @@ def test_the_deterministic_policy_is_the_networks_mode() -> None:
     assert abs(np.asarray(rollout.action)).max() < 0.5  # no noise of standard deviation 1
 
 
-def test_a_masked_choice_is_never_drawn_and_a_free_one_is() -> None:
+def test_a_masked_choice_is_never_sampled_and_others_are() -> None:
     forbidden, _ = rollout_of(Choice("best"))
     assert set(np.asarray(forbidden.action).ravel()) == {0, 1}
     free, _ = rollout_of(Choice())

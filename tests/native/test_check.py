@@ -1,4 +1,4 @@
-"""Environments that break the protocol are told what is wrong, in one line, before training."""
+"""Environments that break the protocol are refused in one line before training."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import pytest
 from probes import Choice, Count, Spoilt
 
-from longrun import APO
+from longrun import APO, EnvironmentFailure
 from longrun.envs.native import Environment, Step
-from longrun.envs.native.check import require_sound
-from longrun.envs.native.networks import criss_cross
+from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.spaces import Spaces
+from longrun.queueing.known_environments import criss_cross
 
 
 @dataclass(frozen=True)
 class Faulty(Environment):
-    """Sound but for one thing."""
+    """Sound except for one fault."""
 
     fault: str
     name = "faulty"
@@ -53,7 +53,6 @@ class Faulty(Environment):
         ("dtype", r"changes a part of its state from float32\(1,\) to int32\(1,\)"),
         ("structure", "changes its state's structure"),
         ("tuple", "returns tuple; return a Step"),
-        ("raises", "step of 'faulty' fails: RuntimeError: no such thing"),
         ("bfloat16", "holds bfloat16, which checkpoints cannot"),
         ("key", "holds key<fry>, which checkpoints cannot"),
     ],
@@ -62,6 +61,12 @@ def test_what_breaks_the_protocol_is_named(fault: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         APO(Faulty(fault))
     assert "\n" not in str(caught.value)
+
+
+def test_an_environment_that_raises_is_a_failure_of_the_environment() -> None:
+    message = "^step of 'faulty' fails: RuntimeError: no such thing$"
+    with pytest.raises(EnvironmentFailure, match=message):
+        APO(Faulty("raises"))
 
 
 def test_an_environment_that_cannot_be_hashed_is_refused() -> None:

@@ -7,10 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.envs.make import JAX_NATIVE
-from longrun.envs.native.builtin import BUILTIN
-from longrun.envs.native.classical import average_reward
-from longrun.envs.native.control import AccessControl, Inventory
+from longrun.envs.native.access_control import AccessControl
+from longrun.envs.native.inventory import Inventory
+from longrun.queueing.policies import average_reward
 from longrun.tabular import evaluate, solve
 from longrun.tabular.models.classic import access_control, inventory
 
@@ -102,7 +101,3 @@ def test_inventory_costs_what_the_exact_model_says() -> None:
 def test_bad_parameters(build: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()  # type: ignore[operator]
-
-
-def test_messages_know_the_names_of_all_built_in_environments() -> None:
-    assert tuple(f"jax:{name}" for name in BUILTIN) == JAX_NATIVE

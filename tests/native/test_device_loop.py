@@ -1,4 +1,4 @@
-"""The device loop: what it learns, that it resumes to the bit, and how it fails."""
+"""The device loop: what it learns, bit-identical resuming, and its errors."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import pytest
 import safetensors.numpy
 from probes import Choice, Count, Spoilt
 
-from longrun import APO, PPO, NonFiniteError
+from fake_runs import csv_rows
+from longrun import APO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.agent import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.envs.native.networks import criss_cross
-from longrun.experiments.results import read_run
-from longrun.train import device_loop
-from longrun.train.job import fresh_snapshot, make_job
-from longrun.train.run_folder import read_rows
+from longrun.queueing.known_environments import criss_cross
+from longrun.results.read import read_results
+from longrun.train.device import loop as device_loop
+from longrun.train.job import make_job
+from longrun.train.loops import open_env
 from longrun.train.session import Session
 
 SMALL: dict[str, Any] = {
@@ -41,9 +42,9 @@ def tensors(run: Path) -> dict[str, np.ndarray]:
 
 
 def rows(run: Path, name: str = "metrics.csv") -> list[dict[str, str]]:
-    """Without what was measured by the clock."""
+    """Rows without the column that measures time."""
     return [
-        {k: v for k, v in row.items() if k != "steps_per_second"} for row in read_rows(run / name)
+        {k: v for k, v in row.items() if k != "steps_per_second"} for row in csv_rows(run / name)
     ]
 
 
@@ -61,14 +62,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_the_run_folder_is_that_of_the_host(whole: Path) -> None:
+def test_the_run_folder_has_the_same_files_as_on_the_host(whole: Path) -> None:
     found = {path.name for path in whole.iterdir()}
     assert found == {"config.json", "metrics.csv", "evaluations.csv", "summary.json", "checkpoint"}
     config = json.loads((whole / "config.json").read_text())
     assert config["env"] == "jax:criss-cross?regime=BL"
     steps = [(int(r["replica"]), int(r["step"])) for r in rows(whole)]
     assert sorted(steps) == [(i, 64 * k) for i in range(4) for k in range(1, 7)]
-    evaluations = read_rows(whole / "evaluations.csv")
+    evaluations = csv_rows(whole / "evaluations.csv")
     assert {int(r["step"]) for r in evaluations} == {128, 256, 384}
     summary = json.loads((whole / "summary.json").read_text())
     assert [final["value_constraint"] for final in summary["final"]] == [0, 0, 0.3, 0.3]
@@ -76,7 +77,9 @@ def test_the_run_folder_is_that_of_the_host(whole: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [1, 3])
-def test_an_interrupted_run_resumes_to_the_bit(whole: Path, tmp_path: Path, first: int) -> None:
+def test_an_interrupted_run_resumes_bit_identically(
+    whole: Path, tmp_path: Path, first: int
+) -> None:
     grid = ["--seeds", "2", "--grid", "value_constraint=0,0.3", "--eval-every", "128"]
     assert train(tmp_path / "run", "--steps", str(first * ITERATION), *grid) == 0
     steps = str(6 * ITERATION)
@@ -92,25 +95,25 @@ def test_an_interrupted_run_resumes_to_the_bit(whole: Path, tmp_path: Path, firs
     ]
 
 
-def test_what_is_learnt_does_not_depend_on_how_long_calls_are(
+def test_the_length_of_calls_does_not_change_what_is_learned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     agents = []
     for most in (1, 3):
         monkeypatch.setattr(device_loop.Calls, "iterations", _at_most(most))
         agents.append(APO("jax:criss-cross", **SMALL).learn(6 * ITERATION))
-    one, three = (jax.tree.leaves(agent._snapshot) for agent in agents)
+    one, three = (jax.tree.leaves(agent.snapshot) for agent in agents)
     for a, b in zip(one, three, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 def _at_most(most: int) -> Any:
-    return lambda self, done: min(most, self._job.iterations - done)
+    return lambda self, done: min(most, self.job.iterations - done)
 
 
 def test_calls_get_longer_and_stop_at_evaluations() -> None:
     config = make_config("apo", **SMALL)
-    job = make_job(Choice(), [config], [0], 1000 * ITERATION, eval_every=70 * ITERATION)
+    job = make_job([config], [0], 1000 * ITERATION, eval_every=70 * ITERATION)
     calls = device_loop.Calls(job)
     assert calls.iterations(0) == 1
     calls.took(1, 30.0)  # compilation
@@ -142,19 +145,30 @@ def test_with_the_best_choice_forbidden_the_second_best_is_found() -> None:
 
 
 def test_a_mask_that_forbids_everything_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"mask of replica 0 \(seed 3\) forbids every choice"):
+    message = r"mask of replica 0 \(seed 3\) forbids every choice"
+    with pytest.raises(EnvironmentFailure, match=message):
         APO(Choice("all"), seed=3, **SMALL).learn(ITERATION)
 
 
-def test_rewards_that_are_no_numbers_stop_the_run_and_keep_what_was_before(tmp_path: Path) -> None:
+def test_non_finite_rewards_stop_the_run_and_keep_the_state_before(tmp_path: Path) -> None:
     agent = APO(Spoilt(after=40), **SMALL)
-    with pytest.raises(ValueError, match=r"reward of replica 0 \(seed 0\) was not .*iteration 3"):
+    message = r"reward of replica 0 \(seed 0\) was not .*iteration 3"
+    with pytest.raises(NonFiniteError, match=message):
         agent.learn(10 * ITERATION, log_dir=tmp_path / "run")
     assert agent.steps_ <= 2 * ITERATION
     assert np.isfinite(agent.gain_)
 
 
-def test_training_that_goes_astray_stops_with_the_numbers_that_did() -> None:
+def test_non_finite_rewards_of_an_evaluation_are_refused() -> None:
+    agent = APO(Spoilt(after=40), **SMALL)
+    with pytest.raises(NonFiniteError, match="reward of seed 0 was not finite in the evaluation"):
+        agent.evaluate(100)
+    message = r"reward of replica 0 \(seed 0\) was not finite in the evaluation after iteration 1"
+    with pytest.raises(NonFiniteError, match=message):
+        agent.learn(ITERATION, eval_every=ITERATION, eval_steps=100)
+
+
+def test_diverging_training_stops_and_names_the_non_finite_values() -> None:
     with pytest.raises(
         NonFiniteError, match=r"replica 0 \(seed 0\) became non-finite in iteration"
     ):
@@ -170,17 +184,16 @@ def test_episodes_are_measured_and_time_limits_bootstrap() -> None:
 def test_a_replica_among_others_learns_what_it_learns_alone() -> None:
     configs = [make_config("apo", **SMALL, gae_lambda=x) for x in (0.5, 0.9, 0.95)]
     env = criss_cross()
-    job = make_job(env, configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
-    starts = [
-        fresh_snapshot(env, c, env.spaces, s) for c, s in zip(configs, (5, 6, 7), strict=True)
-    ]
-    together = Session(job, env.spaces, starts).run(False).snapshots[1]
-    alone = APO(env, seed=6, **SMALL, gae_lambda=0.9).learn(3 * ITERATION)._snapshot
+    job = make_job(configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
+    loop = open_env(env)
+    starts = [loop.fresh_snapshot(c, s) for c, s in zip(configs, (5, 6, 7), strict=True)]
+    together = Session(loop, job, starts).run(False).snapshots[1]
+    alone = APO(env, seed=6, **SMALL, gae_lambda=0.9).learn(3 * ITERATION).snapshot
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)  # batched products round otherwise
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)  # batched products round differently
 
 
-def test_metrics_of_long_runs_are_thinned_alike_whatever_the_calls(
+def test_metrics_of_long_runs_are_thinned_independently_of_the_calls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(device_loop, "MOST_ROWS", 4)
@@ -189,7 +202,7 @@ def test_metrics_of_long_runs_are_thinned_alike_whatever_the_calls(
     assert seen == [2, 4, 6, 8, 9]
 
 
-def test_a_run_can_be_stopped_and_gone_on_with() -> None:
+def test_a_run_can_be_stopped_and_continued() -> None:
     agent = APO(Choice(), **SMALL).learn(50 * ITERATION, on_log=lambda p: p.step < 2 * ITERATION)
     stopped = agent.steps_
     assert 2 * ITERATION <= stopped < 50 * ITERATION
@@ -203,15 +216,15 @@ def test_save_and_load_keep_the_environments(tmp_path: Path) -> None:
     loaded = APO.load(tmp_path / "agent")
     assert repr(loaded) == "APO('jax:criss-cross', seed=0, steps_=192)"
     for a, b in zip(
-        jax.tree.leaves(agent.learn(ITERATION)._snapshot),
-        jax.tree.leaves(loaded.learn(ITERATION)._snapshot),
+        jax.tree.leaves(agent.learn(ITERATION).snapshot),
+        jax.tree.leaves(loaded.learn(ITERATION).snapshot),
         strict=True,
     ):
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_run_resumes_by_the_very_command_that_made_it(tmp_path: Path) -> None:
-    """BM is the default, which the environment's own name leaves out."""
+def test_a_run_resumes_by_the_same_command_that_started_it(tmp_path: Path) -> None:
+    """BM is the default, which is not part of the environment's own name."""
     command = ["train", "apo", *NETWORK[:3], "regime=BM", *OPTIONS, "--no-eval", "--quiet"]
     command += ["--out", str(tmp_path / "run")]
     command += ["--preset", "paper"]
@@ -233,12 +246,39 @@ def test_evaluations_of_any_length_are_measured() -> None:
         assert report.episodes == min(steps // 50, 10)
 
 
-def test_a_class_or_function_that_makes_a_native_environment_will_do() -> None:
+@pytest.mark.parametrize("bounds", ["raw", "clip"])
+def test_evaluations_and_predictions_meet_the_bounds_alike(bounds: str) -> None:
+    env = Count(time_limit=50)  # pays the action that it is given, of [-1, .5]
+    agent = APO(env, **SMALL, action_bounds=bounds)
+    state = agent.state
+    layers = tuple((0 * weights, bias + 3) for weights, bias in state.params.policy.layers)
+    policy = state.params.policy._replace(layers=layers)
+    agent.snapshot = agent.snapshot._replace(
+        state=state._replace(params=state.params._replace(policy=policy))
+    )
+    expected = 3.0 if bounds == "raw" else 0.5
+    assert agent.evaluate(100).average_reward == expected
+    assert agent.predict(np.zeros(1, np.float32))[0].tolist() == [expected]
+
+
+def test_all_that_the_authors_do_resumes_to_the_bit_on_a_device(tmp_path: Path) -> None:
+    env = Count(time_limit=7)
+    options = SMALL | {"preset": "authors", "scale_rewards": True}
+    whole = APO(env, **options).learn(4 * ITERATION)
+    APO(env, **options).learn(2 * ITERATION).save(tmp_path)
+    loaded = APO.load(tmp_path, env).learn(2 * ITERATION)
+    assert loaded.state.criterion.reward_sum.any()
+    pairs = zip(*(jax.tree.leaves(a.snapshot) for a in (whole, loaded)), strict=True)
+    for a, b in pairs:
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_class_or_function_may_make_a_native_environment() -> None:
     assert APO(Choice, **SMALL).learn(ITERATION).steps_ == ITERATION
     assert APO(lambda: Choice("best"), **SMALL).spaces.masked
 
 
-def test_seeds_beyond_what_a_seed_can_be_are_refused(
+def test_seeds_beyond_32_bits_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seeds = ["--seed", str(2**32 - 1), "--seeds", "2"]
@@ -249,7 +289,7 @@ def test_seeds_beyond_what_a_seed_can_be_are_refused(
 
 def test_labels_name_only_what_was_changed(whole: Path) -> None:
     sizes = "num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32"
-    labels = [setting.label for setting in read_run(whole)]
+    labels = [setting.label for setting in read_results(whole)]
     assert labels == [f"APO {sizes} value_constraint={nu}" for nu in (0.0, 0.3)]
 
 

@@ -15,8 +15,8 @@ import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium.utils.env_checker import check_env
 
-from longrun.envs.native.gymnasium import NativeGymEnv, as_gymnasium
 from longrun.envs.native.protocol import Environment, Step
+from longrun.envs.native.to_gymnasium import NativeGymEnv, as_gymnasium
 from longrun.envs.spaces import Spaces, describe
 
 LIMIT = 5
@@ -133,11 +133,17 @@ def test_no_time_limit_and_terminations() -> None:
     assert ends[-1][0]
 
 
-def test_actions_are_clipped_to_their_bounds() -> None:
-    env = NativeGymEnv(Walk(noise=0.0))
+@pytest.mark.parametrize(("bounds", "moved"), [("clip", 3.5), ("raw", 10.0)])
+def test_actions_are_clipped_to_their_bounds_or_passed_on(bounds: Any, moved: float) -> None:
+    env = as_gymnasium(Walk(noise=0.0), action_bounds=bounds)
     start, _ = env.reset(seed=0)
     row, *_ = env.step(np.array([7.0, 3.0]))  # 0.5 at most, and unbounded
-    np.testing.assert_allclose(row, start + 3.5, rtol=1e-6)
+    np.testing.assert_allclose(row, start + moved, rtol=1e-6)
+
+
+def test_an_unknown_value_of_action_bounds_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"unknown action_bounds 'tanh'; valid: clip, raw"):
+        as_gymnasium(Walk(), action_bounds="tanh")  # type: ignore[arg-type]
 
 
 def test_masks() -> None:
@@ -155,7 +161,7 @@ def test_masks() -> None:
     np.testing.assert_array_equal(unmasked.action_masks(), np.ones(5, bool))
 
 
-def test_a_copy_goes_on_as_the_original_does() -> None:
+def test_a_copy_continues_as_the_original_does() -> None:
     env = NativeGymEnv(KINDS["box"])
     env.reset(seed=3)
     env.step(np.zeros(2))

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from fake_runs import csv_rows
 from longrun.cli import main
-from longrun.train.run_folder import read_rows
 
 TRAIN = ["train", "apo", "--env", "jax:criss-cross", "--seeds", "2", "--steps", "128", "--quiet"]
 SIZES = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--epochs", "1"]
@@ -33,9 +33,11 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
     settings = {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        # Added to the flags that are set: tests/portable.py emulates other machines by them.
+        "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')}"
+        f" --xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
-        "no_proxy": "127.0.0.1",  # processes on one machine find each other without one
+        "no_proxy": "127.0.0.1",  # processes on one machine connect without a proxy
     }
     return subprocess.Popen(
         [sys.executable, "-m", "longrun", *arguments],
@@ -47,9 +49,9 @@ def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
 
 
 def require_same(one: Path, other: Path) -> None:
-    """Tables and checkpoints; sums over environments are taken in another order."""
+    """Compare tables and checkpoints; sums over environments differ in their order."""
     for table in ("metrics.csv", "evaluations.csv"):
-        before, after = (read_rows(path / table) for path in (one, other))
+        before, after = (csv_rows(path / table) for path in (one, other))
         assert len(before) == len(after) > 0
         for a, b in zip(before, after, strict=True):
             for name in a.keys() - {"steps_per_second"}:
@@ -71,7 +73,7 @@ def test_four_devices_learn_what_one_does(one: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_does_and_one_of_them_writes_it_down(
+def test_two_processes_learn_what_one_does_and_one_of_them_writes_the_files(
     one: Path, tmp_path: Path
 ) -> None:
     with socket.socket() as free:

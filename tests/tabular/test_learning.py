@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longrun.tabular import learning_rules as rules
-from longrun.tabular.learning import METHODS, LearningCurves, learn, predict
-from longrun.tabular.learning_figure import learning_curves_figure
+from longrun.tabular.learning import rules
+from longrun.tabular.learning.figure import learning_curves_figure
+from longrun.tabular.learning.methods import METHODS, LearningCurves, learn, predict
 from longrun.tabular.mdp import MDP, Array
 from longrun.tabular.models.classic import access_control, riverswim
 

@@ -23,7 +23,7 @@ from longrun.tabular.models.classic import (
     riverswim,
 )
 from longrun.tabular.models.laws import distinct_numbers, stock_after_poisson_demand
-from longrun.tabular.models.queueing import criss_cross, n_model, tandem
+from reference_networks import criss_cross, n_model, tandem
 
 
 def law(mdp: MDP, state: Any, action: int) -> dict[Any, float]:
@@ -99,32 +99,11 @@ def test_the_command_line_can_read_the_builder(name: str) -> None:
         ("inventory", {"holding_cost": -1.0}, "holding_cost=-1.0 is negative or infinite; give 0"),
         ("admission", {"service_rate": 0.0}, "service_rate=0.0 is not positive; give a finite"),
         ("admission", {"size": 0}, "size=0 is too small; give 1 or more"),
-        ("criss-cross", {"regime": "XX"}, "regime='XX' is unknown; valid: IL, BL, IM, BM, IH, BH"),
-        ("criss-cross", {"size": 0}, "size=0 is too small; give 1 or more"),
-        ("n-model", {"load": 0.0}, "load=0.0 is not positive; give a finite number above 0"),
-        (
-            "n-model",
-            {"service_rates": (1.0, 2.0)},
-            "service_rates=(1.0, 2.0) has 2 entries; give 3",
-        ),
-        ("n-model", {"arrival_rates": (1.0, 0.0)}, "arrival_rates[1]=0.0 is not positive"),
-        ("n-model", {"holding_costs": (1.0, -2.0)}, "holding_costs[1]=-2.0 is negative"),
-        ("tandem", {"arrival_rate": -1.0}, "arrival_rate=-1.0 is not positive"),
-        ("tandem", {"size": -3}, "size=-3 is too small; give 1 or more"),
     ],
 )
 def test_parameters_that_are_refused(name: str, parameters: Any, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         MODELS[name](**parameters)
-
-
-def test_overload_is_told() -> None:
-    with pytest.warns(UserWarning, match=re.escape("station 2 has load 1.25, not below 1")) as told:
-        tandem(arrival_rate=1.0, service_rates=(2.0, 0.8), size=2)
-    assert told[0].filename == __file__
-    # Class 1 has .3 more than server 1 can do: .3 / .5 + .4 / 1 = 1 at server 2.
-    with pytest.warns(UserWarning, match="server 2 has load 1, not below 1"):
-        n_model(load=1.0, size=2)
 
 
 # --- garnet ----------------------------------------------------------------------------------
@@ -289,7 +268,7 @@ def test_admission_has_naors_threshold(arrivals: float, reward: float) -> None:
     assert policy.tolist() == [1] * int(np.argmax(gains)) + [0] * (21 - int(np.argmax(gains)))
 
 
-# --- queueing networks -----------------------------------------------------------------------
+# --- queueing networks: lists of events ------------------------------------------------------
 
 
 def test_criss_cross_rows() -> None:

@@ -17,8 +17,8 @@ from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP
 from longrun.tabular.models.classic import garnet
-from longrun.tabular.models.queueing import criss_cross, tandem
 from longrun.tabular.poisson import SparseChain
+from reference_networks import criss_cross, tandem
 
 TRANSITIONS = [[[1, 0], [0.25, 0.75]], [[0.25, 0.75], [0, 1]]]
 REWARDS = [[8, 0], [2, -2]]

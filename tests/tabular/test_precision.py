@@ -1,4 +1,4 @@
-"""Thresholds that rounding is compared with, at both sides of each, and bounds on rounding."""
+"""Thresholds near machine precision, each from both sides, and bounds on rounding."""
 
 from __future__ import annotations
 
@@ -13,28 +13,97 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
+from longrun.errors import NoConvergence
 from longrun.tabular import MDP, PrecisionWarning, evaluate, evaluation
 from longrun.tabular.chain import stationary
 from longrun.tabular.models.classic import riverswim
-from longrun.tabular.models.queueing import Event, queueing_network
+from longrun.tabular.models.uniformised import Event, queueing_network
 from longrun.tabular.poisson import SparseChain
-from longrun.tabular.precision import EPS, LOOSE, USELESS, judge, rounding
+from longrun.tabular.precision import EPS, LOOSE, USELESS, check_precision, rounding
+from longrun.tabular.solvers.solution import (
+    AT_ROUNDING,
+    NEAR_ZERO,
+    Bracket,
+    bracket,
+    relative_width,
+)
 from longrun.tabular.trust_region import SMALLEST, _best_step
 from longrun.tabular.validation import AS_GIVEN, TOLERANCE, state_law
 
-# --- what is said of an error ----------------------------------------------------------------
+INSIDE, OUTSIDE = 1 - 1e-9, 1 + 1e-9
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-3, 50.0])
-def test_an_error_is_passed_over_warned_of_or_refused(scale: float) -> None:
-    judge("it", 0.0, scale)
-    judge("it", 0.99 * LOOSE * scale, scale)
-    for error in (1.01 * LOOSE, 0.99 * USELESS):
-        with pytest.warns(PrecisionWarning, match=r"^it may be off by \S+, since the chain is"):
-            judge("it", error * scale, scale)
-    for error in (1.01 * USELESS, np.inf, np.nan):
-        with pytest.raises(RuntimeError, match=r"^it may be off by \S+, since .*; speed up its"):
-            judge("it", error * scale, scale)
+def test_a_precise_answer_is_given_without_a_word() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_precision("it", LOOSE * INSIDE)
+        check_precision("it", 50 * LOOSE * INSIDE, scale=50)
+
+
+@pytest.mark.parametrize("error", [LOOSE * OUTSIDE, USELESS * INSIDE])
+def test_a_loose_answer_is_given_with_a_warning(error: float) -> None:
+    with pytest.warns(PrecisionWarning, match="it may be off by"):
+        check_precision("it", error)
+
+
+@pytest.mark.parametrize("error", [USELESS * OUTSIDE, np.inf, np.nan])
+def test_a_useless_answer_is_refused(error: float) -> None:
+    with pytest.raises(
+        NoConvergence, match=r"it may be off by .*; speed up its rarest transitions"
+    ):
+        check_precision("it", error)
+
+
+@pytest.mark.parametrize("terms", [1, 7, 1000])
+def test_the_bound_on_rounding_holds_in_any_order_and_is_not_idle(terms: int) -> None:
+    """Sums of products in single precision, whose exact values double precision has."""
+    random = np.random.default_rng(terms)
+    eps = float(np.finfo(np.float32).eps)
+    worst = 0.0
+    for _ in range(50):
+        a, b = random.normal(size=(2, terms)).astype(np.float32)
+        size = float(np.abs(a.astype(float) * b).sum())
+        exact = float((a.astype(float) * b).sum())
+        for order in (np.arange(terms), random.permutation(terms)):
+            total = np.float32(0)
+            for i in order:
+                total = np.float32(total + a[i] * b[i])
+            off = abs(float(total) - exact)
+            assert off <= rounding(terms, size) * eps / EPS
+            worst = max(worst, off / size)
+    assert worst > 0.01 * eps  # the errors are there
+
+
+def made(low: float, high: float, off: float) -> Bracket:
+    return Bracket(np.zeros(1), np.zeros(1), np.zeros(1, int), low, high, off)
+
+
+def test_a_bracket_is_at_rounding_when_it_is_as_wide_as_its_allowance() -> None:
+    assert made(0, AT_ROUNDING * INSIDE, 1).at_rounding
+    assert not made(0, AT_ROUNDING * OUTSIDE, 1).at_rounding
+
+
+def test_a_bracket_allows_for_rounding_on_both_sides() -> None:
+    mdp = riverswim()
+    found = bracket(mdp, np.zeros(mdp.num_states))
+    lookahead = mdp.lookahead(np.zeros(mdp.num_states)).max(1)
+    assert found.low == lookahead.min() - 2 * found.rounding
+    assert found.high == lookahead.max() + found.rounding
+    assert 0 < found.rounding < 1e-13
+
+
+@pytest.mark.parametrize(
+    ("gain", "scale"), [(2 * NEAR_ZERO, 2 * NEAR_ZERO), (0.5 * NEAR_ZERO, NEAR_ZERO)]
+)
+def test_a_gain_near_0_is_measured_by_the_rewards(gain: float, scale: float) -> None:
+    """Rewards of size 1: above NEAR_ZERO the gain counts, below it NEAR_ZERO of them does."""
+    mdp = MDP(np.ones((1, 1, 1)), [[1.0]])
+    width = 1e-9
+    found = relative_width(mdp, np.zeros(1, int), gain - width, gain)
+    assert found == pytest.approx(width / scale)
+
+
+# --- what is judged ---------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -64,7 +133,7 @@ def test_laws_are_judged_by_their_errors(large: Any, discount: float, name: str)
         with pytest.warns(PrecisionWarning, match=f"{name} may be off by") as warned:
             assert large(error, discount).discounted_stationary.tolist() == [0.5, 0.5]
         assert len(warned) == 1
-    with pytest.raises(RuntimeError, match=f"{name} may be off by"):
+    with pytest.raises(NoConvergence, match=f"{name} may be off by"):
         _ = large(1.01 * USELESS, discount).discounted_stationary
 
 
@@ -77,7 +146,7 @@ def test_gains_are_judged_by_their_residuals(
     values = np.array([0.0, 1 - 2 * error * LOOSE])
     monkeypatch.setattr(SparseChain, "solve", lambda *_: (values, False))
     if kind == "raises":
-        with pytest.raises(RuntimeError, match="the solution of the chain's equations may be"):
+        with pytest.raises(NoConvergence, match="the solution of the chain's equations may be"):
             _ = found.gain
         return
     with warnings.catch_warnings(record=True) as caught:

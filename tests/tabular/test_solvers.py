@@ -15,18 +15,13 @@ from random_mdps import examples, seeds
 from scipy import sparse
 
 from longrun.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate, solve
-from longrun.tabular.models.classic import (
-    access_control,
-    inventory,
-    machine_replacement,
-    riverswim,
-)
-from longrun.tabular.models.queueing import criss_cross, tandem
-from longrun.tabular.precision import EPS, USELESS, rounding
+from longrun.tabular.models.classic import access_control, inventory, machine_replacement, riverswim
+from longrun.tabular.precision import USELESS, rounding
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.solvers.policy_iteration import one_recurrent_class
-from longrun.tabular.solvers.solution import AT_ROUNDING, NEAR_ZERO, bracket
+from longrun.tabular.solvers.solution import NEAR_ZERO, bracket
 from longrun.tabular.structure import chain_structure, end_components
+from reference_networks import criss_cross, tandem
 
 # The package's attribute of this name is the function.
 policy_iteration = importlib.import_module("longrun.tabular.solvers.policy_iteration")
@@ -485,16 +480,6 @@ def test_a_bracket_is_closed_at_the_tolerance() -> None:
     assert closed(-0.499 * NEAR_ZERO * 2e-3, 0.499 * NEAR_ZERO * 2e-3)
     assert not closed(-0.501 * NEAR_ZERO * 2e-3, 0.501 * NEAR_ZERO * 2e-3)
     assert closed(0.0, 0.0)
-
-
-def test_a_bracket_is_at_rounding() -> None:
-    mdp = slow_pair(0.1)
-    found = bracket(mdp, np.array([0.0, 3.0]))
-    # Two entries a row and four more operations, of values of 3 and best values of 3.7.
-    assert found.rounding == pytest.approx(6 * EPS * (3 + 3.7))
-    for factor, expected in ((0.99, True), (1.01, False)):
-        narrow = found._replace(high=found.low + factor * AT_ROUNDING * found.rounding)
-        assert narrow.at_rounding == expected
 
 
 def test_what_two_brackets_prove() -> None:

@@ -15,7 +15,6 @@ from random_mdps import examples, random_mdp, random_policy, seeds
 
 from longrun.tabular import MDP, evaluate, figures, improvement_bounds, solve
 from longrun.tabular.models.classic import access_control, riverswim
-from longrun.tabular.models.queueing import criss_cross, tandem
 from longrun.tabular.solvers import Solution
 from longrun.tabular.truncation import Truncation, grow_box
 from longrun.tabular.trust_region import (
@@ -23,6 +22,7 @@ from longrun.tabular.trust_region import (
     TrustRegionPath,
     trust_region_policy_iteration,
 )
+from reference_networks import criss_cross, tandem
 
 
 def best_discounted(mdp: MDP, discount: float) -> float:
@@ -281,7 +281,7 @@ def test_policy_maps_show_what_is_where(tmp_path: Path) -> None:
     figures.policy_map(mdp, solve(mdp).policy, tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     first, *others = mdp.sides
-    assert first == "customers in queue 1"
+    assert first == "customers of class 1"
     for words in (*mdp.actions, mdp.name, f"{first}: 0", f"{first}: 2", *others):
         assert words in text
     assert f"{first}: 4" not in text

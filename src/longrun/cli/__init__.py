@@ -1,36 +1,37 @@
-"""The command line: one function for each command.
+"""The command line: dispatch to the commands, one module for each, and their errors.
 
-Heavy imports wait until a command needs them, so that `--help` and wrong input answer at once.
+Commands import heavy modules only when they need them, so that `--help` and wrong input are
+answered at once.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 
-from longrun.cli.options import Parser, add_algorithm_options, add_run_options, parse, whole
-from longrun.config import ALGORITHMS, known
+from longrun.config import known
+from longrun.errors import InputError, LongrunError
 
 COMMANDS = {
-    "train": "learn a policy, several seeds and settings at once",
+    "train": "train policies: one algorithm on one environment, several seeds and settings",
     "evaluate": "measure the long-run reward of a run's policies",
     "sweep": "train many settings, seeds, environments and algorithms, on all cores or a cluster",
-    "compare": "tables with statistics: interquartile means, intervals, probability of improvement",
+    "compare": "compare settings: interquartile means, intervals, probability of improvement",
     "plot": "draw learning curves of runs and sweeps and print their table",
-    "report": "one HTML page about a run or a sweep, with curves, tables and moving pictures",
-    "reproduce": "the paper's experiments: figure1, figure2, appendix, grid",
-    "map": "draw a run's policy beside the optimal one, for queueing networks",
-    "solve": "the optimal long-run reward of a finite model, certified",
+    "report": "write one HTML page about a run or a sweep, with curves, tables and animations",
+    "reproduce": "run the paper's experiments: figure1, figure2, appendix, grid",
+    "map": "draw a run's policy beside the optimal one, for networks of queues and inventories",
+    "solve": "compute the optimal average reward of a finite model, between certified bounds",
 }
 
 USAGE = """longrun: reinforcement learning under the long-run average reward
 
-usage: longrun COMMAND ...   (longrun COMMAND --help explains each)
+usage: longrun COMMAND ...   (longrun COMMAND --help explains each; --debug shows tracebacks)
 
 {commands}
 
@@ -45,30 +46,26 @@ for example:
   longrun map runs/criss-cross --out policy.png
   longrun solve criss-cross --regime BM"""
 
-TRAIN_USAGE = """usage: longrun train ALGORITHM --env ENV [options]   (see longrun train apo -h)
-       longrun train --resume --out RUN
-
-algorithms, criterion x policy step:
-  apo    average reward, clipped        (Average Policy Optimization)
-  ppo    discounted,     clipped
-  atrpo  average reward, trust region
-  trpo   discounted,     trust region"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted."""
+    """Run a command; the exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted.
+
+    An error that longrun raises on purpose is printed in one line, with `--debug` or
+    LONGRUN_DEBUG=1 after its traceback. Any other exception is a defect and is not caught.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in arguments or os.environ.get("LONGRUN_DEBUG", "0") not in ("", "0")
+    arguments = [argument for argument in arguments if argument != "--debug"]
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # for --env module:Id, last so that it hides nothing
     try:
         with _one_line_warnings():
             return _dispatch(arguments)
-    except ValueError as error:
+    except (LongrunError, OSError) as error:
+        if debug:
+            traceback.print_exc()
         print(f"longrun: {error}", file=sys.stderr)
-        return 2
-    except (RuntimeError, OSError) as error:
-        print(f"longrun: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130
@@ -76,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
+    """Print warnings without the place in the code that they come from."""
     usual = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"longrun: warning: {message}\n"
     try:
@@ -85,6 +83,7 @@ def _one_line_warnings() -> Iterator[None]:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    """Run `COMMAND_command` of the module `longrun.cli.COMMAND`; its exit status."""
     if not arguments or arguments[0] in ("-h", "--help"):
         commands = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
         print(USAGE.format(commands=commands))
@@ -95,85 +94,6 @@ def _dispatch(arguments: list[str]) -> int:
         print(__version__)
         return 0
     command = known("command", arguments[0], COMMANDS)
-    if command == "train":
-        return _train(arguments[1:])
-    if command == "evaluate":
-        return _evaluate(arguments[1:])
     module = import_module(f"longrun.cli.{command}")
     status: int = getattr(module, f"{command}_command")(arguments[1:])
     return status
-
-
-def _train(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(TRAIN_USAGE)
-        return 0
-    if arguments[0].startswith("-"):
-        return _resume_only(arguments)
-    algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
-    built_in = [a.removeprefix("jax:").partition("?")[0] for a in arguments if a[:4] == "jax:"]
-    if built_in and {"-h", "--help"} & set(arguments):
-        from longrun.envs.native.builtin import explained
-
-        print(explained(built_in[0]))
-        return 0
-    prog = f"longrun train {algorithm}"
-    parser = Parser(
-        prog=prog,
-        usage=f"{prog} --env ID [options]",
-        description=ALGORITHMS[algorithm].__doc__,
-        epilog=f"example: {prog} --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer",
-    )
-    add_run_options(parser)
-    add_algorithm_options(parser, ALGORITHMS[algorithm])
-    given = parse(parser, arguments[1:])
-    from longrun.cli.train import resume, train
-
-    run = resume(algorithm, given) if given.get("resume") else train(algorithm, given)
-    return _show_finished(run)
-
-
-def _resume_only(arguments: list[str]) -> int:
-    parser = Parser(prog="longrun train", description="Continue a run from its checkpoint.")
-    add_run_options(parser)
-    given = parse(parser, arguments)
-    if not given.get("resume"):
-        raise ValueError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
-    from longrun.cli.train import resume
-
-    return _show_finished(resume(None, given))
-
-
-def _show_finished(run: Path) -> int:
-    from longrun.train.sharding import is_first_host
-
-    if is_first_host() and (run / "evaluations.csv").exists():
-        from longrun.experiments.results import read_results
-        from longrun.experiments.tables import print_final
-
-        print_final(read_results([run]))
-    return 0
-
-
-def _evaluate(arguments: list[str]) -> int:
-    parser = Parser(
-        prog="longrun evaluate",
-        description="Run each replica's deterministic policy for a fixed number of steps and print"
-        " its reward rate with a batch-means 95 % interval, beside the episode metrics.",
-    )
-    parser.add_argument("run", type=Path, help="run folder or saved agent")
-    parser.add_argument("--steps", type=whole, help="steps of the evaluation (default: 10000)")
-    given = parse(parser, arguments)
-    from longrun.agent import AGENTS
-    from longrun.experiments.tables import print_reports
-    from longrun.train import checkpoint
-
-    saved = checkpoint.load(given["run"])
-    kind = AGENTS[saved.algorithm]
-    rows = []
-    for replica, seed in enumerate(saved.seeds):
-        agent = kind._of(saved, given["run"], replica=replica)
-        report = agent.evaluate(given.get("steps", 10_000))
-        rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
-    print_reports(rows)
-    return 0

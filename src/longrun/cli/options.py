@@ -1,30 +1,58 @@
-"""Options of the command line, made from the configurations' own fields."""
+"""Parsers of the commands, and the options that several of them share."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import inspect
+import shutil
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
-from longrun.config import ALGORITHMS, Config, known
-from longrun.presets import PRESETS_IN_WORDS
+from longrun.config import ALGORITHMS, Config, known, value_text
+from longrun.errors import InputError
+from longrun.presets import PRESETS, PRESETS_IN_WORDS
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong input raises a one-line ValueError; only options that were given are in the result."""
+    """Wrong input raises InputError; only options that were given are in the result.
 
-    def __init__(self, **settings: Any) -> None:
+    Paragraphs of the description are wrapped; the epilog, which has examples, is printed as it is.
+    """
+
+    def __init__(self, description: str = "", **settings: Any) -> None:
         super().__init__(
             argument_default=argparse.SUPPRESS,
             allow_abbrev=False,
-            formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32),
+            description=_wrapped(description),
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+                prog, max_help_position=32
+            ),
             **settings,
         )
 
+    @property
+    def flags(self) -> list[str]:
+        """All options, as they are typed."""
+        return list(self._option_string_actions)
+
     def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message} (see {self.prog} --help)")
+        raise InputError(f"{message} (see {self.prog} --help)")
+
+
+class Arguments(Protocol):
+    """A parser or a group of its options."""
+
+    def add_argument(self, *flags: str, **settings: Any) -> Any: ...
+
+
+def _wrapped(text: str) -> str:
+    """Each paragraph filled to the width of the terminal."""
+    width = shutil.get_terminal_size().columns - 2
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(textwrap.fill(paragraph, width) for paragraph in paragraphs)
 
 
 def whole(text: str) -> int:
@@ -39,66 +67,42 @@ whole.__name__ = "whole number"  # what argparse calls it in errors
 
 
 def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
-    """Options that were given, by name; an unknown one raises and lists the near ones."""
+    """Options that were given, by name. Raises InputError for an unknown one, with near names."""
     given, unknown = parser.parse_known_args(list(arguments))
     for argument in unknown:
         if argument.startswith("--"):
-            known(f"option of {parser.prog}", argument.split("=")[0], parser._option_string_actions)
-        raise ValueError(f"'{argument}' is not expected (see {parser.prog} --help)")
+            known(f"option of {parser.prog}", argument.split("=")[0], parser.flags)
+        raise InputError(f"'{argument}' is not expected (see {parser.prog} --help)")
     return vars(given)
 
 
-def add_run_options(parser: Parser) -> None:
-    """What, how long, where to: the same for every algorithm."""
-    group = parser.add_argument_group("run")
-    group.add_argument(
-        "--env",
-        metavar="ID",
-        help="Gymnasium environment, e.g. Swimmer-v5, or one that runs inside the compiled program:"
-        " jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
+def add_results_argument(parser: Parser) -> None:
+    """The folders that a command reads."""
+    parser.add_argument(
+        "runs", type=Path, nargs="+", help="run folders, sweep folders, or folders of these"
     )
-    group.add_argument(
-        "--env-args",
-        nargs="+",
-        metavar="NAME=VALUE",
-        help="arguments of the environment, e.g. regime=BM; listed by --env jax:criss-cross --help",
-    )
-    group.add_argument(
-        "--steps", type=whole, help="environment steps of each replica (default: 1000000)"
-    )
-    group.add_argument(
-        "--seeds", type=int, metavar="K", help="replicas of each setting (default: 1)"
-    )
-    group.add_argument("--seed", type=int, help="first seed; the others follow (default: 0)")
-    group.add_argument(
-        "--grid",
-        action="append",
-        metavar="NAME=A,B,...",
-        help="train one setting for each value of a numeric option; several make a grid",
-    )
-    add_preset_option(group)
-    group.add_argument("--out", type=Path, help="run folder (default: runs/ALGORITHM-ENV)")
-    group.add_argument("--resume", action="store_true", help="go on from --out's checkpoint")
-    group.add_argument(
-        "--workers", type=int, help="simulating processes (default: one a core; 0: none)"
-    )
-    group.add_argument(
-        "--distributed",
-        metavar="WHERE",
-        help="this is one of several processes that train together on the devices of all: auto (on"
-        " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
-    )
-    add_evaluation_options(group)
-    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
-def add_preset_option(group: argparse._ArgumentGroup) -> None:
+def add_length_options(group: Arguments) -> None:
+    """How many steps, and which seeds."""
+    group.add_argument(
+        "--steps",
+        type=whole,
+        metavar="N",
+        help="environment steps of each seed of each setting (default: 1000000)",
+    )
+    group.add_argument("--seeds", type=int, metavar="K", help="seeds of each setting (default: 1)")
+    group.add_argument(
+        "--seed", type=int, metavar="N", help="first seed; the others follow (default: 0)"
+    )
+
+
+def add_preset_option(group: Arguments) -> None:
     presets = "; ".join(f"{name}: {words}" for name, words in PRESETS_IN_WORDS.items())
     group.add_argument("--preset", metavar="NAME", help=f"{presets} (default: paper)")
 
 
-def add_evaluation_options(group: argparse._ArgumentGroup) -> None:
+def add_evaluation_options(group: Arguments) -> None:
     group.add_argument(
         "--eval-every",
         type=whole,
@@ -111,20 +115,18 @@ def add_evaluation_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--no-eval", action="store_true", help="never evaluate")
 
 
-def shown(default: Any) -> str:
-    """A default as it would be typed."""
-    return " ".join(map(str, default)) or "none" if isinstance(default, tuple) else str(default)
-
-
 def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
-    """The options of an algorithm, or of several: each once."""
-    names = ", ".join(kind.__name__.removesuffix("Config") for kind in kinds)
-    group = parser.add_argument_group(f"{names} (defaults: paper)")
+    """The options of one or several algorithms, from the fields of their configurations."""
+    names = {kind.__name__.removesuffix("Config"): field_names(kind) for kind in kinds}
+    group = parser.add_argument_group(f"options of {', '.join(names)} (defaults of --preset paper)")
     options = {option.name: option for kind in kinds for option in dataclasses.fields(kind)}
     for option in options.values():
+        owners = [name for name, fields in names.items() if option.name in fields]
+        only = f"{', '.join(owners)} only: " if len(owners) < len(names) else ""
         flag = "--" + option.name.replace("_", "-")
         default = option.default
-        text = f"{option.metadata['help']} (default: {shown(default)})"
+        usual = PRESETS["paper"].get(option.name, default)
+        text = f"{only}{option.metadata['help']} (default: {value_text(usual, ' ')})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         elif isinstance(default, tuple):
@@ -135,6 +137,10 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
 
 
 def algorithm_options(algorithm: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Those of the given options that belong to the algorithm itself."""
-    names = {option.name for option in dataclasses.fields(ALGORITHMS[algorithm])}
+    """The given options that are fields of the algorithm's configuration."""
+    names = field_names(ALGORITHMS[algorithm])
     return {name: value for name, value in given.items() if name in names}
+
+
+def field_names(kind: type[Config]) -> set[str]:
+    return {option.name for option in dataclasses.fields(kind)}

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longrun.cli.options import Parser, parse, whole
+from longrun.cli.options import Parser, add_results_argument, parse, whole
 from longrun.config import known, whole_number
 
 if TYPE_CHECKING:
-    from longrun.experiments.results import Setting
+    from longrun.results.read import Setting
 
 DESCRIPTION = """\
 Draw learning curves: a row for each metric, a column for each environment, a colour for each
-setting. Thick is the mean over seeds, the band its 95 % interval, thin lines are seeds. Replicas of
-a setting belong together wherever they lie. The table of the last evaluations is printed.
+setting. The thick line is the mean over seeds, the band its 95 % interval; thin lines are seeds.
+Seeds of a setting are collected from all folders. The table of final scores is printed.
 """
 
 EXAMPLES = """\
@@ -29,9 +28,9 @@ examples:
 
 def plot_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.experiments.figures import DEFAULT_METRICS, learning_curves
-    from longrun.experiments.pictures import require_picture
-    from longrun.experiments.tables import print_final
+    from longrun.results.plot_style import require_picture
+    from longrun.results.plots import DEFAULT_METRICS, learning_curves
+    from longrun.results.tables import print_final
 
     outs = given.get("out", [Path("curves.png")])
     for out in outs:
@@ -49,10 +48,7 @@ def plot_command(arguments: list[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="longrun plot", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "runs", type=Path, nargs="+", help="run folders, sweep folders, or folders of these"
-    )
+    add_results_argument(parser)
     parser.add_argument(
         "--metric",
         action="append",
@@ -79,21 +75,21 @@ def _parser() -> Parser:
 
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
-    """Settings with evaluations and with curves of training, as the metrics need them."""
-    from longrun.experiments.results import (
+    """Settings with evaluations, and settings with training metrics, as far as needed."""
+    from longrun.results.read import (
         EVALUATION_COLUMNS,
-        metric_names,
-        read_metrics,
-        read_results,
+        evaluations_of,
+        training_metrics,
+        training_of,
     )
+    from longrun.results.settings import scan
 
+    found = scan(paths)
     evaluated = [*EVALUATION_COLUMNS, "episode_average_reward"]
     training = [metric for metric in metrics if metric not in evaluated]
-    if training:
-        valid = [*evaluated, *metric_names(paths)]
-        for metric in training:
-            known("metric", metric, valid)
+    for metric in training:
+        known("metric", metric, [*evaluated, *training_metrics(found)])
     return (
-        read_results(paths) if len(training) < len(metrics) else [],
-        read_metrics(paths, training) if training else [],
+        evaluations_of(found) if len(training) < len(metrics) else [],
+        training_of(found, training) if training else [],
     )

@@ -3,55 +3,96 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 from longrun.cli.options import Parser, parse, whole
-from longrun.cli.sweep import add_running_options
+from longrun.cli.sweep import add_running_options, running_options
 from longrun.config import known, whole_number
 
 EXPERIMENTS = {
-    "figure1": "APO against PPO with four discount factors: Swimmer, HalfCheetah, Ant",
-    "figure2": "five strengths of the Average Value Constraint: return and average value",
-    "appendix": "Appendix C: the comparison on all six tasks, both metrics",
+    "figure1": "APO and PPO with four discount factors on Swimmer, HalfCheetah, Ant",
+    "figure2": "APO with five strengths of the Average Value Constraint: return, average value",
+    "appendix": "Appendix C: as figure1 on all six tasks, with return and average reward",
     "grid": "Appendix B: every combination of its hyper-parameters",
 }
 
 
-def reproduce_command(arguments: list[str]) -> int:
-    from longrun.experiments.reproduction import SCALES, SCALES_IN_WORDS
+DESCRIPTION = """\
+Run one of the paper's experiments as a sweep, then draw its figure and print its table. The same
+command resumes an experiment that was stopped.
+"""
 
-    listed = "; ".join(f"{name}: {words}" for name, words in EXPERIMENTS.items())
-    parser = Parser(
-        prog="longrun reproduce",
-        description="Run one of the paper's experiments as a sweep, then draw its figure and print"
-        " its table. The same command again goes on where it was stopped.",
-    )
-    parser.add_argument("experiment", help=listed)
-    scales = "; ".join(f"{name}: {words}" for name, words in SCALES_IN_WORDS.items())
-    parser.add_argument("--scale", metavar="NAME", help=f"{scales} (default: laptop)")
-    parser.add_argument("--env", nargs="+", metavar="ID", help="some of the tasks only")
-    parser.add_argument("--steps", type=whole, help="of each run (default: the scale's)")
-    parser.add_argument("--seeds", type=int, metavar="K", help="from 0 on (default: the scale's)")
-    parser.add_argument("--out", type=Path, help="the sweep's folder (default: runs/EXPERIMENT)")
-    add_running_options(parser)
-    given = parse(parser, arguments)
+EPILOG = """\
+experiments:
+{experiments}
+
+scales:
+{scales}
+
+ways (--as):
+{ways}
+
+example: longrun reproduce figure1 --scale smoke"""
+
+
+def reproduce_command(arguments: list[str]) -> int:
+    given = parse(_parser(), arguments)
+    from longrun.paper.experiments import BLOCKS, SCALES, WAYS, tasks_of
+    from longrun.sweeps.plan import runs_of
+
     name = known("experiment", given["experiment"], EXPERIMENTS)
     scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
+    way = known("--as", given.get("as", "paper"), WAYS)
     steps = whole_number("steps", given.get("steps", scale.steps), 1)
     seeds = whole_number("seeds", given.get("seeds", scale.seeds), 1)
     scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
-    from longrun.experiments import reproduction
-    from longrun.experiments.sweeps.folder import SweepFolder
-    from longrun.experiments.sweeps.plan import runs_of
-    from longrun.experiments.sweeps.start import run_sweep
+    runs = runs_of(BLOCKS[name](scale, tasks_of(name, given.get("env")), way))
+    from longrun.paper.figures import draw
+    from longrun.sweeps.run_sweep import run_sweep
+    from longrun.sweeps.sweep_folder import SweepFolder
 
-    chosen = reproduction.tasks_of(name, given.get("env"))
-    blocks = reproduction.BLOCKS[name](scale, chosen)
-    folder = SweepFolder.create(given.get("out", Path("runs") / name), runs_of(blocks))
-    running = {n: given[n] for n in ("workers", "ray", "retries", "quiet") if n in given}
-    status = run_sweep(folder, **running)
-    from longrun.experiments.paper_figures import draw
-
+    usual = Path("runs") / (name if way == "paper" else f"{name}-{way}")
+    folder = SweepFolder.create(given.get("out", usual), runs)
+    status = run_sweep(folder, **running_options(given))
     for picture in draw(name, folder.path):
         print(f"wrote {picture}")
     return status
+
+
+def _parser() -> Parser:
+    from longrun.paper.experiments import SCALES_IN_WORDS, WAYS
+
+    parser = Parser(
+        prog="longrun reproduce",
+        description=DESCRIPTION,
+        epilog=EPILOG.format(
+            experiments=_listed(EXPERIMENTS), scales=_listed(SCALES_IN_WORDS), ways=_listed(WAYS)
+        ),
+    )
+    parser.add_argument("experiment", help="one of those listed below")
+    parser.add_argument(
+        "--scale", metavar="NAME", help="one of those listed below (default: laptop)"
+    )
+    parser.add_argument("--as", metavar="WAY", help="one of those listed below (default: paper)")
+    parser.add_argument(
+        "--env", nargs="+", metavar="ID", help="some of the experiment's tasks (default: all)"
+    )
+    parser.add_argument(
+        "--steps", type=whole, metavar="N", help="steps of each run (default: the scale's)"
+    )
+    parser.add_argument(
+        "--seeds", type=int, metavar="K", help="seeds 0 to K-1 (default: the scale's)"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="SWEEP",
+        help="the sweep's folder (default: runs/EXPERIMENT, or runs/EXPERIMENT-WAY)",
+    )
+    add_running_options(parser)
+    return parser
+
+
+def _listed(texts: Mapping[str, str]) -> str:
+    return "\n".join(f"  {name:10}{text}" for name, text in texts.items())

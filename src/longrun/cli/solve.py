@@ -1,38 +1,31 @@
-"""`longrun solve`: the optimal gain of a finite model, certified."""
+"""`longrun solve`: the optimal average reward of a finite model, between certified bounds."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import inspect
 import json
 import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from rich.console import Console
-from rich.table import Table
 
-from longrun.cli.options import Parser, parse, shown, whole
-from longrun.config import known
-from longrun.tabular import (
-    MDP,
-    MODELS,
-    Evaluation,
-    Solution,
-    evaluate,
-    from_gymnasium,
-    reachable,
-    solve,
-    structure,
-)
+from longrun.cli.options import Parser, parse, whole
+from longrun.cli.solve_report import add_evaluation, describe, show
+from longrun.config import known, value_text
+from longrun.errors import InputError
+from longrun.queueing.known_models import MODELS as NETWORK_MODELS
+from longrun.tabular import MDP, Solution, evaluate, from_gymnasium, reachable, solve
+from longrun.tabular.models import MODELS as TABULAR_MODELS
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.truncation import Truncation, grow_box
 
+MODELS = dict(sorted({**TABULAR_MODELS, **NETWORK_MODELS}.items()))
 EVALUATED = 200_000
-"""States up to which the optimal policy's law and Kemeny's constant are computed unasked."""
+"""States up to which the stationary distribution and Kemeny's constant are computed by default."""
 
 USAGE = """usage: longrun solve MODEL [options]   (longrun solve MODEL --help lists a model's own)
 
@@ -66,7 +59,7 @@ def solve_command(arguments: list[str]) -> int:
     if given.get("json"):
         print(json.dumps(report))
     else:
-        _show(report)
+        show(report)
     return 0
 
 
@@ -88,61 +81,68 @@ def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
     for name, parameter in parameters.items():
         kind, flag = hints[name], "--" + name.replace("_", "-")
         default = parameter.default
-        text = f"(default: {shown(default)})"
-        if isinstance(default, tuple):
-            group.add_argument(flag, type=float, nargs="+", metavar="X", help=text)
-        else:
-            group.add_argument(flag, type=whole if kind is int else kind, metavar="X", help=text)
+        text = f"(default: {value_text(default, ' ')})"
+        several: dict[str, Any] = {"nargs": "+"} if isinstance(default, tuple) else {}
+        kind = get_args(kind)[0] if several else kind
+        convert = whole if kind is int else kind
+        group.add_argument(flag, type=convert, metavar="X", help=text, **several)
     return list(parameters)
 
 
 def _add_solver_options(parser: Parser) -> None:
     group = parser.add_argument_group("solver")
     group.add_argument(
-        "--method", help=f"{', '.join(METHODS)} (default: policy_iteration)", metavar="NAME"
+        "--method", metavar="NAME", help=f"{', '.join(METHODS)} (default: policy_iteration)"
     )
     group.add_argument(
-        "--tolerance", type=float, metavar="X", help="relative width of the bracket (default: 1e-8)"
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="relative distance of the bounds (default: 1e-8)",
     )
     group.add_argument(
         "--check-truncation",
         action="store_true",
-        help="also solve boxes of half and three quarters of --size and estimate what is cut off",
+        help="also solve boxes of half and three quarters of --size, and estimate the error that"
+        " the bound on the queues makes",
     )
     group.add_argument(
         "--kemeny",
         action=argparse.BooleanOptionalAction,
-        help="the policy's law and Kemeny's constant, an estimate above 2000 states "
-        f"(default: up to {EVALUATED} states)",
+        help="compute the optimal policy's stationary distribution and Kemeny's constant, which is"
+        f" estimated above 2000 states (default: up to {EVALUATED} states)",
     )
     group.add_argument(
-        "--map", type=Path, metavar="FILE", help="draw the policy over 2 or 3 queues"
+        "--map",
+        type=Path,
+        metavar="FILE",
+        help="draw the optimal policy over 2 or 3 queues: png, pdf or svg",
     )
     group.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, Any]) -> Any:
-    """All that is printed, as JSON would have it."""
+    """Build and solve the model; the report that --json prints."""
     started = time.perf_counter()
     options: dict[str, Any] = {key: given[key] for key in ("method", "tolerance") if key in given}
     mdp = build()
     built = time.perf_counter()
-    _require_sense(mdp, parameters, given)
+    _check(mdp, parameters, given)
     console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
     with console.status(f"solving {mdp!r}") as status:
 
         def progress(iteration: int, low: float, high: float) -> None:
             status.update(f"iteration {iteration}: gain between {low:.8g} and {high:.8g}")
 
-        begun = time.perf_counter()
+        start = time.perf_counter()
         solution = solve(mdp, on_iteration=progress, **options)
         solved = time.perf_counter()
-        report = _report(mdp, solution)
+        report = describe(mdp, solution)
         report["build_seconds"] = built - started
-        report["solve_seconds"] = solved - begun
+        report["solve_seconds"] = solved - start
         if given.get("kemeny", mdp.num_states <= EVALUATED):
             status.update("evaluating the policy")
-            _add_evaluation(report, evaluate(mdp, solution.policy))
+            add_evaluation(report, evaluate(mdp, solution.policy))
         if given.get("check_truncation"):
             status.update("solving smaller boxes")
             report["truncation"] = _truncation(build, mdp, solution, options)
@@ -154,103 +154,25 @@ def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, A
     return report
 
 
-def _require_sense(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> None:
-    """Refuse, before solving, what could not be done after it."""
+def _check(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> None:
+    """Raise InputError, before solving, for options that could not be served afterwards."""
     if given.get("check_truncation"):
         if "size" not in parameters:
-            raise ValueError("--check-truncation is for models with a --size")
+            raise InputError("--check-truncation is for models with a --size")
         if mdp.shape[0] <= 3:
-            raise ValueError("--check-truncation solves smaller boxes too; give --size 3 or more")
+            raise InputError("--check-truncation also solves smaller boxes; give --size 3 or more")
     if "map" in given:
         from longrun.tabular.figures import require_map
 
         require_map(mdp, given["map"])
 
 
-def _report(mdp: MDP, solution: Solution) -> dict[str, Any]:
-    chosen = {
-        action: {"states": float((solution.policy == a).mean())}
-        for a, action in enumerate(mdp.actions)
-    }
-    return {
-        "model": mdp.name,
-        "states": mdp.num_states,
-        "transitions": mdp.num_transitions,
-        "structure": dataclasses.asdict(structure(mdp)),
-        "rewards_are_costs": mdp.cost,
-        "gain": solution.gain,
-        "gain_low": solution.gain_low,
-        "gain_high": solution.gain_high,
-        "method": solution.method,
-        "iterations": solution.iterations,
-        "policy": chosen,
-    }
-
-
-def _add_evaluation(report: dict[str, Any], found: Evaluation) -> None:
-    for shares, time_share in zip(
-        report["policy"].values(), found.stationary @ found.policy, strict=True
-    ):
-        shares["time"] = float(time_share)
-    report["kemeny"], report["kemeny_error"] = found.kemeny, found.kemeny_error
-
-
 def _truncation(
     build: Callable[..., MDP], mdp: MDP, solution: Solution, options: dict[str, Any]
 ) -> dict[str, Any]:
+    """Gains in boxes of half, three quarters and all of the size, and the estimated error."""
     size = mdp.shape[0] - 1
     smaller = grow_box(lambda n: build(size=n), [size // 2, 3 * size // 4], **options)
     grown = Truncation([*smaller.sizes, size], [*smaller.solutions, solution])
     gains = [s.gain for s in grown.solutions]
     return {"sizes": grown.sizes, "gains": gains, "error": grown.error}
-
-
-def _show(report: dict[str, Any]) -> None:
-    cost = report["rewards_are_costs"]
-    sign = -1 if cost else 1
-    ends = sorted((sign * report["gain_low"], sign * report["gain_high"]))
-    name = "average cost" if cost else "average reward"
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(
-        f"[bold]{report['model']}[/]: {report['states']:,} states, "
-        f"{report['transitions']:,} transitions, {_kind(report['structure'])}"
-    )
-    console.print(f"optimal {name} [bold]{sign * report['gain']:.8g}[/]")
-    console.print(f"certified between {ends[0]:.12g} and {ends[1]:.12g}")
-    if "truncation" in report:
-        _show_truncation(console, report["truncation"], sign)
-    console.print(_policy_table(report))
-    if "kemeny" in report:
-        error = report["kemeny_error"]
-        spread = f" ± {error:.2g} (95 %, estimated)" if error else ""
-        console.print(f"Kemeny's constant {report['kemeny']:.6g}{spread}")
-    number, seconds = report["iterations"], report["solve_seconds"]
-    console.print(
-        f"{report['method']}, {number} iteration{'s' * (number != 1)}: {seconds:.2f} s, "
-        f"and {report['build_seconds']:.2f} s to build the model"
-    )
-    if "map" in report:
-        console.print(f"wrote {report['map']}", markup=False)
-
-
-def _kind(found: dict[str, Any]) -> str:
-    words = ["communicating" if found["communicating"] else "weakly communicating"]
-    words += ["unichain"] if found["unichain"] else []
-    words += [f"period {found['period']}" if found["period"] > 1 else "aperiodic"]
-    return ", ".join(words)
-
-
-def _show_truncation(console: Console, found: dict[str, Any], sign: int) -> None:
-    gains = ", ".join(
-        f"{sign * gain:.8g} (size {size})"
-        for size, gain in zip(found["sizes"], found["gains"], strict=True)
-    )
-    console.print(f"boxes: {gains}; cut off: about {found['error']:.2g}")
-
-
-def _policy_table(report: dict[str, Any]) -> Table:
-    table = Table("action", "share of states", "share of time")
-    for action, shares in report["policy"].items():
-        time_share = f"{shares['time']:.2%}" if "time" in shares else "-"
-        table.add_row(action, f"{shares['states']:.2%}", time_share)
-    return table

@@ -1,158 +1,140 @@
-"""`longrun train`: from options to a run folder."""
+"""`longrun train`: its usage and options. `train_run` does the work, with the heavy imports."""
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
-import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from longrun.cli.options import algorithm_options
-from longrun.config import Config, known, make_config, numeric_fields, whole_number
-from longrun.envs.names import parse_args, with_args
-from longrun.envs.native.make import PREFIXES
-from longrun.train import checkpoint, runs
-from longrun.train.job import name_of, open_env
-from longrun.train.run_folder import RunFolder
-from longrun.train.session import Session
-from longrun.train.sharding import is_first_host, join_hosts
-from longrun.train.watchers import require_tensorboard
+from longrun.cli.options import (
+    Arguments,
+    Parser,
+    add_algorithm_options,
+    add_evaluation_options,
+    add_length_options,
+    add_preset_option,
+    parse,
+)
+from longrun.config import ALGORITHMS, known
+from longrun.errors import InputError
 
-SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
+USAGE = """usage: longrun train ALGORITHM --env ID [options]
+       longrun train --resume --out RUN [options]
 
+longrun train apo --help lists the options of an algorithm.
 
-def train(algorithm: str, given: dict[str, Any]) -> Path:
-    """A new run; returns its folder."""
-    if "env" not in given:
-        raise ValueError("train needs --env, for example --env Swimmer-v5")
-    preset, steps = given.get("preset", "paper"), given.get("steps", 1_000_000)
-    config = make_config(algorithm, preset, **algorithm_options(algorithm, given))
-    configs, seeds = replicas_of(config, given)
-    name = _env(given)
-    _join_hosts(name, given)
-    path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
-    if given.get("tensorboard"):
-        require_tensorboard(path)
-    session = runs.begin(path, name, configs, seeds, steps, preset, **_settings(given))
-    _run(session, path, given)
-    return path
+algorithms, criterion x policy step:
+  apo    average reward, clipped        (Average Policy Optimization)
+  ppo    discounted,     clipped
+  atrpo  average reward, trust region
+  trpo   discounted,     trust region"""
 
 
-def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
-    first = is_first_host()
-    if first:
-        steps = session.job.iterations * session.job.configs[0].steps_per_iteration
-        print(f"writing to {path}, up to {steps:,} steps", flush=True)
-    try:
-        show = None if first and not given.get("quiet") else False
-        session.run(show, bool(given.get("tensorboard")))
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"; longrun train --resume --out {path} goes on") from None
+def train_command(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0
+    if arguments[0].startswith("-"):
+        return _resume_only(arguments)
+    algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
+    built_in = [a.removeprefix("jax:").partition("?")[0] for a in arguments if a[:4] == "jax:"]
+    if built_in and {"-h", "--help"} & set(arguments):
+        from longrun.builtin_envs import explained
 
-
-def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
-    """Go on with the run in --out; options that shape it must be the same, --steps may grow."""
-    if "out" not in given:
-        raise ValueError("--resume needs --out, the run's folder")
-    path: Path = given["out"]
-    _join_hosts(RunFolder(path).read_config()["env"], given)
-    run = runs.load(path)
-    saved, config = run.checkpoint, run.config
-    wanted = _canonical(config["env"], given)
-    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.opened.spaces)
-    _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
-    preset = config.get("preset", "paper")
-    if given.get("preset", preset) != preset:
-        raise ValueError(
-            f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
-        )
-    steps = whole_number("steps", given.get("steps", config["steps"]), 1)
-    if min(run.done) >= steps:
-        print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to go on")
-        return path
-    _run(runs.go_on(run, steps, **_settings(given)), path, given)
-    return path
-
-
-def _canonical(saved: str, given: dict[str, Any]) -> str:
-    """The name of the environment that --env and --env-args ask for; without them, the saved."""
-    if "env" not in given and "env_args" not in given:
-        return saved
-    return name_of(open_env(_env({"env": saved} | given)).env)
-
-
-def replicas_of(config: Config, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
-    """One configuration and seed for each replica: every point of the grid with every seed."""
-    count = whole_number("seeds", given.get("seeds", 1), 1)
-    first = whole_number("seed", given.get("seed", 0))
-    grid = [_grid_axis(config, text) for text in given.get("grid", [])]
-    if first + count > 2**32:
-        raise ValueError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
-    names = [axis[0][0] for axis in grid]
-    if len(set(names)) < len(names):
-        raise ValueError(
-            f"--grid names {max(names, key=names.count)} twice; list all its values once"
-        )
-    points: list[dict[str, Any]] = [dict(point) for point in itertools.product(*grid)]
-    pairs = [
-        (dataclasses.replace(config, **point), seed)
-        for point in points
-        for seed in range(first, first + count)
-    ]
-    return [c for c, _ in pairs], [s for _, s in pairs]
-
-
-def _grid_axis(config: Config, text: str) -> list[tuple[str, float]]:
-    name, equals, values = text.partition("=")
-    if not equals or not values:
-        raise ValueError(f"--grid '{text}' must look like value_constraint=0,0.1,0.3")
-    name = known(
-        "numeric option for --grid", name.strip().replace("-", "_"), numeric_fields(config)
+        print(explained(built_in[0]))
+        return 0
+    prog = f"longrun train {algorithm}"
+    parser = Parser(
+        prog=prog,
+        usage=f"{prog} --env ID [options]",
+        description=ALGORITHMS[algorithm].__doc__ or "",
+        epilog=f"example: {prog} --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer",
     )
-    try:
-        return [(name, float(value)) for value in values.split(",")]
-    except ValueError:
-        raise ValueError(f"--grid '{text}' must list numbers, such as {name}=0.1,0.3") from None
+    _add_run_options(parser)
+    add_algorithm_options(parser, ALGORITHMS[algorithm])
+    given = parse(parser, arguments[1:])
+    from longrun.cli.train_run import resume, train
+
+    return _show_finished(
+        resume(algorithm, given) if given.get("resume") else train(algorithm, given)
+    )
 
 
-def _require_unchanged(
-    configs: Sequence[Config], seeds: Sequence[int], options: dict[str, Any], given: dict[str, Any]
-) -> None:
-    for name, value in options.items():
-        found = getattr(configs[0], name)
-        if (tuple(value) if isinstance(value, list) else value) != found:
-            raise ValueError(f"{name}={value} cannot be changed on --resume; the run has {found}")
-    same = given.get("seeds", len(set(seeds))) == len(set(seeds))
-    if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
-        raise ValueError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
+def _resume_only(arguments: list[str]) -> int:
+    """`longrun train --resume --out RUN`: the run knows its algorithm."""
+    parser = Parser(
+        prog="longrun train",
+        usage="longrun train --resume --out RUN [options]",
+        description="Resume a run from its checkpoint. --steps may be larger than before, and"
+        " --workers and the evaluations may change; what else is given must be as it was.",
+    )
+    _add_run_options(parser)
+    given = parse(parser, arguments)
+    if not given.get("resume"):
+        raise InputError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
+    from longrun.cli.train_run import resume
+
+    return _show_finished(resume(None, given))
 
 
-def _join_hosts(name: str, given: dict[str, Any]) -> None:
-    """Before JAX does anything; the run is then one of JAX-native environments alone."""
-    if "distributed" in given:
-        if not name.startswith(tuple(f"{prefix}:" for prefix in PREFIXES)):
-            raise ValueError(
-                f"--distributed trains environments inside the compiled program, such as"
-                f" jax:criss-cross, not '{name}'"
-            )
-        join_hosts(given["distributed"])
+def _show_finished(run: Path) -> int:
+    """Print the table of the run's last evaluations, on the first of several hosts."""
+    from longrun.train.device.sharding import is_first_host
+
+    if is_first_host() and (run / "evaluations.csv").exists():
+        from longrun.results.read import read_results
+        from longrun.results.tables import print_final
+
+        print_final(read_results([run]))
+    return 0
 
 
-def _env(given: dict[str, Any]) -> str:
-    """--env and --env-args as one string."""
-    name: str = with_args(given["env"], parse_args(given.get("env_args", [])))
-    return name
+def _add_run_options(parser: Parser) -> None:
+    """Options that are the same for every algorithm."""
+    group = parser.add_argument_group("run")
+    _add_environment_options(group)
+    add_length_options(group)
+    group.add_argument(
+        "--grid",
+        action="append",
+        metavar="NAME=A,B,...",
+        help="train one setting for each value of a numeric option; with several --grid, one for"
+        " each combination of values",
+    )
+    add_preset_option(group)
+    group.add_argument(
+        "--out", type=Path, metavar="RUN", help="run folder (default: runs/ALGORITHM-ENV)"
+    )
+    group.add_argument(
+        "--resume", action="store_true", help="resume the run in --out from its checkpoint"
+    )
+    group.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes that simulate environments (default: one for each core; 0: simulate in this"
+        " process)",
+    )
+    group.add_argument(
+        "--distributed",
+        metavar="WHERE",
+        help="this process is one of several that train one run on all their devices: auto (on"
+        " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
+    )
+    add_evaluation_options(group)
+    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    group.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
-def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    settings = {name: given[option] for option, name in SETTINGS.items() if option in given}
-    return settings | ({"eval_every": 0} if given.get("no_eval") else {})
-
-
-def _free_folder(parent: Path, algorithm: str, env: str) -> Path:
-    """parent/algorithm-env, or the first with -2, -3, ... behind it that holds no run."""
-    name = re.sub(r"[^\w.-]+", "-", f"{algorithm}-{env}")
-    numbered = itertools.chain([name], (f"{name}-{i}" for i in itertools.count(2)))
-    return next(parent / n for n in numbered if not (parent / n).exists())
+def _add_environment_options(group: Arguments) -> None:
+    group.add_argument(
+        "--env",
+        metavar="ID",
+        help="Gymnasium environment, e.g. Swimmer-v5, or one that runs inside the compiled program:"
+        " jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
+    )
+    group.add_argument(
+        "--env-args",
+        nargs="+",
+        metavar="NAME=VALUE",
+        help="arguments of the environment, e.g. regime=BM; those of a built-in one are listed by"
+        " --env jax:criss-cross --help",
+    )

@@ -1,7 +1,7 @@
-"""All randomness of the environments' side, each stream from (seed, purpose, environment, when).
+"""All random streams of environments, each from (seed, purpose, environment, time).
 
-No stream has a state that outlives its use: whatever else runs beside a replica, whatever the
-number of workers, and after a resume, the same numbers come.
+No stream has a state that outlives its use: its numbers depend neither on other replicas nor on
+the number of workers nor on whether the run was resumed.
 """
 
 from __future__ import annotations

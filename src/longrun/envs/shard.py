@@ -6,7 +6,7 @@ straight into the arrays that the learner reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,16 +14,18 @@ import gymnasium
 import numpy as np
 
 from longrun.envs import seeding
-from longrun.envs.acting import NumpyPolicy, count_weights, draw_noise
-from longrun.envs.make import Factory, make_env
-from longrun.envs.memory import Spec
+from longrun.envs.actions import ActionBounds, advice, as_given
+from longrun.envs.factories import Factory, make_env
+from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.parts import Part, check_finite, failure, parts_of
+from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be run, for all replicas: R = len(seeds)."""
+    """What a pool runs, for all replicas: R = len(seeds)."""
 
     factory: Factory
     spaces: Spaces
@@ -38,6 +40,8 @@ class Plan:
     """E"""
     eval_steps: int = 0
     """S, for each of the E environments"""
+    action_bounds: ActionBounds = "clip"
+    bounded_mean: bool = False
 
     def memory(self) -> Spec:
         """Shapes of the arrays that shards and the learner share."""
@@ -45,7 +49,7 @@ class Plan:
         d, a = self.spaces.observation_size, self.spaces.action_size
         return {
             "weights": ((r, count_weights(self.spaces, self.hidden_sizes)), np.float32),
-            "obs": ((r, t + 1, n, d), np.float32),  # the last row is where the chains go on
+            "obs": ((r, t + 1, n, d), np.float32),  # the next rollout starts from the last row
             "action": ((r, t, n, a), self.spaces.action_dtype),
             "reward": ((r, t, n), np.float32),
             "next_obs": ((r, t, n, d), np.float32),
@@ -54,26 +58,6 @@ class Plan:
             "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
         }
-
-
-@dataclass(frozen=True)
-class Part:
-    """Environments first <= i < last of one replica."""
-
-    replica: int
-    first: int
-    last: int
-
-
-def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> Iterator[Part]:
-    """The worker's even and contiguous share of all replicas' environments."""
-    total = replicas * per_replica
-    begin, end = (total * (worker + k) // num_workers for k in (0, 1))
-    for replica in range(replicas):
-        first = max(begin, replica * per_replica) - replica * per_replica
-        last = min(end, (replica + 1) * per_replica) - replica * per_replica
-        if first < last:
-            yield Part(replica, first, last)
 
 
 class Shard:
@@ -88,17 +72,21 @@ class Shard:
             p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
         }
         self._policies = [
-            NumpyPolicy(plan.spaces, plan.hidden_sizes, plan.normalize_observations, weights)
+            NumpyPolicy(
+                plan.spaces,
+                plan.hidden_sizes,
+                plan.normalize_observations,
+                weights,
+                plan.bounded_mean,
+            )
             for weights in arrays["weights"]
         ]
-        self._low = np.asarray(plan.spaces.low, np.float32)
-        self._high = np.asarray(plan.spaces.high, np.float32)
         self._chains: dict[int, list[Chain]] = {}
         self._evaluators: dict[int, list[Stepper]] = {}
         self._opened: list[gymnasium.Env[Any, Any]] = []
 
     def rollout(self, replica: int, iteration: int) -> None:
-        """T steps of this shard's environments of `replica`, which go on from where they are."""
+        """T steps of this shard's environments of `replica`, from their present states."""
         part, plan = self._parts[replica], self._plan
         rows = slice(part.first, part.last)
         names = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
@@ -113,21 +101,22 @@ class Shard:
         try:
             for t in range(plan.rollout_steps):
                 action[t] = act(obs[t], noise[t])
-                bounded = self._bounded(action[t])
+                given = self._given(action[t])
                 for i, chain in enumerate(chains):
                     successor = next_obs[t, i]
-                    facts = chain.stepper.step(bounded[i], successor)
+                    facts = chain.stepper.step(given[i], successor)
                     reward[t, i], terminated[t, i], truncated[t, i] = facts
                     obs[t + 1, i] = successor
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
         except Exception as error:
-            # What it was given may be to blame: a NaN of its own that came back as an action.
+            # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
-            _check_finite(part, iteration, *seen)
-            raise _failure(part, i, f"step {t} of iteration {iteration}", error) from error
+            check_finite(part, iteration, *seen)
+            where = f"step {t} of iteration {iteration}"
+            raise failure(part, i, where, error, self._advice(action[t, i])) from error
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
-        _check_finite(part, iteration, *seen)
+        check_finite(part, iteration, *seen)
 
     def evaluate(self, replica: int, iteration: int) -> None:
         """S steps of the deterministic policy in environments of their own, from a reset each."""
@@ -143,22 +132,23 @@ class Shard:
         obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
         self._start_episodes(part, chains, obs)
         act = self._policies[replica].act
+        given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
         t = i = 0
         try:
             for t in range(plan.eval_steps):
-                bounded = self._bounded(act(obs, None))
+                given = self._given(act(obs, None))
                 for i, chain in enumerate(chains):
-                    reward[t, i], terminated, truncated = chain.stepper.step(bounded[i], obs[i])
+                    reward[t, i], terminated, truncated = chain.stepper.step(given[i], obs[i])
                     ended[t, i] = terminated or truncated
                     if ended[t, i]:
                         chain.start_episode(obs[i])
         except Exception as error:
-            _check_finite(part, iteration, ("evaluation's observation", obs[None]))
+            check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
-            raise _failure(part, i, where, error) from error
-        # A NaN observation lasts, and spoils the rewards after it.
-        _check_finite(part, iteration, ("evaluation's observation", obs[None]))
-        _check_finite(part, iteration, ("evaluation's reward", reward))
+            raise failure(part, i, where, error, self._advice(given[i])) from error
+        # A NaN observation makes the actions and rewards after it NaN as well.
+        check_finite(part, iteration, ("evaluation's observation", obs[None]))
+        check_finite(part, iteration, ("evaluation's reward", reward))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
         """Start the given episode of each of the replica's N environments; `replay` follows."""
@@ -169,11 +159,11 @@ class Shard:
         self._start_episodes(part, chains, self._arrays["obs"][replica][-1, part.first : part.last])
 
     def replay(self, replica: int, counts: Sequence[int]) -> None:
-        """Take the first counts[i] rows of the action array once more in each environment i."""
+        """Repeat the first counts[i] rows of the action array in each environment i."""
         part = self._parts[replica]
         resume_obs = self._arrays["obs"][replica][-1]
         for i, chain in enumerate(self._chains[replica], start=part.first):
-            for action in self._bounded(self._arrays["action"][replica][: counts[i], i]):
+            for action in self._given(self._arrays["action"][replica][: counts[i], i]):
                 chain.stepper.step(action, resume_obs[i])
 
     def close(self) -> None:
@@ -185,7 +175,7 @@ class Shard:
             try:
                 chain.start_episode(obs[i])
             except Exception as error:
-                raise _failure(part, i, "its reset", error) from error
+                raise failure(part, i, "its reset", error) from error
 
     def _new_chains(self, part: Part) -> list[Chain]:
         seed = self._plan.seeds[part.replica]
@@ -210,11 +200,13 @@ class Shard:
         noise = [draw_noise(rng, plan.spaces, plan.rollout_steps) for rng in streams]
         return np.stack(noise, axis=1)
 
-    def _bounded(self, action: Array) -> Array:
-        """Actions [n, A] as the environment may see them; the learner keeps the raw ones."""
-        if self._plan.spaces.categories:
-            return action
-        return np.minimum(np.maximum(action, self._low), self._high)
+    def _given(self, action: Array) -> Array:
+        """Actions [n, A] as the environments get them; the learner keeps the sampled ones."""
+        given: Array = as_given(np, self._plan.spaces, self._plan.action_bounds, action)
+        return given
+
+    def _advice(self, action: Array) -> str:
+        return advice(self._plan.spaces, self._plan.action_bounds, action)
 
 
 class Chain:
@@ -228,23 +220,3 @@ class Chain:
     def start_episode(self, obs_out: Array) -> None:
         self.stepper.reset(seeding.episode_seed(*self._stream, self.episode), obs_out)
         self.episode += 1
-
-
-def _failure(part: Part, env: int, where: str, error: Exception) -> RuntimeError:
-    place = f"environment {part.first + env} of replica {part.replica}"
-    return RuntimeError(f"{place} failed at {where}: {error}")
-
-
-def _check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:
-    """Facts are names and arrays [T, n, ...]; the earliest NaN or infinity is named."""
-    found = []
-    for name, values in facts:
-        if not np.isfinite(values).all():
-            t, i, *_ = np.argwhere(~np.isfinite(values))[0]
-            found.append((t, i, name, values[t, i]))
-    if found:
-        t, i, name, value = min(found, key=lambda odd: odd[0])
-        raise RuntimeError(
-            f"environment {part.first + i} of replica {part.replica} returned a non-finite"
-            f" {name} of {value} at step {t} of iteration {iteration}"
-        )

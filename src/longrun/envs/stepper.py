@@ -1,4 +1,4 @@
-"""One environment as rows: reset and step write flat observations where they are told to."""
+"""One environment as rows: reset and step write flat observations to a given array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Stepper(Protocol):
 
 
 class GymnasiumStepper:
-    """Any Gymnasium environment, step by step as it is."""
+    """Any Gymnasium environment, by its own `reset` and `step`."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
@@ -37,5 +37,5 @@ class GymnasiumStepper:
 
 
 def make_stepper(env: gymnasium.Env[Any, Any]) -> Stepper:
-    """The MuJoCo tasks have a faster way to the same numbers, to the bit."""
+    """A faster stepper for the MuJoCo tasks, with bitwise equal results, or the general one."""
     return fast_stepper(env) or GymnasiumStepper(env)

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Config
-from longrun.envs.acting import FORBIDDEN, OBSERVATION_LIMIT
+from longrun.envs.actions import mean_within
+from longrun.envs.numpy_policy import FORBIDDEN, OBSERVATION_LIMIT
 from longrun.envs.spaces import Spaces
 from longrun.learn.distributions import distribution_of
+from longrun.learn.mlp import apply_mlp
 from longrun.learn.moments import Moments, inverse_std
-from longrun.learn.networks import apply_mlp
 from longrun.learn.types import Policy, TrainState
 
 
@@ -34,10 +35,15 @@ def read(config: Config, spaces: Spaces, moments: Moments, obs: jax.Array) -> Se
     return Seen(features, mask)
 
 
-def policy_outputs(policy: Policy, features: jax.Array, mask: jax.Array) -> jax.Array:
+def policy_outputs(
+    config: Config, spaces: Spaces, policy: Policy, features: jax.Array, mask: jax.Array
+) -> jax.Array:
     """Means or logits [..., K]; what the mask forbids gets a logit that no choice comes from."""
     outputs = apply_mlp(policy.layers, features)
-    return outputs if mask.shape[-1] == 0 else jnp.where(mask > 0, outputs, FORBIDDEN)
+    if config.bounded_mean and not spaces.categories:
+        within: jax.Array = mean_within(jnp, spaces, outputs)
+        return within
+    return jnp.where(mask > 0, outputs, FORBIDDEN) if spaces.masked else outputs
 
 
 def act(
@@ -46,7 +52,7 @@ def act(
     """Actions [..., A] for observations [..., D]; without a key the most likely ones."""
     seen = read(config, spaces, state.obs_moments, obs)
     policy = state.params.policy
-    outputs = policy_outputs(policy, seen.features, seen.mask)
+    outputs = policy_outputs(config, spaces, policy, seen.features, seen.mask)
     distribution = distribution_of(spaces)
     if key is None:
         return distribution.mode(outputs)

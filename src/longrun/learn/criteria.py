@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Average, Config, Discounted
+from longrun.learn.adaptation import adapt_reset_cost, adapt_value_constraint
 from longrun.learn.advantages import (
     UNROLL,
     lambda_advantages,
@@ -20,11 +21,8 @@ from longrun.learn.advantages import (
     td_errors,
     value_targets,
 )
-from longrun.learn.moments import Moments, init_moments, inverse_std, merge
+from longrun.learn.moments import init_moments, inverse_std, merge
 from longrun.learn.types import CriterionState, Rollout
-
-OFFSET_TOLERANCE = 0.01
-"""Squared offset, as a part of the values' variance, that an adaptive nu leaves alone."""
 
 
 class Values(NamedTuple):
@@ -68,7 +66,7 @@ def criterion_of(config: Config) -> Criterion:
     return AVERAGE if isinstance(config, Average) else DISCOUNTED
 
 
-def _init(value_constraint: float, reset_cost: float) -> CriterionState:
+def _init(config: Config, value_constraint: float, reset_cost: float) -> CriterionState:
     return CriterionState(
         gain=jnp.zeros(()),
         offset=jnp.zeros(()),
@@ -76,12 +74,13 @@ def _init(value_constraint: float, reset_cost: float) -> CriterionState:
         reset_cost=jnp.asarray(reset_cost, jnp.float32),
         started=jnp.zeros((), bool),
         reward_sums=init_moments(),
+        reward_sum=jnp.zeros(config.num_envs if config.scale_rewards else 0),
     )
 
 
 def _average_init(config: Config) -> CriterionState:
     assert isinstance(config, Average)
-    return _init(config.value_constraint, config.reset_cost)
+    return _init(config, config.value_constraint, config.reset_cost)
 
 
 def _average_steps(
@@ -93,7 +92,7 @@ def _average_steps(
             successor=jnp.where(rollout.terminated, values.after_reset, values.successor),
             ends=rollout.truncated & ~rollout.terminated,
         )
-    return _terminal_steps(rollout, values)
+    return _terminal_steps(config, rollout, values)
 
 
 def _average_learn(
@@ -101,11 +100,11 @@ def _average_learn(
 ) -> CriterionState:
     """Lines 5 and 6 of Algorithm 1, and what is adapted."""
     assert isinstance(config, Average)
-    state = _adapt_reset_cost(config, state, rollout)
+    state = adapt_reset_cost(config, state, rollout)
     steps = _average_steps(config, state, rollout, values)
-    state = _running_means(config, state, steps, values)
-    state = _adapt_value_constraint(config, state, values)
-    return _learn_scale(config, state, steps, config.gae_lambda)
+    state = _running_means(config, state, steps, rollout, values)
+    state = adapt_value_constraint(config, state, values.here)
+    return _learn_scale(config, state, steps, config.value_discount * config.gae_lambda)
 
 
 def _average_targets(
@@ -114,18 +113,19 @@ def _average_targets(
     """Lines 7 and 8 of Algorithm 1, and the targets of line 10."""
     assert isinstance(config, Average)
     steps = _average_steps(config, state, rollout, values)
-    return _targets(config, state, steps, values, discount=1.0)
+    return _targets(config, state, steps, values, config.value_discount)
 
 
 def _discounted_init(config: Config) -> CriterionState:
-    return _init(0.0, 0.0)
+    return _init(config, 0.0, 0.0)
 
 
 def _discounted_learn(
     config: Config, state: CriterionState, rollout: Rollout, values: Values
 ) -> CriterionState:
     assert isinstance(config, Discounted)
-    return _learn_scale(config, state, _terminal_steps(rollout, values), config.discount)
+    steps = _terminal_steps(config, rollout, values)
+    return _learn_scale(config, state, steps, config.discount)
 
 
 def _discounted_targets(
@@ -133,19 +133,22 @@ def _discounted_targets(
 ) -> Targets:
     """Generalised advantage estimation, with the true bootstrap at time limits."""
     assert isinstance(config, Discounted)
-    return _targets(config, state, _terminal_steps(rollout, values), values, config.discount)
+    steps = _terminal_steps(config, rollout, values)
+    return _targets(config, state, steps, values, config.discount)
 
 
 AVERAGE = Criterion(_average_init, _average_learn, _average_targets)
 DISCOUNTED = Criterion(_discounted_init, _discounted_learn, _discounted_targets)
 
 
-def _terminal_steps(rollout: Rollout, values: Values) -> Steps:
-    """Nothing follows a termination."""
+def _terminal_steps(config: Config, rollout: Rollout, values: Values) -> Steps:
+    """Nothing follows a termination; and a time limit, if it is taken for one."""
+    ends = rollout.truncated | rollout.terminated
+    over = rollout.terminated if config.time_limit == "bootstrap" else ends
     return Steps(
         reward=rollout.reward,
-        successor=jnp.where(rollout.terminated, 0.0, values.successor),
-        ends=rollout.truncated | rollout.terminated,
+        successor=jnp.where(over, 0.0, values.successor),
+        ends=ends,
     )
 
 
@@ -155,9 +158,9 @@ def _learn_scale(
     if not config.scale_rewards:
         return state
     net = steps.reward - state.gain
-    return state._replace(
-        reward_sums=_decayed_reward_sums(state.reward_sums, net, steps.ends, decay)
-    )
+    last, sums = _decayed_sums(state.reward_sum, net, steps.ends, decay)
+    moments = merge(state.reward_sums, sums.reshape(-1))
+    return state._replace(reward_sums=moments, reward_sum=last)
 
 
 def _targets(
@@ -179,9 +182,17 @@ def _targets(
 
 
 def _running_means(
-    config: Average, state: CriterionState, steps: Steps, values: Values
+    config: Average, state: CriterionState, steps: Steps, rollout: Rollout, values: Values
 ) -> CriterionState:
-    """Gain and offset; the first batch's means start them, as in the authors' code."""
+    """Gain and offset; the first batch's means start them, as in the authors' code.
+
+    A gain by TD errors is the running mean of r + V(s') - V(s), where s' lies behind the reset if
+    the step terminated, whatever the advantages take for its value, and nothing is discounted.
+    Only so do the values' differences add up to nothing over a long run, and the gain is the reward
+    rate. With a value of 0 behind terminations, values that fit a wrong gain g would confirm it:
+    over an episode of L steps and reward R they change by 0 - V(s_0) = L g - R, and R + L g - R is
+    L g. The same holds for discounted differences.
+    """
 
     def averaged(old: jax.Array, new: jax.Array, first: jax.Array) -> jax.Array:
         return jnp.where(state.started, moving_average(old, new, config.gain_step_size), first)
@@ -189,8 +200,8 @@ def _running_means(
     earned, offset = steps.reward.mean(), values.here.mean()
     rate = earned
     if config.gain_estimate == "td":
-        # gain + alpha * mean(r - gain + V(s') - V(s)) is the running mean of r + V(s') - V(s).
-        rate += (steps.successor - values.here).mean() * _value_unit(config, state)
+        successor = jnp.where(rollout.terminated, values.after_reset, values.successor)
+        rate += (successor - values.here).mean() * _value_unit(config, state)
     return state._replace(
         gain=averaged(state.gain, rate, earned),
         offset=averaged(state.offset, offset, offset),
@@ -207,40 +218,18 @@ def _value_unit(config: Config, state: CriterionState) -> jax.Array | float:
     return 1 / inverse_std(state.reward_sums) if config.scale_rewards else 1.0
 
 
-def _adapt_value_constraint(
-    config: Average, state: CriterionState, values: Values
-) -> CriterionState:
-    """Dual ascent on the squared offset, in units of the values' variance; nu stays in [0, 1].
+def _decayed_sums(
+    before: jax.Array, rewards: jax.Array, ends: jax.Array, decay: jax.Array | float
+) -> tuple[jax.Array, jax.Array]:
+    """R_t = r_t + decay * R_{t-1}, started anew in each episode: where it stands [N], and [T, N].
 
-    The violation is clipped, lest one batch of nearly equal values decide.
+    It goes on from `before` [N], where the last rollout left it: otherwise short rollouts would
+    have smaller sums, and the scale would depend on their length.
     """
-    violation = state.offset**2 / (values.here.var() + 1e-8) - OFFSET_TOLERANCE
-    ascent = config.value_constraint_step_size * jnp.clip(violation, -1, 1)
-    adapted = state.value_constraint + ascent
-    return state._replace(value_constraint=jnp.clip(adapted, 0.0, 1.0))
-
-
-def _adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -> CriterionState:
-    """A Lagrange multiplier that holds the termination rate at its target.
-
-    Its steps are in units of the mean absolute reward, or of 1 where there is no reward yet.
-    """
-    excess = rollout.terminated.mean() / config.termination_target - 1
-    size = jnp.abs(rollout.reward).mean()
-    unit = jnp.where(size > 0, size, 1.0)
-    ascent = config.reset_cost_step_size * jnp.clip(excess, -1, 1) * unit
-    return state._replace(reset_cost=jnp.maximum(state.reset_cost + ascent, 0.0))
-
-
-def _decayed_reward_sums(
-    moments: Moments, rewards: jax.Array, ends: jax.Array, decay: jax.Array | float
-) -> Moments:
-    """Moments of R_t = r_t + decay * R_{t-1}, started anew in each rollout and episode."""
 
     def step(total: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         reward, end = row
         total = reward + decay * total
         return jnp.where(end, 0.0, total), total
 
-    _, sums = jax.lax.scan(step, jnp.zeros_like(rewards[0]), (rewards, ends), unroll=UNROLL)
-    return merge(moments, sums.reshape(-1))
+    return jax.lax.scan(step, before, (rewards, ends), unroll=UNROLL)

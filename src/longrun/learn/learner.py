@@ -2,15 +2,16 @@
 
 `prepare`, `improve_policy` and `fit_value` are separate programs, as lines 9 and 10 of
 Algorithm 1 are: the host loop runs the last two side by side. `update` is all three in one, and
-the only way where each pass over a rollout is judged anew, by what the last one made of the values.
-Everything can be vmapped over replicas, numeric options included.
+the only way where each pass over a rollout is judged anew, by what the last one made of the values,
+or where one optimiser has both networks. Everything can be vmapped over replicas, numeric options
+included.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import accumulate
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +19,15 @@ import jax.numpy as jnp
 from longrun.config import Clipped, Config, TrustRegion
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
+from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
+from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
+from longrun.learn.mlp import Layers, apply_mlp, init_mlp, init_mlp_as_torch
 from longrun.learn.moments import init_moments, merge
-from longrun.learn.networks import Layers, apply_mlp, init_mlp
-from longrun.learn.optimise import Task, Trained, init_optimiser, train_epochs
 from longrun.learn.policy_steps import clipped_task, trust_region_step
-from longrun.learn.pytree import register_config
+from longrun.learn.tasks import joint_task, joint_words, value_task
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
+from longrun.learn.weights import sample_weights, weighted_mean
 
 register_config()
 
@@ -36,20 +39,35 @@ def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     inputs, hidden = spaces.feature_size, config.hidden_sizes
     stds = 0 if spaces.categories else spaces.action_size
     policy = Policy(
-        layers=init_mlp(policy_key, (inputs, *hidden, spaces.policy_outputs), output_gain=0.01),
+        layers=_layers(config, policy_key, (inputs, *hidden, spaces.policy_outputs), gain=0.01),
         log_std=jnp.full(stds, config.initial_log_std, jnp.float32),
     )
     value_hidden = config.value_hidden_sizes or hidden
-    value = init_mlp(value_key, (inputs, *value_hidden, 1), output_gain=1.0)
+    value = _layers(config, value_key, (inputs, *value_hidden, 1), gain=1.0)
+    networks = Networks(policy, value)
     return TrainState(
-        params=Networks(policy, value),
-        opt_state=Networks(
-            init_optimiser(config, policy) if isinstance(config, Clipped) else (),
-            init_optimiser(config, value),
-        ),
+        params=networks,
+        opt_state=_optimisers(config, networks),
         criterion=criterion_of(config).init(config),
         obs_moments=init_moments((inputs,)),
         iteration=jnp.zeros((), jnp.int32),
+    )
+
+
+def _layers(config: Config, key: jax.Array, sizes: tuple[int, ...], gain: float) -> Layers:
+    """A fresh network; `gain` is an orthogonal output layer's."""
+    if config.initialisation == "torch":
+        return init_mlp_as_torch(key, sizes)
+    return init_mlp(key, sizes, output_gain=gain)
+
+
+def _optimisers(config: Config, networks: Networks) -> Networks:
+    if has_joint_optimizer(config):
+        return Networks(init_optimiser(config, networks), ())
+    steps_by_gradient = isinstance(config, Clipped)
+    return Networks(
+        init_optimiser(config, networks.policy) if steps_by_gradient else (),
+        init_optimiser(config, networks.value),
     )
 
 
@@ -63,7 +81,8 @@ def prepare(
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     targets = _judge(config, state, rollout, values)
     seen = read(config, spaces, state.obs_moments, rollout.obs)
-    batch = Batch(*(_flat(x) for x in (*seen, rollout.action, *targets)))
+    facts = (*seen, sample_weights(config, rollout), rollout.action)
+    batch = Batch(*(_flat(x) for x in (*facts, *targets)))
     # The moments change only after this batch has been standardised with those that the policy
     # acted with: otherwise the first ratio would not be 1.
     if config.normalize_observations:
@@ -107,9 +126,10 @@ def _judge(config: Config, state: TrainState, rollout: Rollout, values: Values) 
     targets = criterion_of(config).targets(config, state.criterion, rollout, values)
     if not config.normalize_advantages:
         return targets
-    advantage = targets.advantage
-    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    return targets._replace(advantage=advantage)
+    weights = sample_weights(config, rollout)
+    centred = targets.advantage - weighted_mean(targets.advantage, weights)
+    spread = jnp.sqrt(weighted_mean(centred**2, weights))
+    return targets._replace(advantage=centred / (spread + 1e-8))
 
 
 def _flat(x: jax.Array) -> jax.Array:
@@ -143,19 +163,9 @@ def fit_value(
     config: Config, state: TrainState, batch: Batch, shuffles: jax.Array, progress: jax.Array
 ) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
-    task = _value_task(state, batch, shuffles)
+    task = value_task(state.params.value, state.opt_state.value, batch, shuffles)
     [trained] = train_epochs(config, [task], _learning_rate(config, progress))
     return _flagged("value", trained)
-
-
-def _value_task(state: TrainState, batch: Batch, shuffles: jax.Array) -> Task:
-    def loss(layers: Layers, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
-        features, target = samples
-        error = 0.5 * jnp.mean((target - apply_mlp(layers, features)[..., 0]) ** 2)
-        return error, {"value_loss": error}
-
-    samples = (batch.features, batch.value_target)
-    return Task(loss, state.params.value, state.opt_state.value, samples, shuffles)
 
 
 @partial(jax.jit, static_argnames="spaces")
@@ -171,26 +181,12 @@ def update(
     acted = state
     batch, state, metrics = prepare(config, spaces, acted, rollout)
 
-    def judge(networks: list[Any]) -> list[jax.Array]:
-        values = _predict(config, spaces, acted, networks[-1], rollout)
-        targets = _judge(config, state, rollout, values)
-        return [_flat(x) for x in targets[-len(networks) :]]  # without a policy no advantages
+    def judged(layers: Layers) -> Targets:
+        values = _predict(config, spaces, acted, layers, rollout)
+        return Targets(*map(_flat, _judge(config, state, rollout, values)))
 
-    train = partial(
-        train_epochs,
-        config,
-        learning_rate=_learning_rate(config, progress),
-        judge=judge if judges_each_pass(config) else None,
-    )
-    value_task = _value_task(state, batch, shuffles.value)
-    if isinstance(config, Clipped):  # both networks in one loop, which suits a device
-        before = (state.params.policy, state.opt_state.policy, batch, shuffles.policy)
-        policy, value = train([clipped_task(config, spaces, *before), value_task])
-        policy = _flagged("policy", policy)
-    else:
-        policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
-        [value] = train([value_task])
-    value = _flagged("value", value)
+    policy, value = _train_both(config, spaces, state, batch, shuffles, progress, judged)
+    policy, value = _flagged("policy", policy), _flagged("value", value)
     state = state._replace(
         params=Networks(policy.params, value.params),
         opt_state=Networks(policy.opt_state, value.opt_state),
@@ -198,9 +194,52 @@ def update(
     return state, metrics | policy.metrics | value.metrics
 
 
+def _train_both(
+    config: Config,
+    spaces: Spaces,
+    state: TrainState,
+    batch: Batch,
+    shuffles: Networks,
+    progress: jax.Array | float,
+    judged: Callable[[Layers], Targets],
+) -> tuple[Trained, Trained]:
+    """Lines 9 and 10 of Algorithm 1; `judged` is what a value network makes of the rollout."""
+    train = partial(train_epochs, config, learning_rate=_learning_rate(config, progress))
+    anew = judges_each_pass(config)
+    params, opt_state = state.params, state.opt_state
+    if has_joint_optimizer(config):
+        assert isinstance(config, Clipped)
+        both = joint_task(config, spaces, params, opt_state.policy, batch, shuffles.policy)
+        judge = (lambda networks: [joint_words(judged(networks[0].value))]) if anew else None
+        [trained] = train([both], judge=judge)
+        return (
+            Trained(trained.params.policy, trained.opt_state, trained.metrics),
+            Trained(trained.params.value, (), {}),
+        )
+    own = value_task(params.value, opt_state.value, batch, shuffles.value)
+    if isinstance(config, Clipped):  # both networks in one loop, which suits a device
+        before = (params.policy, opt_state.policy, batch, shuffles.policy)
+        judge = (lambda networks: list(judged(networks[-1]))) if anew else None
+        policy, value = train([clipped_task(config, spaces, *before), own], judge=judge)
+        return policy, value
+    policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
+    judge = (lambda networks: [judged(networks[-1]).value_target]) if anew else None
+    [value] = train([own], judge=judge)
+    return policy, value
+
+
 def judges_each_pass(config: Config) -> bool:
     """Whether advantages change between passes; a single pass has them from `prepare`."""
     return config.recompute_advantages and config.epochs > 1
+
+
+def has_joint_optimizer(config: Config) -> bool:
+    return isinstance(config, Clipped) and config.joint_optimizer
+
+
+def is_one_program(config: Config) -> bool:
+    """Whether neither network can be trained without the other: `update` is the only way."""
+    return judges_each_pass(config) or has_joint_optimizer(config)
 
 
 def _flagged(what: str, trained: Trained) -> Trained:

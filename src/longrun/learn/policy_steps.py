@@ -12,8 +12,9 @@ from longrun.envs.spaces import Spaces
 from longrun.learn import trust_region
 from longrun.learn.acting import policy_outputs
 from longrun.learn.distributions import distribution_of
-from longrun.learn.optimise import Task
+from longrun.learn.minibatches import Task
 from longrun.learn.types import Batch, Metrics, Policy
+from longrun.learn.weights import weighted_mean
 
 
 def clipped_surrogate(
@@ -36,24 +37,25 @@ def clipped_task(
     distribution = distribution_of(spaces)
 
     def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
-        features, mask, action, old_log_prob, advantage = samples
-        outputs = policy_outputs(policy, features, mask)
+        features, mask, weight, action, old_log_prob, advantage = samples
+        outputs = policy_outputs(config, spaces, policy, features, mask)
         log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
         ratio = jnp.exp(log_ratio)
-        surrogate = clipped_surrogate(ratio, advantage, config.clip_range).mean()
-        entropy = distribution.entropy(outputs, policy.log_std).mean()
+        surrogates = clipped_surrogate(ratio, advantage, config.clip_range)
+        surrogate = weighted_mean(surrogates, weight)
+        entropy = weighted_mean(distribution.entropy(outputs, policy.log_std), weight)
         metrics = {
             "policy_loss": -surrogate,
             "entropy": entropy,
-            "kl": (ratio - 1 - log_ratio).mean(),
-            "clip_fraction": (jnp.abs(ratio - 1) > config.clip_range).mean(),
+            "kl": weighted_mean(ratio - 1 - log_ratio, weight),
+            "clip_fraction": weighted_mean(jnp.abs(ratio - 1) > config.clip_range, weight),
         }
         return -surrogate - config.entropy_coefficient * entropy, metrics
 
-    outputs = policy_outputs(policy, batch.features, batch.mask)
+    outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(outputs, policy.log_std, batch.action)
-    samples = (batch.features, batch.mask, batch.action, old_log_prob, batch.advantage)
-    return Task(loss, policy, opt_state, samples, shuffles)
+    facts = (batch.features, batch.mask, batch.weight, batch.action, old_log_prob)
+    return Task(loss, policy, opt_state, (*facts, batch.advantage), shuffles)
 
 
 def trust_region_step(
@@ -61,17 +63,18 @@ def trust_region_step(
 ) -> tuple[Policy, Metrics]:
     """One natural-gradient step on the whole batch, as long as the KL limit allows."""
     distribution = distribution_of(spaces)
-    old_outputs = policy_outputs(policy, batch.features, batch.mask)
+    old_outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
 
     def surrogate(new: Policy) -> jax.Array:
-        outputs = policy_outputs(new, batch.features, batch.mask)
+        outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
         ratio = jnp.exp(distribution.log_prob(outputs, new.log_std, batch.action) - old_log_prob)
-        return (ratio * batch.advantage).mean()
+        return weighted_mean(ratio * batch.advantage, batch.weight)
 
     def mean_kl(new: Policy) -> jax.Array:
-        outputs = policy_outputs(new, batch.features, batch.mask)
-        return distribution.kl(old_outputs, policy.log_std, outputs, new.log_std).mean()
+        outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
+        kl = distribution.kl(old_outputs, policy.log_std, outputs, new.log_std)
+        return weighted_mean(kl, batch.weight)
 
     new, step = trust_region.natural_step(
         surrogate,
@@ -82,7 +85,7 @@ def trust_region_step(
         cg_iterations=config.cg_iterations,
         line_search_steps=config.line_search_steps,
     )
-    outputs = policy_outputs(new, batch.features, batch.mask)
+    outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
     metrics = {
         "policy_loss": -step.surrogate,
         "entropy": distribution.entropy(outputs, new.log_std).mean(),

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from longrun.learn.mlp import Layers
 from longrun.learn.moments import Moments
-from longrun.learn.networks import Layers
 
 Facts = Any
 
@@ -49,7 +49,7 @@ class Networks(NamedTuple):
 
 
 class CriterionState(NamedTuple):
-    """What a criterion learns besides the networks; all scalars but the last."""
+    """What a criterion learns besides the networks; all scalars but the last two."""
 
     gain: jax.Array
     """eta: running mean of the reward, net of reset costs"""
@@ -63,6 +63,8 @@ class CriterionState(NamedTuple):
     """False until the first batch, whose means start the running means"""
     reward_sums: Moments
     """moments of the decayed reward sums, for reward scaling"""
+    reward_sum: jax.Array
+    """[N] where each environment's decayed sum stands; [0] without reward scaling"""
 
 
 class TrainState(NamedTuple):
@@ -70,6 +72,7 @@ class TrainState(NamedTuple):
 
     params: Networks
     opt_state: Networks
+    """a joint optimiser's stands in the policy's place, and nothing in the value's"""
     criterion: CriterionState
     obs_moments: Moments
     iteration: jax.Array
@@ -80,6 +83,8 @@ class Batch(NamedTuple):
 
     features: jax.Array
     mask: jax.Array
+    weight: jax.Array
+    """[T * N, 1], 0 where a sample counts in no loss; [T * N, 0] where all count"""
     action: jax.Array
     advantage: jax.Array
     value_target: jax.Array

@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from longrun.errors import NoConvergence
 from longrun.tabular.mdp import Array, Matrix
 
 DENSE = 2000
@@ -74,7 +75,9 @@ def _eliminated(rates: Array, ends: Array) -> Array:
         column[state] = 0
         leaving = row[state + 1 :].sum()
         if not leaving > 0:
-            raise RuntimeError("transitions underflow on the way through the chain; drop tiny ones")
+            raise NoConvergence(
+                "transitions underflow on the way through the chain; drop tiny ones"
+            )
         table[:, state] = 0
         row[state] = 1
         row /= leaving

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from longrun.errors import InputError
 from longrun.tabular import chain
 from longrun.tabular.chain import DENSE
 from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import SparseChain
-from longrun.tabular.precision import EPS, judge, rounding
-from longrun.tabular.products import longest_row
+from longrun.tabular.precision import EPS, check_precision, rounding
+from longrun.tabular.sparse_products import longest_row
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
 
@@ -35,7 +36,7 @@ def evaluate(
     initial: [S] the law d_0 of the first state (default: the model's); it matters for discount < 1.
     """
     if not 0 <= discount <= 1:
-        raise ValueError(f"discount={discount} is outside [0, 1]; 1 is the average criterion")
+        raise InputError(f"discount={discount} is outside [0, 1]; 1 is the average criterion")
     start = mdp.initial if initial is None else state_law(initial, mdp.num_states)
     return Evaluation(mdp, mdp.distribution(policy), float(discount), start)
 
@@ -66,14 +67,14 @@ class Evaluation:
     def stationary_error(self) -> float:
         """How far `stationary` can be off, summed over all states.
 
-        A bound for large chains, and about one rounding a state for small ones, where each entry
-        has its full relative precision, whatever the chain.
+        A bound for large chains. For small ones an estimate: elimination without subtraction leaves
+        a relative error of a few roundings for each state, whatever the chain (O'Cinneide 1993).
         """
         return self._law[1]
 
     @cached_property
     def _law(self) -> tuple[Array, float]:
-        """Of the recurrent states: transient ones have no share, and would only slow it down."""
+        """The law and its error; transient states have no share and are left out."""
         recurrent = self.structure.recurrent[0]
         result = np.zeros(self.mdp.num_states)
         part, start = self.transition[recurrent][:, recurrent], self.initial[recurrent]
@@ -82,7 +83,7 @@ class Evaluation:
         else:
             large = self._average_chain if self.structure.irreducible else SparseChain(part)
             result[recurrent], error = large.stationary(start if start.any() else start + 1)
-        judge("the stationary law", error)
+        check_precision("the stationary law", error)
         return result, error
 
     @cached_property
@@ -139,7 +140,7 @@ class Evaluation:
             return chain.discounted_stationary(self.transition, self.initial, self.discount)
         times = self._average_chain.times(self.stationary)
         law, error = self._chain.discounted_stationary(self.stationary, self.initial, times)
-        judge("the discounted law", error)
+        check_precision("the discounted law", error)
         return law
 
     @cached_property
@@ -218,7 +219,7 @@ class Evaluation:
         if not reached:
             spread = float(np.ptp(rewards - equations.matrix @ values))
             error = spread / 2 + self._rounding(values, rewards)
-            judge("the solution of the chain's equations", error, scale)
+            check_precision("the solution of the chain's equations", error, scale)
         return values
 
     def _rounding(self, values: Array, rewards: Array) -> float:
@@ -236,7 +237,7 @@ class Evaluation:
 
     def _require_dense(self, what: str) -> None:
         if not self.is_dense:
-            raise ValueError(
+            raise InputError(
                 f"the {what} of {self.mdp.num_states:,} states is not formed (the limit is "
                 f"{DENSE:,}); gain, bias, stationary law and kemeny need no inverse"
             )

@@ -17,6 +17,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
+from longrun.errors import InputError
 from longrun.tabular import bounds
 from longrun.tabular.bounds import ImprovementBounds
 from longrun.tabular.evaluation import evaluate
@@ -117,7 +118,7 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
     require_map(mdp, out)
     actions, names = np.asarray(policy), mdp.sides
     if actions.shape != (mdp.num_states,):
-        raise ValueError(f"policy has shape {actions.shape}; a map needs one action for each state")
+        raise InputError(f"policy has shape {actions.shape}; a map needs one action for each state")
     actions = actions.reshape(mdp.shape)
     if len(mdp.shape) == 2:
         panels: list[tuple[str, Any]] = [("", actions)]
@@ -158,14 +159,14 @@ def action_colours(count: int) -> list[Any]:
 def require_map(mdp: MDP, out: Path) -> None:
     """Refuse what `policy_map` cannot draw or write; it can be asked before the model is solved."""
     if len(mdp.shape) not in (2, 3):
-        raise ValueError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
+        raise InputError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
     require_picture(out)
 
 
 def require_picture(out: Path) -> None:
     """Refuse a file whose ending is that of no picture."""
     if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
-        raise ValueError(f"{out}: '{out.suffix}' is no ending of a picture; take png, pdf or svg")
+        raise InputError(f"{out}: '{out.suffix}' is no ending of a picture; take png, pdf or svg")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from longrun.errors import InputError
 from longrun.tabular.mdp import MDP
 from longrun.tabular.validation import state_law
 
@@ -33,14 +34,14 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
         try:
             env = gymnasium.make(env_or_table, **make_kwargs)
         except gymnasium.error.Error as error:
-            raise ValueError(f"environment '{env_or_table}': {error}") from None
+            raise InputError(f"environment '{env_or_table}': {error}") from None
         try:
             return _of_environment(env, initial)
         finally:
             env.close()
     if make_kwargs:
         names = ", ".join(make_kwargs)
-        raise ValueError(f"{names} is for gymnasium.make; give an environment id with it")
+        raise InputError(f"{names} is for gymnasium.make; give an environment id with it")
     if isinstance(env_or_table, (Mapping, Sequence)):
         return _of_table(env_or_table, initial, "")
     return _of_environment(env_or_table, initial)
@@ -65,7 +66,7 @@ def _of_environment(env: Any, initial: ArrayLike | None) -> MDP:
     name = str(getattr(getattr(env, "spec", None), "id", type(inner).__name__))
     table = getattr(inner, "P", None)
     if not isinstance(table, (Mapping, Sequence)):
-        raise ValueError(
+        raise InputError(
             f"{name} has no transition table P; give an environment that has one, such as "
             "FrozenLake-v1, or the table itself"
         )
@@ -79,7 +80,7 @@ def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
     states = len(choices)
     missing = next((s for s in range(states) if s not in choices), None)
     if missing is not None:
-        raise ValueError(f"state {missing} is missing from {states} states; number them from 0")
+        raise InputError(f"state {missing} is missing from {states} states; number them from 0")
     count = 1 + max((a for inner in choices.values() for a in inner), default=-1)
     law = None if initial is None else state_law(initial, states)
     starts = None if law is None else [(float(law[s]), int(s)) for s in np.flatnonzero(law)]
@@ -96,11 +97,11 @@ def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
 def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:
     """Numbers and entries of a dictionary or a list."""
     if not isinstance(container, (Mapping, Sequence)) or not len(container):
-        raise ValueError(f"{place} is {container!r}; give a dictionary with at least one entry")
+        raise InputError(f"{place} is {container!r}; give a dictionary with at least one entry")
     items = container.items() if isinstance(container, Mapping) else enumerate(container)
     for key, entry in items:
         if not isinstance(key, (int, np.integer)) or key < 0:
-            raise ValueError(f"{place} has key {key!r}; number states and actions from 0")
+            raise InputError(f"{place} has key {key!r}; number states and actions from 0")
         yield int(key), entry
 
 
@@ -109,23 +110,23 @@ def _continuing(
 ) -> Iterator[tuple[float, int, float]]:
     """(probability, successor, reward), where an episode's end leads to the starts of the next."""
     if not isinstance(outcomes, Sequence):
-        raise ValueError(f"{place} is {outcomes!r}; give a list of outcomes")
+        raise InputError(f"{place} is {outcomes!r}; give a list of outcomes")
     for outcome in outcomes:
         try:
             probability, successor, reward, terminated = outcome
             probability, reward = float(probability), float(reward)
         except (TypeError, ValueError):
-            raise ValueError(
+            raise InputError(
                 f"{place} has outcome {outcome!r}; "
                 "give (probability, successor, reward, terminated)"
             ) from None
         if not probability >= 0:
-            raise ValueError(f"{place} has probability {probability}; give a number from 0 to 1")
+            raise InputError(f"{place} has probability {probability}; give a number from 0 to 1")
         if not isinstance(successor, (int, np.integer)) or not 0 <= successor < states:
-            raise ValueError(f"{place} leads to {successor!r}; states are 0 to {states - 1}")
+            raise InputError(f"{place} leads to {successor!r}; states are 0 to {states - 1}")
         if not terminated:
             yield probability, int(successor), reward
         elif starts is None:
-            raise ValueError(f"{place} ends an episode; give initial, where the next one starts")
+            raise InputError(f"{place} ends an episode; give initial, where the next one starts")
         else:
             yield from ((probability * chance, start, reward) for chance, start in starts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import stdtrit
 
+from longrun.errors import NoConvergence
 from longrun.tabular.mdp import Array
 from longrun.tabular.poisson import SparseChain
 
@@ -44,7 +45,7 @@ def _apply(equations: SparseChain, law: Array, vector: Array) -> Array:
     goal = TOLERANCE * float(np.abs(vector).max())
     solution, reached = equations.solve(vector - law @ vector, None, goal)
     if not reached:
-        raise RuntimeError(
+        raise NoConvergence(
             f"a Poisson equation of Kemeny's constant was not solved to {goal:.2g}; "
             "the chain is too slow for an estimate"
         )

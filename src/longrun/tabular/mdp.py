@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longrun.tabular.products import RowBlocks, longest_row
+from longrun.errors import InputError
+from longrun.tabular.sparse_products import RowBlocks, longest_row
 from longrun.tabular.validation import (
     TOLERANCE,
     Array,
@@ -65,13 +66,13 @@ class MDP:
         self.sides = tuple(sides or (f"side {i + 1}" for i in range(len(self.shape))))
         self.actions = tuple(actions or (f"action {a}" for a in range(count)))
         if np.prod(self.shape) != states:
-            raise ValueError(
+            raise InputError(
                 f"shape={self.shape} does not hold {states} states; make its product that"
             )
         if len(self.sides) != len(self.shape):
-            raise ValueError(f"sides={self.sides} do not fit; give {len(self.shape)} names")
+            raise InputError(f"sides={self.sides} do not fit; give {len(self.shape)} names")
         if len(self.actions) != count:
-            raise ValueError(f"actions={self.actions} do not fit; give {count} names")
+            raise InputError(f"actions={self.actions} do not fit; give {count} names")
         self.available = action_mask(available, (states, count))
         normalise_rows(self.kernel, self.available)
         self.rewards = expected_rewards(rewards, self.kernel, self.available)
@@ -96,7 +97,7 @@ class MDP:
         index = {state: i for i, state in enumerate(places)}
         if len(index) != len(places):
             again = next(state for i, state in enumerate(places) if index[state] != i)
-            raise ValueError(f"states name {again!r} twice; name each state once")
+            raise InputError(f"states name {again!r} twice; name each state once")
         tables = [_tabulated(successors, index, action) for action in choices]
         if not isinstance(choices, range):
             settings.setdefault("actions", [str(action) for action in choices])
@@ -154,7 +155,7 @@ class MDP:
         if given.shape == size[:1]:
             return self._one_hot(given)
         if given.shape != size:
-            raise ValueError(
+            raise InputError(
                 f"policy has shape {given.shape}; give {size} probabilities or {size[:1]} actions"
             )
         given = given.astype(float)
@@ -162,27 +163,27 @@ class MDP:
         wrong = ~(np.abs(sums - 1) <= TOLERANCE) | ~(given >= 0).all(1)
         if wrong.any():
             s = int(np.argmax(wrong))
-            raise ValueError(
+            raise InputError(
                 f"policy of state {s} is {given[s]}, not a distribution; "
                 "make its entries non-negative with sum 1"
             )
         if (given[~self.available] > 0).any():
             s, a = np.argwhere((given > 0) & ~self.available)[0]
-            raise ValueError(f"policy of state {s} uses action {a}, which is not available there")
+            raise InputError(f"policy of state {s} uses action {a}, which is not available there")
         return np.asarray(given / sums[:, None])
 
     def _one_hot(self, actions: NDArray[Any]) -> Array:
         whole = (actions == np.floor(actions)) & (actions >= 0) & (actions < self.num_actions)
         if not whole.all():
             s = int(np.argmin(whole))
-            raise ValueError(
+            raise InputError(
                 f"policy of state {s} is {actions[s]}; actions are 0 to {self.num_actions - 1}"
             )
         chosen = actions.astype(np.intp)
         states = np.arange(self.num_states)
         if not self.available[states, chosen].all():
             s = int(np.argmin(self.available[states, chosen]))
-            raise ValueError(
+            raise InputError(
                 f"policy of state {s} uses action {chosen[s]}, which is not available there"
             )
         result = np.zeros((self.num_states, self.num_actions))
@@ -238,7 +239,7 @@ def _tabulated(
             continue
         for probability, successor, reward in found:
             if successor not in index:
-                raise ValueError(
+                raise InputError(
                     f"state {state!r}, action {action!r}: successor {successor!r} is not a state; "
                     "add it to states"
                 )

@@ -21,7 +21,7 @@ from scipy import sparse
 from longrun.tabular.krylov import bicgstab, centred, conjugate_residuals
 from longrun.tabular.mdp import Array, Matrix
 from longrun.tabular.precision import rounding
-from longrun.tabular.products import longest_row
+from longrun.tabular.sparse_products import longest_row
 
 Floats: TypeAlias = NDArray[np.floating]
 Mergers: TypeAlias = list[Matrix]
@@ -59,8 +59,8 @@ class SparseChain:
         """h with (I - gamma P) h = rewards, up to a constant on both sides.
 
         `tolerance` is on the largest residual, `effort` the number of multigrid cycles to spend.
-        Returns h and whether the tolerance was reached. Where conjugate residuals get stuck, in
-        long narrow chains and nearly reducible ones, BiCGSTAB has what is left of the effort.
+        Returns h and whether the tolerance was reached. Where conjugate residuals stall, in long
+        narrow chains and nearly reducible ones, BiCGSTAB uses what is left of the effort.
         """
 
         def worst(values: Array) -> float:
@@ -127,11 +127,11 @@ class SparseChain:
         return 2 * float(wrong @ times)
 
     def times(self, law: Array) -> Array:
-        """Bounds [S] of the mean steps to the likeliest state (gamma = 1); infinite if none found.
+        """Bounds [S] of the mean steps to the likeliest state (gamma = 1); infinite where unknown.
 
-        They are (h - h(z)) / d(z), where h is the bias of a chain that pays -1 in that state, z.
-        Any h that falls by f > 0 a step in the mean elsewhere has (h - h(z)) / f above them (Foster
-        and Lyapunov): it does not matter how exact this one is.
+        They are (h - h(z)) / d(z), with h the bias of a chain that pays -1 in that state, z. Any
+        h that falls by f > 0 a step in the mean elsewhere has (h - h(z)) / f above them (Foster and
+        Lyapunov): it does not matter how exact this one is.
         """
         likeliest = int(np.argmax(law))
         paid = -np.eye(1, self.size, likeliest)[0]
@@ -170,8 +170,7 @@ class Multigrid:
 
     A cycle solves the merged chain first, then smooths by Gauss-Seidel, forth and back: customers
     leave in one direction and come in the other. (Measured against pre-smoothing, W- and K-cycles,
-    one or three mergers a level, Ruge-Stueben coarsening and incomplete LU on criss-cross
-    networks.)
+    one or three mergers a level, Ruge-Stueben coarsening, incomplete LU on criss-cross networks.)
 
     Single precision suffices for the directions of conjugate residuals, which measure each of them,
     and halves the memory that is moved. BiCGSTAB takes for granted that a cycle is one and the same

@@ -10,6 +10,8 @@ import warnings
 
 import numpy as np
 
+from longrun.errors import NoConvergence
+
 EPS = float(np.finfo(float).eps)
 
 LOOSE = 1e-5
@@ -33,11 +35,11 @@ def rounding(terms: int, size: float) -> float:
     return EPS * terms * size
 
 
-def judge(what: str, error: float, scale: float = 1.0) -> None:
+def check_precision(what: str, error: float, scale: float = 1.0) -> None:
     """Say that `what` may be off by `error`: nothing up to LOOSE, a warning, or a RuntimeError."""
     if error <= LOOSE * scale:
         return
     told = f"{what} may be off by {error:.2g}, since the chain is slow or nearly reducible"
     if not error <= USELESS * scale:
-        raise RuntimeError(f"{told}; speed up its rarest transitions, or leave them out")
+        raise NoConvergence(f"{told}; speed up its rarest transitions, or leave them out")
     warnings.warn(told, PrecisionWarning, stacklevel=3)

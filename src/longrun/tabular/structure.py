@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from longrun.errors import InputError
 from longrun.tabular.mdp import MDP, Matrix
 
 Labels = NDArray[np.int32]
@@ -44,7 +45,7 @@ class ChainStructure:
     def require_unichain(self, what: str) -> None:
         if not self.unichain:
             first, second = (_some(states) for states in self.recurrent[:2])
-            raise ValueError(
+            raise InputError(
                 f"{what} has {len(self.recurrent)} recurrent classes (states {first} and {second}, "
                 "for example), so its gain depends on the start; make one class reachable from all"
             )
@@ -53,7 +54,7 @@ class ChainStructure:
         self.require_unichain(what)
         if not self.irreducible:
             transient = np.setdiff1d(np.arange(len(self.labels)), self.recurrent[0])
-            raise ValueError(
+            raise InputError(
                 f"{what} needs a chain in which every state can be reached from every other; "
                 f"state {transient[0]} is never visited again; give its policy a way there"
             )
@@ -115,7 +116,7 @@ def require_constant_gain(mdp: MDP) -> None:
     count = int(components.max()) + 1
     if count > 1:
         first, second = (_some(np.flatnonzero(components == c)) for c in (0, 1))
-        raise ValueError(
+        raise InputError(
             f"the model has {count} sets of states in which a policy can stay forever (states "
             f"{first} and {second}, for example), so its optimal gain may depend on the start; "
             "solve reachable(mdp)[0], what the initial law leads to, or connect them"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from longrun.errors import InputError
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers import Solution, solve
 
@@ -67,7 +68,7 @@ def grow_box(
 ) -> Truncation:
     """Solve `build(size)` for each of the growing sizes; `options` go to `solve`."""
     if len(sizes) < 2 or list(sizes) != sorted(set(sizes)):
-        raise ValueError(f"sizes={list(sizes)} need at least two, growing")
+        raise InputError(f"sizes={list(sizes)} need at least two, growing")
     solutions = []
     for size in sizes:
         solutions.append(solve(build(size), **options))

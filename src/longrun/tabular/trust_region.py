@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from longrun.errors import InputError
 from longrun.tabular.bounds import CERTIFICATES, ImprovementBounds, compare
 from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.mdp import MDP, Array
@@ -63,7 +64,7 @@ def trust_region_policy_iteration(
     policy: where to start (default: uniform over the available actions).
     """
     if certificate not in CERTIFICATES:
-        raise ValueError(
+        raise InputError(
             f"certificate='{certificate}' is unknown; valid: {', '.join(CERTIFICATES)}"
         )
     _require_meaning(certificate, discount)
@@ -88,7 +89,7 @@ def trust_region_policy_iteration(
 def _require_meaning(certificate: str, discount: float) -> None:
     silent = {"achiam": discount == 1, "zhang_ross": discount < 1}
     if silent.get(certificate):
-        raise ValueError(
+        raise InputError(
             f"certificate='{certificate}' says nothing for discount={discount}; take 'theorem'"
         )
 

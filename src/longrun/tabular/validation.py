@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from longrun.errors import InputError
 from longrun.tabular.precision import EPS
 
 Array: TypeAlias = NDArray[np.float64]
@@ -28,7 +29,7 @@ def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
         shapes = [np.shape(matrix) for matrix in transitions]
         for a, shape in enumerate(shapes):
             if shape != (shapes[0][0],) * 2 or not shapes[0][0]:
-                raise ValueError(
+                raise InputError(
                     f"transitions of action {a} have shape {shape}; "
                     "every action needs a square matrix over the same states"
                 )
@@ -40,10 +41,10 @@ def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
         kernel.eliminate_zeros()
         return kernel, (shapes[0][0], len(shapes))
     if sparse.issparse(transitions):
-        raise ValueError("transitions is one sparse matrix; give a list with one for each action")
+        raise InputError("transitions is one sparse matrix; give a list with one for each action")
     dense = np.asarray(transitions, float)
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or not dense.size:
-        raise ValueError(
+        raise InputError(
             f"transitions have shape {dense.shape}; give [S, A, S] or one sparse [S, S] an action"
         )
     states, count = dense.shape[:2]
@@ -56,9 +57,9 @@ def action_mask(available: ArrayLike | None, size: tuple[int, int]) -> NDArray[n
         return np.broadcast_to(np.True_, size)
     mask = np.array(available, bool)
     if mask.shape != size:
-        raise ValueError(f"available has shape {mask.shape}; give {size}, [states, actions]")
+        raise InputError(f"available has shape {mask.shape}; give {size}, [states, actions]")
     if not mask.any(1).all():
-        raise ValueError(f"state {int(np.argmin(mask.any(1)))} has no available action; add one")
+        raise InputError(f"state {int(np.argmin(mask.any(1)))} has no available action; add one")
     return mask
 
 
@@ -76,7 +77,7 @@ def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
         else:
             wrong |= bad.any(1)
     if wrong.any():
-        raise ValueError(_row_problem(kernel, available, int(np.argmax(wrong))))
+        raise InputError(_row_problem(kernel, available, int(np.argmax(wrong))))
     if np.abs(sums - usable).max() > AS_GIVEN:
         sums[~usable] = 1
         if is_sparse:
@@ -113,7 +114,7 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
     states, count = available.shape
     if isinstance(rewards, (list, tuple)) and any(map(sparse.issparse, rewards)):
         if [np.shape(matrix) for matrix in rewards] != [(states, states)] * count:
-            raise ValueError(f"rewards need {count} sparse matrices of shape {(states, states)}")
+            raise InputError(f"rewards need {count} sparse matrices of shape {(states, states)}")
         stacked = sparse.csr_array(sparse.vstack(rewards, format="csr"))
         given = stacked.multiply(kernel).sum(1).reshape(count, states).T
     else:
@@ -125,14 +126,14 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
             given = np.where(weights.transpose(1, 0, 2) > 0, given, 0)
             given = np.einsum("saj,asj->sa", given, weights)
         elif given.shape != (states, count):
-            raise ValueError(
+            raise InputError(
                 f"rewards have shape {given.shape}; give {(states, count)}, [states, actions], or "
                 f"{(states, count, states)}, [states, actions, successors]"
             )
     wrong = ~np.isfinite(given) & available
     if wrong.any():
         s, a = np.argwhere(wrong)[0]
-        raise ValueError(
+        raise InputError(
             f"reward of state {s}, action {a} is {given[s, a]}; make it a finite number"
         )
     result = np.where(available, given, -np.inf)
@@ -143,9 +144,9 @@ def state_law(initial: ArrayLike, states: int) -> Array:
     """[S], checked and divided by its sum."""
     law = np.asarray(initial, float)
     if law.shape != (states,):
-        raise ValueError(f"initial has shape {law.shape}; give {(states,)}, [states]")
+        raise InputError(f"initial has shape {law.shape}; give {(states,)}, [states]")
     if not (law >= 0).all() or not abs(law.sum() - 1) <= TOLERANCE:
-        raise ValueError(
+        raise InputError(
             f"initial sums to {law.sum():.10g} with least entry {law.min():.6g}; "
             "make it a probability distribution"
         )
@@ -155,28 +156,28 @@ def state_law(initial: ArrayLike, states: int) -> Array:
 def require_at_least(least: int, **sizes: int) -> None:
     for name, value in sizes.items():
         if not value >= least:
-            raise ValueError(f"{name}={value} is too small; give {least} or more")
+            raise InputError(f"{name}={value} is too small; give {least} or more")
 
 
 def require_probability(**probabilities: float) -> None:
     for name, value in probabilities.items():
         if not 0 <= value <= 1:
-            raise ValueError(f"{name}={value} is not a probability; give a number from 0 to 1")
+            raise InputError(f"{name}={value} is not a probability; give a number from 0 to 1")
 
 
 def require_positive(**rates: float) -> None:
     for name, value in rates.items():
         if not 0 < value < np.inf:
-            raise ValueError(f"{name}={value} is not positive; give a finite number above 0")
+            raise InputError(f"{name}={value} is not positive; give a finite number above 0")
 
 
 def require_non_negative(**costs: float) -> None:
     for name, value in costs.items():
         if not 0 <= value < np.inf:
-            raise ValueError(f"{name}={value} is negative or infinite; give 0 or more")
+            raise InputError(f"{name}={value} is negative or infinite; give 0 or more")
 
 
 def require_finite(**values: float) -> None:
     for name, value in values.items():
         if not np.isfinite(value):
-            raise ValueError(f"{name}={value} is not finite; give a number")
+            raise InputError(f"{name}={value} is not finite; give a number")

@@ -1,7 +1,7 @@
-"""Checkpoints: `checkpoint.json` beside one safetensors file; no code is ever loaded.
+"""Checkpoints: `checkpoint.json` and one safetensors file; loading one never runs code.
 
-The JSON names the state file that belongs to it and its hash. A new state file gets a new name and
-the JSON is renamed into place last, so that at every moment a whole checkpoint is on disk.
+The JSON file holds the name and the hash of its state file. A new state file gets a new name and
+the JSON file is replaced last, so that a complete checkpoint is on disk at every moment.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from longrun.config import ALGORITHMS, Config, algorithm_name, known, make_config
+from longrun.config import ALGORITHMS, Config, algorithm_name, known, saved_config
 from longrun.envs.spaces import Array, Spaces
+from longrun.errors import FolderError
+from longrun.files import read_json, write_bytes, write_json
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
-from longrun.train.files import read_json, write_bytes, write_json
 from longrun.train.job import Snapshot
 
 FORMAT = 2
 OWN_FILES = re.compile(r"state-[0-9a-f]{16}\.safetensors|\.state-[0-9a-f]{16}\.safetensors\.\d+")
-"""States of earlier checkpoints, and what a crash left of one; other files are not ours."""
+"""State files, and temporary ones that a crash left; no other file in the folder is deleted."""
+LATER_FIELDS = (".criterion.reward_sum",)
+"""Fields that checkpoints of earlier versions do not hold; they start at zero."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A run's replicas, as they were."""
+    """All replicas of a run, or of one agent."""
 
     env: str
     spaces: Spaces
@@ -46,6 +49,7 @@ class Checkpoint:
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint; one that is in the folder already is replaced in one step."""
     tensors = {
         f"{i}{name}": value
         for i, snapshot in enumerate(checkpoint.snapshots)
@@ -76,39 +80,39 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def load(path: Path) -> Checkpoint:
-    """From a checkpoint's folder or a run's; a ValueError says what is missing or damaged."""
+    """Read the checkpoint of a folder or run folder. Raises FolderError if it is damaged."""
     folder = path / "checkpoint" if (path / "checkpoint").is_dir() else path
     if not (folder / "checkpoint.json").is_file():
-        raise ValueError(f"there is no checkpoint in '{path}'")
+        raise FolderError(f"there is no checkpoint in '{path}'")
     header = read_json(folder / "checkpoint.json")
     use_compilation_cache()
     try:
         return _read(folder, header)
     except KeyError as error:
-        raise ValueError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
+        raise FolderError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
     except (OSError, SafetensorError, TypeError, AttributeError, IndexError) as error:
-        raise ValueError(f"checkpoint '{folder}' is damaged: {error}") from None
+        raise FolderError(f"checkpoint '{folder}' is damaged: {error}") from None
 
 
 def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
     if header["format"] != FORMAT:
-        raise ValueError(
+        raise FolderError(
             f"checkpoint '{folder}' has format {header['format']}, this version reads {FORMAT}"
         )
     known("algorithm", header["algorithm"], ALGORITHMS)
     content = (folder / header["state"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != header["sha256"]:
-        raise ValueError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
+        raise FolderError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
     tensors = safetensors.numpy.load(content)
     spaces = _spaces(header["spaces"])
-    configs = [make_config(header["algorithm"], **r["options"]) for r in header["replicas"]]
+    configs = [saved_config(header["algorithm"], r["options"]) for r in header["replicas"]]
     snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
     seeds = [replica["seed"] for replica in header["replicas"]]
     return Checkpoint(header["env"], spaces, configs, seeds, snapshots)
 
 
 def _jsonable(spaces: Spaces) -> dict[str, Any]:
-    """Bounds as text, since JSON knows no infinity."""
+    """The spaces for JSON, with bounds as text, since JSON has no infinity."""
     bounds = {name: [repr(bound) for bound in getattr(spaces, name)] for name in ("low", "high")}
     return dataclasses.asdict(spaces) | bounds
 
@@ -120,22 +124,25 @@ def _spaces(header: dict[str, Any]) -> Spaces:
 
 def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:
     leaves = jax.tree_util.tree_leaves_with_path(snapshot.state)
-    learnt = [(f".state{jax.tree_util.keystr(path)}", np.asarray(leaf)) for path, leaf in leaves]
-    # safetensors writes what lies in memory: a slice of something larger has to be made whole.
-    return learnt + [
+    learned = [(f".state{jax.tree_util.keystr(path)}", np.asarray(leaf)) for path, leaf in leaves]
+    # safetensors writes the memory as it is, so slices of larger arrays have to be copied.
+    return learned + [
         (f".environments.{name}", np.ascontiguousarray(value))
         for name, value in snapshot.environments.items()
     ]
 
 
 def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Array]) -> Snapshot:
-    """Fill the shape that the configuration gives with the tensors of that name."""
+    """A replica's snapshot from the tensors with this prefix; the config gives their shapes."""
     state = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
     place = f"{prefix}.environments."
     environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
 
     def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> jax.Array:
-        name = f"{prefix}.state{jax.tree_util.keystr(path)}"
+        field = jax.tree_util.keystr(path)
+        name = f"{prefix}.state{field}"
+        if field in LATER_FIELDS and name not in tensors:
+            return jax.numpy.zeros(expected.shape, expected.dtype)
         found = tensors[name]
         if found.shape != expected.shape or found.dtype != expected.dtype:
             raise TypeError(f"{name} is {found.dtype}{found.shape}, not {expected}")
@@ -148,12 +155,14 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
 def require_same(
     checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces | None = None
 ) -> None:
-    """A ValueError where the checkpoint is of another algorithm or environment."""
+    """Raise FolderError if the checkpoint is of another algorithm or environment."""
     for what, expected, found in (
         ("algorithm", algorithm, checkpoint.algorithm),
         ("environment", env, checkpoint.env),
     ):
         if expected != found:
-            raise ValueError(f"'{path}' holds {what} '{found}', not '{expected}'")
+            raise FolderError(f"'{path}' holds {what} '{found}', not '{expected}'")
     if spaces is not None and spaces != checkpoint.spaces:
-        raise ValueError(f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}")
+        raise FolderError(
+            f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}"
+        )

@@ -1,4 +1,4 @@
-"""The long run, measured: reward rate with an interval, and the paper's two episode metrics."""
+"""Evaluation: the average reward with a confidence interval, and the paper's episode metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAPER_EPISODES = 10
 def evaluation_shape(steps: int) -> tuple[int, int]:
     """(environments, steps of each): up to 10 environments, of at least 1000 steps if possible.
 
-    Every environment starts from a reset, and short streams would show little but the start.
+    Every environment starts from a reset, and short streams would measure little but the start.
     """
     envs = min(EVAL_ENVS, max(1, steps // STEPS_EACH))
     return envs, -(-steps // envs)
@@ -26,7 +26,7 @@ def evaluation_shape(steps: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """How a deterministic policy does over a fixed number of steps, resets included."""
+    """Results of a deterministic policy over a fixed number of steps, resets included."""
 
     average_reward: float
     """reward per step: the estimate of the gain"""
@@ -38,7 +38,7 @@ class EvaluationReport:
     episode_length: float
     """mean length of the same episodes"""
     episodes: int
-    """how many they are"""
+    """the number of these episodes"""
     steps: int
 
     @property
@@ -57,7 +57,7 @@ class EvaluationReport:
 
 
 def report(reward: Array, ended: Array) -> EvaluationReport:
-    """From [S, E] rewards and episode ends of E independent environments."""
+    """The report on S steps of E independent environments: rewards [S, E], episode ends [S, E]."""
     low, high = batch_means_interval(reward)
     returns, lengths = finished_episodes(reward, ended)
     return EvaluationReport(
@@ -74,8 +74,8 @@ def report(reward: Array, ended: Array) -> EvaluationReport:
 def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float, float]:
     """Student's interval of the mean from batches of consecutive rewards ([S, E]).
 
-    Each environment's stream is cut so that there are 20 batches or more in all; batches this long
-    are nearly independent although single rewards are not.
+    Each environment's stream is cut into batches, 20 or more in all. Means of long batches are
+    nearly independent although single rewards are not.
     """
     steps, envs = reward.shape
     per_env = min(-(-MIN_BATCHES // envs), steps)
@@ -98,7 +98,7 @@ def student_reach(samples: Array, confidence: float = 0.95) -> Array:
 def finished_episodes(reward: Array, ended: Array) -> tuple[list[float], list[int]]:
     """Returns and lengths of the paper's 10 episodes: each environment's first, then its second...
 
-    Taking them in the order in which they end would favour short ones.
+    Taking them in the order in which they end would favour short episodes.
     """
     episodes = []
     for env in range(reward.shape[1]):

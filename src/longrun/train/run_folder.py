@@ -1,32 +1,32 @@
-"""The run folder: what made the run, what happened in it, what it came to."""
+"""The run folder: config.json, metrics.csv, evaluations.csv, summary.json and a checkpoint."""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
-import fcntl
 import io
 import math
-import os
 import platform
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from longrun import __version__
 from longrun.config import Config, algorithm_name, differing
+from longrun.errors import FolderError
+from longrun.files import locked_folder, read_json, write_bytes, write_json
 from longrun.train.evaluation import EvaluationReport
-from longrun.train.files import read_json, write_bytes, write_json
+from longrun.train.run_csv import columns_of, read_rows
 
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
 
 class RunFolder:
-    """Appends rows as they come and flushes each, so that a crash loses none."""
+    """One run's files. Rows are flushed as they are added, so that a crash loses none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,31 +34,24 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, description: Mapping[str, Any]) -> RunFolder:
-        """A new folder; one that holds a run already is left alone."""
+        """A new folder. Raises FolderError if it holds a run already."""
         if (path / "config.json").exists():
-            raise ValueError(f"'{path}' already holds a run; resume it or choose another folder")
+            raise FolderError(f"'{path}' already holds a run; resume it or choose another folder")
         write_json(path / "config.json", description)
         return cls(path)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other processes out while this one writes; the lock dies with the process."""
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
-        except BlockingIOError:
-            raise ValueError(f"'{self.path}' is being written by another process") from None
-        finally:
-            os.close(folder)
+    def locked(self) -> AbstractContextManager[None]:
+        """Lock the folder for writing. Raises FolderError if another process holds the lock."""
+        return locked_folder(self.path)
 
     def add_metrics(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append rows to metrics.csv."""
         _append(self.path / "metrics.csv", rows)
 
     def add_evaluations(
         self, evaluations: Iterable[tuple[Mapping[str, int], EvaluationReport]]
     ) -> None:
-        """Each with where it was: replica, seed and step."""
+        """Append evaluations to evaluations.csv, each with its replica, seed and step."""
         rows = [
             {
                 **where,
@@ -72,39 +65,47 @@ class RunFolder:
         ]
         _append(self.path / "evaluations.csv", rows)
 
-    def last_evaluations(self) -> dict[int, dict[str, float | None]]:
-        """For each replica evaluated so far its latest figures; None where no episode ended."""
-        path = self.path / "evaluations.csv"
-        latest = {int(r["replica"]): r for r in (read_rows(path) if path.exists() else [])}
+    def last_evaluations(self, replicas: int) -> dict[int, dict[str, float | None]]:
+        """The latest figures of each replica evaluated so far; None where no episode ended."""
+        file = self.path / "evaluations.csv"
+        rows = read_rows(file, columns_of(file), replicas)
+        latest = {int(replica): k for k, replica in enumerate(rows.replica)}
         return {
             replica: {
-                column: None if math.isnan(float(value)) else float(value)
-                for column, value in row.items()
-                if column not in ("replica", "seed", "step")
+                column: None if math.isnan(values[k]) else float(values[k])
+                for column, values in rows.values.items()
             }
-            for replica, row in latest.items()
+            for replica, k in latest.items()
         }
 
-    def forget_after(self, steps: Sequence[int]) -> None:
-        """Drop rows later than each replica's step: what follows the checkpoint is done again."""
+    def drop_rows_after(self, steps: Sequence[int]) -> None:
+        """Drop rows later than each replica's step; a resumed run writes them again."""
         for name in ("metrics.csv", "evaluations.csv"):
-            path = self.path / name
-            if path.exists():
-                rows = [r for r in read_rows(path) if int(r["step"]) <= steps[int(r["replica"])]]
-                if rows:
-                    write_bytes(path, _as_csv(rows, header=True).encode())
-                else:
-                    path.unlink()
+            file = self.path / name
+            if not file.exists():
+                continue
+            rows = read_rows(file, (), len(steps))
+            kept = [
+                line
+                for line, replica, step in zip(rows.lines, rows.replica, rows.step, strict=True)
+                if step <= steps[replica]
+            ]
+            if kept:
+                write_bytes(file, "\n".join([rows.header, *kept, ""]).encode())
+            else:
+                file.unlink()
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write summary.json, which says that the run is finished."""
         write_json(self.path / "summary.json", summary)
 
     def read_config(self) -> dict[str, Any]:
+        """The content of config.json."""
         content: dict[str, Any] = read_json(self.path / "config.json")
         return content
 
     def extend_to(self, steps: int) -> None:
-        """Write down that the run now ends later, if it does."""
+        """Raise the number of steps in config.json to `steps`, if it is smaller."""
         config = self.read_config()
         if steps > config["steps"]:
             write_json(self.path / "config.json", config | {"steps": steps})
@@ -113,7 +114,7 @@ class RunFolder:
 def describe_run(
     env: str, configs: Sequence[Config], seeds: Sequence[int], steps: int, **settings: Any
 ) -> dict[str, Any]:
-    """Everything that makes a run, for config.json."""
+    """The content of config.json: everything that defines a run, and where it was made."""
     return {
         "algorithm": algorithm_name(configs[0]),
         "env": env,
@@ -132,11 +133,15 @@ def describe_run(
     }
 
 
-def read_rows(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV; a last line that a crash cut short is left out."""
-    with path.open(newline="") as file:
-        reader = csv.DictReader(file)
-        return [row for row in reader if None not in row.values() and None not in row]
+def is_finished(path: Path, steps: int) -> bool:
+    """Whether a run folder has a summary, which is written last, of at least so many steps.
+
+    A summary that cannot be read does not count: the run's checkpoint writes it again. A run that
+    was given more steps is unfinished until it writes a new summary.
+    """
+    with suppress(ValueError, AttributeError, TypeError):
+        return bool(read_json(path / "summary.json").get("steps", 0) >= steps)
+    return False
 
 
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""A training session: one of the two loops with its run folder, checkpoints and listeners."""
+"""A training session: a loop with its run folder, checkpoints, progress bar and callbacks."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any, Self
 import numpy as np
 
 from longrun.config import algorithm_name, differing
-from longrun.envs.native.protocol import Environment
-from longrun.envs.spaces import Spaces
-from longrun.train import checkpoint, device_loop, host
+from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.job import Event, Job, Seconds, Snapshot, name_of
+from longrun.train.job import Event, Job, Seconds, Snapshot
+from longrun.train.loops import Loop
+from longrun.train.progress import OnLog, Progress, ProgressBar, TensorBoard
 from longrun.train.run_folder import RunFolder, describe_run
-from longrun.train.watchers import OnLog, Progress, ProgressBar, TensorBoard
 
 CHECKPOINT_SECONDS = 30.0
+"""time between two checkpoints"""
 
 
-def create_folder(path: Path, job: Job, steps: int, **settings: Any) -> RunFolder:
-    """A new run folder, with everything in it that makes the run."""
+def create_folder(path: Path, env: str, job: Job, steps: int, **settings: Any) -> RunFolder:
+    """A new run folder, whose config.json holds everything that defines the run."""
     description = describe_run(
-        name_of(job.env),
+        env,
         job.configs,
         job.seeds,
         steps,
@@ -38,21 +38,21 @@ def create_folder(path: Path, job: Job, steps: int, **settings: Any) -> RunFolde
 
 
 class Session:
-    """Hears of every iteration, writes it down, and keeps what would be lost."""
+    """Trains a job, writes every iteration to the run folder, and saves checkpoints."""
 
     def __init__(
         self,
+        loop: Loop,
         job: Job,
-        spaces: Spaces,
         starts: Sequence[Snapshot],
         folder: RunFolder | None = None,
         on_log: OnLog | None = None,
     ) -> None:
+        self.loop = loop
         self.job = job
-        self.spaces = spaces
         self.snapshots = list(starts)
         self.seconds = Seconds()
-        self._watchers: list[OnLog] = []
+        self._displays: list[OnLog] = []
         self._folder = folder
         self._on_log = on_log
         self._saved_at = time.monotonic()
@@ -60,45 +60,43 @@ class Session:
         self._steps_per_iteration = job.configs[0].steps_per_iteration
 
     def run(self, progress_bar: bool | None = None, tensorboard: bool = False) -> Self:
-        """Train until the job is done or stopped; on the way out everything is saved."""
+        """Train until the job is done or stopped; everything is saved in any case."""
         done = sum(int(s.state.iteration) for s in self.snapshots) * self._steps_per_iteration
-        title = f"{algorithm_name(self.job.configs[0]).upper()} on {name_of(self.job.env)}"
+        title = f"{algorithm_name(self.job.configs[0]).upper()} on {self.loop.name}"
         total = self.job.iterations * len(self.job.seeds) * self._steps_per_iteration
         with (
             nullcontext() if self._folder is None else self._folder.locked(),
             ProgressBar(title, len(self.job.seeds), done, total, progress_bar) as bar,
             TensorBoard(self._folder.path if self._folder and tensorboard else None) as board,
         ):
-            self._watchers = [bar.show, board.write]
-            self.save()  # from the first moment on there is something to resume
+            self._displays = [bar.show, board.write]
+            self.save()  # so that a run can be resumed from the start
             try:
-                self.seconds = self._train()
+                self.seconds = self.loop.train(self.job, self.snapshots, self._on_events)
             finally:
                 self.save()
         if self._folder is not None:
             self._folder.write_summary(self._summary(self._folder))
         return self
 
-    def _train(self) -> Seconds:
-        if isinstance(self.job.env, Environment):
-            return device_loop.train(self.job, self.job.env, self.snapshots, self._hear)
-        return host.train(self.job, self.spaces, self.snapshots, self._hear)
-
-    def _hear(self, events: Sequence[Event], snapshots: Mapping[int, Snapshot]) -> bool:
+    def _on_events(self, events: Sequence[Event], snapshots: Mapping[int, Snapshot]) -> bool:
+        """Handle the events of a loop; False if `on_log` asks to stop."""
         self._rate.count({e.replica: e.iteration * self._steps_per_iteration for e in events})
-        news = [self._progress(event) for event in events]
-        self._write(news)
-        # Only now: an interrupt in between must not lose a row, and one too many is forgotten.
+        logged = [self._progress(event) for event in events]
+        self._write(logged)
+        # After the rows: an interrupt in between must not lose one. A row too many is dropped when
+        # the run is resumed.
         for replica, snapshot in snapshots.items():
             self.snapshots[replica] = snapshot
-        for progress in news:
-            for watch in self._watchers:
-                watch(progress)
+        for progress in logged:
+            for display in self._displays:
+                display(progress)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
-        return all(self._goes_on(progress) for progress in news)
+        return all(self._continues(progress) for progress in logged)
 
-    def _goes_on(self, progress: Progress) -> bool:
+    def _continues(self, progress: Progress) -> bool:
+        """Call `on_log`; only a boolean False stops the run."""
         answer = None if self._on_log is None else self._on_log(progress)
         return not isinstance(answer, bool | np.bool_) or bool(answer)
 
@@ -114,18 +112,17 @@ class Session:
         )
 
     def save(self) -> None:
-        """Write the checkpoint, of the last iteration that each replica finished."""
+        """Write a checkpoint of the last iteration that each replica finished."""
         if self._folder is not None:
-            job = self.job
-            state = Checkpoint(
-                name_of(job.env), self.spaces, list(job.configs), list(job.seeds), self.snapshots
-            )
+            loop, configs, seeds = self.loop, list(self.job.configs), list(self.job.seeds)
+            state = Checkpoint(loop.name, loop.spaces, configs, seeds, self.snapshots)
             checkpoint.save(self._folder.checkpoint, state)
         self._saved_at = time.monotonic()
 
     def _summary(self, folder: RunFolder) -> dict[str, Any]:
-        """What the run came to."""
-        job, names, last = self.job, differing(self.job.configs), folder.last_evaluations()
+        """The content of summary.json."""
+        job, names = self.job, differing(self.job.configs)
+        last = folder.last_evaluations(len(job.configs))
         final = [
             {"seed": seed}
             | {name: getattr(job.configs[i], name) for name in names}
@@ -134,7 +131,7 @@ class Session:
         ]
         return {
             "algorithm": algorithm_name(job.configs[0]),
-            "env": name_of(job.env),
+            "env": self.loop.name,
             "steps": min(int(s.state.iteration) for s in self.snapshots)
             * self._steps_per_iteration,
             "replicas": len(job.seeds),
@@ -145,21 +142,24 @@ class Session:
             "final": final,
         }
 
-    def _write(self, news: Sequence[Progress]) -> None:
+    def _write(self, logged: Sequence[Progress]) -> None:
+        """Append the rows of metrics and evaluations to the run folder."""
         if self._folder is None:
             return
-        where = [{"replica": p.replica, "seed": p.seed, "step": p.step} for p in news]
+        where = [{"replica": p.replica, "seed": p.seed, "step": p.step} for p in logged]
         self._folder.add_metrics(
             w | {"steps_per_second": p.steps_per_second} | p.metrics
-            for w, p in zip(where, news, strict=True)
+            for w, p in zip(where, logged, strict=True)
         )
         self._folder.add_evaluations(
-            (w, p.evaluation) for w, p in zip(where, news, strict=True) if p.evaluation is not None
+            (w, p.evaluation)
+            for w, p in zip(where, logged, strict=True)
+            if p.evaluation is not None
         )
 
 
 class Rate:
-    """Steps of all replicas per second, once each has got through its first iteration."""
+    """Steps of all replicas per second, measured once each has finished its first iteration."""
 
     def __init__(self, replicas: int) -> None:
         self._replicas = replicas
@@ -168,7 +168,7 @@ class Rate:
         self._before = 0
 
     def count(self, steps: Mapping[int, int]) -> None:
-        """These replicas are now at so many steps."""
+        """Record the steps that these replicas have done by now."""
         self._latest = time.perf_counter()
         waiting = len(self._done) < self._replicas
         self._done |= steps
@@ -176,5 +176,6 @@ class Rate:
             self._began, self._before = self._latest, sum(self._done.values())
 
     def per_second(self) -> float:
+        """The rate so far; 0 until every replica has finished its first iteration."""
         steps = sum(self._done.values()) - self._before
         return steps / (self._latest - self._began) if steps else 0.0

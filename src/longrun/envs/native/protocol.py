@@ -1,7 +1,7 @@
 """What a JAX-native environment is: two pure functions of one environment, and its spaces.
 
-Batching, clipping of actions, time limits and resets are not its business: `chains.py` does them
-once for all.
+`batching.py` does batching, time limits and resets for all environments. It also clips actions,
+unless `action_bounds="raw"` asks that the environment gets what was sampled.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Step(NamedTuple):
     reward: jax.Array
     """[]"""
     terminated: jax.Array | bool
-    """[] bool; a time limit is no termination"""
+    """[] bool; a time limit is not a termination"""
 
 
 class Environment(ABC):
     """A JAX-native environment. It is hashable, since it shapes compiled programs: use a frozen
-    dataclass, or leave hashing by identity as it is.
+    dataclass, or keep hashing by identity.
 
     Where `spaces.masked`, an observation row begins with the mask: one column for each of the
     policy's outputs, 1 where the choice is allowed and 0 where it is not.
@@ -59,4 +59,5 @@ class Environment(ABC):
 
     @abstractmethod
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
-        """One step from a row of actions [A]: within the bounds, or int32 choices counted from 0"""
+        """One step from a row of actions [A]: int32 choices counted from 0, or numbers, which lie
+        within the bounds unless the policy's raw actions are asked for (`action_bounds="raw"`)."""

@@ -1,4 +1,7 @@
-"""Models with known structure, by the names that the command line uses."""
+"""Models with known structure, by the names that the command line uses.
+
+Those of queueing networks are in `longrun.queueing.known_models`.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,13 @@ from longrun.tabular.models.classic import (
     machine_replacement,
     riverswim,
 )
-from longrun.tabular.models.queueing import criss_cross, n_model, tandem
 
 MODELS: dict[str, Callable[..., MDP]] = {
     "access-control": access_control,
     "admission": admission,
-    "criss-cross": criss_cross,
     "garnet": garnet,
     "inventory": inventory,
     "machine-replacement": machine_replacement,
-    "n-model": n_model,
     "riverswim": riverswim,
-    "tandem": tandem,
 }
 """Builders: every parameter has a default; the first line of the docstring says what it is."""

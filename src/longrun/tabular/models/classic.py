@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from longrun.errors import InputError
 from longrun.tabular.mdp import MDP, Successors
-from longrun.tabular.models.laws import (
-    binomial_laws,
-    distinct_numbers,
-    stock_after_poisson_demand,
-)
+from longrun.tabular.models.laws import binomial_laws, distinct_numbers, stock_after_poisson_demand
 from longrun.tabular.validation import (
     require_at_least,
     require_finite,
@@ -36,9 +33,9 @@ def garnet(
     require_at_least(1, states=states, actions=actions, branching=branching)
     require_at_least(0, seed=seed)
     if branching > states:
-        raise ValueError(f"branching={branching} exceeds states={states}; give {states} or less")
+        raise InputError(f"branching={branching} exceeds states={states}; give {states} or less")
     if rewards not in ("normal", "uniform"):
-        raise ValueError(f"rewards='{rewards}' is unknown; valid: normal, uniform")
+        raise InputError(f"rewards='{rewards}' is unknown; valid: normal, uniform")
     random = np.random.default_rng(seed)
     pairs = actions * states
     successors = distinct_numbers(random, pairs, branching, states)
@@ -99,7 +96,7 @@ def access_control(
     require_probability(free_probability=free_probability)
     require_finite(**{f"priorities[{i}]": priority for i, priority in enumerate(priorities)})
     if not priorities:
-        raise ValueError("priorities=() is empty; give at least one reward")
+        raise InputError("priorities=() is empty; give at least one reward")
     freed = binomial_laws(servers, free_probability)
     kinds = len(priorities)
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
+from longrun.errors import InputError, NoConvergence
 from longrun.tabular.mdp import MDP
 from longrun.tabular.precision import USELESS, PrecisionWarning
 from longrun.tabular.solvers.linear_program import linear_program
@@ -15,7 +16,6 @@ from longrun.tabular.solvers.policy_iteration import (
     policy_iteration,
 )
 from longrun.tabular.solvers.solution import (
-    NoConvergence,
     OnIteration,
     Solution,
     how_far,
@@ -57,15 +57,15 @@ def solve(
     after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
     """
     if method not in METHODS:
-        raise ValueError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")
+        raise InputError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")
     if linear_solver not in ("auto", *EVALUATIONS):
-        raise ValueError(
+        raise InputError(
             f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
         )
     if not 0 < tolerance < 1:
-        raise ValueError(f"tolerance={tolerance} is not between 0 and 1; take 1e-8, for example")
+        raise InputError(f"tolerance={tolerance} is not between 0 and 1; take 1e-8, for example")
     if max_iterations is not None and max_iterations < 1:
-        raise ValueError(f"max_iterations={max_iterations} is less than 1")
+        raise InputError(f"max_iterations={max_iterations} is less than 1")
     require_constant_gain(mdp)
     try:
         found = _found(mdp, method, tolerance, max_iterations, linear_solver, on_iteration)

@@ -7,9 +7,10 @@ import dataclasses
 import numpy as np
 from scipy import optimize, sparse
 
+from longrun.errors import NoConvergence
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers.policy_iteration import policy_iteration
-from longrun.tabular.solvers.solution import NoConvergence, OnIteration, Solution
+from longrun.tabular.solvers.solution import OnIteration, Solution
 
 
 def linear_program(

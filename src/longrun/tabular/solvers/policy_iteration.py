@@ -13,7 +13,6 @@ from longrun.tabular.chain import DENSE, dense, stationary
 from longrun.tabular.mdp import MDP, Array, Matrix
 from longrun.tabular.poisson import Mergers, SparseChain
 from longrun.tabular.precision import rounding
-from longrun.tabular.products import longest_row
 from longrun.tabular.solvers.solution import (
     Actions,
     Bracket,
@@ -25,6 +24,7 @@ from longrun.tabular.solvers.solution import (
     reward_scale,
 )
 from longrun.tabular.solvers.value_iteration import STAY
+from longrun.tabular.sparse_products import longest_row
 from longrun.tabular.structure import chain_structure
 
 Evaluate = Callable[[Matrix, Array, float, float], Array]

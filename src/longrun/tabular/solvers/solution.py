@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from longrun.errors import NoConvergence
 from longrun.tabular.mdp import MDP, Array
 from longrun.tabular.precision import rounding
 
@@ -38,15 +39,6 @@ class Solution:
     """[S] relative values of the optimality equation, 0 in state 0."""
     iterations: int
     method: str
-
-
-class NoConvergence(RuntimeError):
-    """The bracket did not close; the message tells how far it came."""
-
-    def __init__(self, message: str, solution: Solution | None = None) -> None:
-        super().__init__(message)
-        self.solution = solution
-        """The best that was found, with a bracket that holds; None if nothing was."""
 
 
 class Bracket(NamedTuple):

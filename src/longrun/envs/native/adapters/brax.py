@@ -9,8 +9,8 @@ from typing import Any
 import mujoco
 
 from longrun.config import known
-from longrun.envs.make import mujoco_warning
-from longrun.envs.names import join_env
+from longrun.envs.env_strings import join_env
+from longrun.envs.factories import mujoco_warning
 from longrun.envs.native.adapters.brax_like import BraxLikeEnvironment
 from longrun.envs.native.adapters.packages import check_args, check_time_limit, import_package
 from longrun.envs.native.protocol import Environment
@@ -36,7 +36,7 @@ def make(name: str, args: dict[str, Any]) -> Environment:
     limit = check_time_limit(env_id, "time_limit", args.get("time_limit", TIME_LIMIT))
     mujoco.set_mju_user_warning(mujoco_warning)  # instead of a log file in the working directory
     with warnings.catch_warnings():
-        # Each environment says that Brax's physics is not maintained, which its users know.
+        # Each environment warns that Brax's physics is not maintained, which its users know.
         warnings.filterwarnings("ignore", "Brax System, piplines and environments", UserWarning)
         env = envs.get_environment(name, **own)
     return BraxLikeEnvironment(join_env(env_id, args), env, limit)

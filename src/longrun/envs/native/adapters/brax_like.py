@@ -1,7 +1,7 @@
 """Environments with Brax's interface, which MuJoCo Playground's have too.
 
-Their states hold much that a step computes anew before it reads it: of 2861 numbers in the state of
-Brax's half-cheetah under MJX, a step reads 123. We carry these alone from step to step.
+Much of their states is computed again in each step before it is read: of 2861 numbers in the state
+of Brax's half-cheetah under MJX, a step reads 123. Only these are carried from step to step.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from jax.interpreters import partial_eval
 
 from longrun.envs.native.protocol import Environment, Step
 from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
 
 ANY_KEY = 0
 """Seed of the keys that shapes are found with, which do not depend on it."""
@@ -60,7 +61,7 @@ class BraxLikeEnvironment(Environment):
             ("carried", carried),
             ("terminates", terminates),
         ):
-            object.__setattr__(self, name, value)  # the way to fill a frozen dataclass
+            object.__setattr__(self, name, value)  # the dataclass is frozen
 
     @property
     def name(self) -> str:
@@ -89,7 +90,7 @@ class BraxLikeEnvironment(Environment):
         return jnp.asarray(_observation(self.env_name, whole.obs), jnp.float32).reshape(-1)
 
     def _carried(self, whole: Any) -> tuple[jax.Array, ...]:
-        """Cast to what a start state has: a loop must find the same dtypes in each round."""
+        """Cast to the dtypes of a start state: those of a loop's carry must not change."""
         leaves, shapes = jax.tree.leaves(whole), jax.tree.leaves(self.layout)
         return tuple(jnp.asarray(leaves[i], shapes[i].dtype) for i in self.carried)
 
@@ -114,18 +115,18 @@ def _step(env: Any, whole: Any, action: jax.Array) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """While it is traced, Brax reads fields of MJX that have moved, and MJX says so each time."""
+    """While it is traced, Brax reads fields of MJX that have moved, and MJX warns each time."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Accessing `.*` directly from `Data`", DeprecationWarning)
         yield
 
 
 def _observation(env_name: str, obs: Any) -> Any:
-    """What the policy sees; a mapping holds what only a critic may see beside it."""
+    """What the policy sees; a mapping also holds what is for a critic only."""
     if not isinstance(obs, Mapping):
         return obs
     if "state" not in obs:
-        raise ValueError(
+        raise InputError(
             f"environment '{env_name}' observes {', '.join(obs)}; only a flat 'state' is supported"
         )
     return obs["state"]
@@ -137,8 +138,8 @@ def _without_rng(whole: Any) -> Any:
 
 
 def _with_rng(whole: Any, key: jax.Array) -> Any:
-    """The state as a step expects it: its generator is the step's own key, which needs no carrying,
-    and nothing is done yet. Dicts are new, since environments write into them."""
+    """The state as a step expects it: its generator is the step's own key, which is not carried,
+    and `done` is 0. Dicts are new, since environments write into them."""
     return whole.replace(
         done=jnp.zeros_like(whole.done),
         info=whole.info | {"rng": key},
@@ -157,10 +158,10 @@ def _what_a_step_reads(env: Any, layout: Any) -> tuple[tuple[int, ...], bool]:
         whole = jax.tree.unflatten(structure, leaves)
         before = _with_rng(whole, jax.random.key(ANY_KEY))
         after = _step(env, before, action)
-        sets_done = after.done is not before.done  # it hands on the very value that it was given
+        sets_done = after.done is not before.done  # else the same object comes back
         found = jax.tree.leaves(_without_rng(after))
         if len(found) != len(leaves):
-            raise ValueError(f"a step of {env} changes its state's structure; it cannot be carried")
+            raise InputError(f"a step of {env} changes its state's structure; it cannot be carried")
         return found, (after.obs, after.reward, after.done)
 
     action = jax.ShapeDtypeStruct((env.action_size,), jnp.float32)

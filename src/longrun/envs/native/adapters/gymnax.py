@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import known
-from longrun.envs.names import join_env
+from longrun.envs.env_strings import join_env
 from longrun.envs.native.adapters.packages import check_args, check_time_limit, import_package
 from longrun.envs.native.protocol import Environment, Step
 from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
 
 EXTRA = "gymnax"
 LIMIT = "max_steps_in_episode"
@@ -96,11 +97,11 @@ def _spaces(env_id: str, observation: Any, action: Any) -> Spaces:
     elif hasattr(observation, "low"):
         width = int(np.prod(observation.shape))
     else:
-        raise ValueError(f"observation space of '{env_id}' must be Box or Discrete")
+        raise InputError(f"observation space of '{env_id}' must be Box or Discrete")
     if hasattr(action, "n"):
         return Spaces(width, 1, (int(action.n),))
     if not hasattr(action, "low"):
-        raise ValueError(f"action space of '{env_id}' must be Box or Discrete")
+        raise InputError(f"action space of '{env_id}' must be Box or Discrete")
     low, high = (
         tuple(np.broadcast_to(np.asarray(bound, np.float32), action.shape).reshape(-1).tolist())
         for bound in (action.low, action.high)

@@ -13,15 +13,16 @@ from typing import Any
 import mujoco
 
 from longrun.config import known
-from longrun.envs.make import mujoco_warning
-from longrun.envs.names import join_env
+from longrun.envs.env_strings import join_env
+from longrun.envs.factories import mujoco_warning
 from longrun.envs.native.adapters.brax_like import BraxLikeEnvironment
 from longrun.envs.native.adapters.packages import check_args, check_time_limit, import_package
 from longrun.envs.native.protocol import Environment
+from longrun.errors import InputError
 
 EXTRA = "playground"
 FOR_ITS_OWN_TRAINING = {"action_repeat"}
-"""Entries that no environment reads but Playground's wrappers do, which we do not use."""
+"""Entries that only Playground's wrappers read, which are not used here."""
 
 
 def make(name: str, args: dict[str, Any]) -> Environment:
@@ -46,8 +47,8 @@ def make(name: str, args: dict[str, Any]) -> Environment:
     try:
         env = registry.load(name, config_overrides=physics | args)
     except (OSError, subprocess.CalledProcessError) as error:
-        # Robots' models are no part of the package, which fetches them with git when asked first.
-        raise ValueError(f"environment '{env_id}' could not load its model: {error}") from None
+        # Robots' models are not part of the package, which fetches them with git on first use.
+        raise InputError(f"environment '{env_id}' could not load its model: {error}") from None
     return BraxLikeEnvironment(join_env(env_id, args), env, limit)
 
 

@@ -1,0 +1,149 @@
+"""Start or resume a run as the options of `longrun train` say."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from longrun.cli.options import algorithm_options
+from longrun.config import Config, known, make_config, numeric_fields, whole_number
+from longrun.envs.env_strings import parse_args, with_args
+from longrun.envs.native.lookup import is_native
+from longrun.errors import InputError
+from longrun.sweeps.grids import parse_lists
+from longrun.sweeps.plan import settings_for
+from longrun.train import checkpoint
+from longrun.train import start_or_resume as runs
+from longrun.train.device.sharding import is_first_host, join_hosts
+from longrun.train.loops import open_env
+from longrun.train.progress import require_tensorboard
+from longrun.train.run_folder import RunFolder
+from longrun.train.session import Session
+
+SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
+
+
+def train(algorithm: str, given: dict[str, Any]) -> Path:
+    """Train a new run; its folder."""
+    if "env" not in given:
+        raise InputError("train needs --env, for example --env Swimmer-v5")
+    preset, steps = given.get("preset", "paper"), given.get("steps", 1_000_000)
+    config = make_config(algorithm, preset, **algorithm_options(algorithm, given))
+    configs, seeds = _replicas(config, algorithm, given)
+    name = _env(given)
+    _join_hosts(name, given)
+    path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
+    if given.get("tensorboard"):
+        require_tensorboard(path)
+    session = runs.start(path, name, configs, seeds, steps, preset, **_settings(given))
+    _run(session, path, given)
+    return path
+
+
+def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
+    """Train; on the first of several hosts, say where and show the progress."""
+    first = is_first_host()
+    if first:
+        steps = session.job.iterations * session.job.configs[0].steps_per_iteration
+        print(f"writing to {path}, up to {steps:,} steps", flush=True)
+    try:
+        show = None if first and not given.get("quiet") else False
+        session.run(show, bool(given.get("tensorboard")))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"; longrun train --resume --out {path} resumes it") from None
+
+
+def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
+    """Resume the run in --out; its folder. --steps may grow, other options must be the same."""
+    if "out" not in given:
+        raise InputError("--resume needs --out, the run's folder")
+    path: Path = given["out"]
+    _join_hosts(RunFolder(path).read_config()["env"], given)
+    run = runs.load(path)
+    saved, config = run.checkpoint, run.config
+    wanted = _canonical(config["env"], given)
+    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.loop.spaces)
+    _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
+    preset = config.get("preset", "paper")
+    if given.get("preset", preset) != preset:
+        raise InputError(
+            f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
+        )
+    steps = whole_number("steps", given.get("steps", config["steps"]), 1)
+    if min(run.done) >= steps:
+        print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
+        return path
+    _run(runs.resume(run, steps, **_settings(given)), path, given)
+    return path
+
+
+def _canonical(saved: str, given: dict[str, Any]) -> str:
+    """The full name of the environment that is given; the saved one if none is."""
+    if "env" not in given and "env_args" not in given:
+        return saved
+    return open_env(_env({"env": saved} | given)).name
+
+
+def _replicas(
+    config: Config, algorithm: str, given: dict[str, Any]
+) -> tuple[list[Config], list[int]]:
+    """The configuration and the seed of each replica: every point of the grid with every seed."""
+    count = whole_number("seeds", given.get("seeds", 1), 1)
+    first = whole_number("seed", given.get("seed", 0))
+    if first + count > 2**32:
+        raise InputError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
+    grid = parse_lists(given.get("grid", []))
+    for name in grid:
+        known("numeric option for --grid", name, numeric_fields(config))
+    pairs = [
+        (dataclasses.replace(config, **point), seed)
+        for point in settings_for(algorithm, grid)
+        for seed in range(first, first + count)
+    ]
+    return [c for c, _ in pairs], [s for _, s in pairs]
+
+
+def _require_unchanged(
+    configs: Sequence[Config], seeds: Sequence[int], options: dict[str, Any], given: dict[str, Any]
+) -> None:
+    """Raise InputError if options, seeds or grid are given and differ from the run's."""
+    for name, value in options.items():
+        found = getattr(configs[0], name)
+        if (tuple(value) if isinstance(value, list) else value) != found:
+            raise InputError(f"{name}={value} cannot be changed on --resume; the run has {found}")
+    same = given.get("seeds", len(set(seeds))) == len(set(seeds))
+    if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
+        raise InputError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
+
+
+def _join_hosts(name: str, given: dict[str, Any]) -> None:
+    """Join the other processes, before JAX is used. Raises InputError without a native env."""
+    if "distributed" in given:
+        if not is_native(name):
+            raise InputError(
+                f"--distributed trains environments inside the compiled program, such as"
+                f" jax:criss-cross, not '{name}'"
+            )
+        join_hosts(given["distributed"])
+
+
+def _env(given: dict[str, Any]) -> str:
+    """--env and --env-args as one string."""
+    name: str = with_args(given["env"], parse_args(given.get("env_args", [])))
+    return name
+
+
+def _settings(given: dict[str, Any]) -> dict[str, Any]:
+    settings = {name: given[option] for option, name in SETTINGS.items() if option in given}
+    return settings | ({"eval_every": 0} if given.get("no_eval") else {})
+
+
+def _free_folder(parent: Path, algorithm: str, env: str) -> Path:
+    """parent/algorithm-env, or the first of ...-2, ...-3 that does not exist."""
+    name = re.sub(r"[^\w.-]+", "-", f"{algorithm}-{env}")
+    numbered = itertools.chain([name], (f"{name}-{i}" for i in itertools.count(2)))
+    return next(parent / n for n in numbered if not (parent / n).exists())

@@ -1,0 +1,44 @@
+"""From an env string to a JAX-native environment."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from longrun.envs.env_strings import split_env
+from longrun.envs.native.protocol import Environment
+
+MAKERS = {
+    "jax": ("longrun.builtin_envs", "make_builtin"),
+    "brax": ("longrun.envs.native.adapters.brax", "make"),
+    "playground": ("longrun.envs.native.adapters.playground", "make"),
+    "gymnax": ("longrun.envs.native.adapters.gymnax", "make"),
+}
+"""For the prefix of an env string, as in 'brax:halfcheetah', the module and its function that makes
+the environment. An adapter for another library needs one more line here."""
+PREFIXES = tuple(MAKERS)
+
+
+def is_native(env: str) -> bool:
+    """Whether an env string names an environment that runs inside the compiled program."""
+    prefix, colon, _ = env.partition(":")
+    return bool(colon) and prefix in PREFIXES
+
+
+def native_env(env: object) -> Environment | None:
+    """An `Environment` as it is, or made from its env string; None for anything else."""
+    if isinstance(env, Environment):
+        return env
+    if not isinstance(env, str) or not is_native(env):
+        return None
+    env_id, args = split_env(env)
+    prefix, _, name = env_id.partition(":")
+    return _make(prefix, name, args)
+
+
+def _make(prefix: str, name: str, args: dict[str, Any]) -> Environment:
+    # Imported here, since each adapter imports a package that most users do not have.
+    module, function = MAKERS[prefix]
+    made = getattr(import_module(module), function)(name, args)
+    assert isinstance(made, Environment)
+    return made

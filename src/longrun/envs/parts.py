@@ -1,0 +1,56 @@
+"""Which environments a worker has, and the errors that name one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from longrun.envs.spaces import Array
+from longrun.errors import EnvironmentFailure, NonFiniteError
+
+
+@dataclass(frozen=True)
+class Part:
+    """Environments first <= i < last of one replica."""
+
+    replica: int
+    first: int
+    last: int
+
+
+def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> Iterator[Part]:
+    """The worker's even and contiguous share of all replicas' environments."""
+    total = replicas * per_replica
+    begin, end = (total * (worker + k) // num_workers for k in (0, 1))
+    for replica in range(replicas):
+        first = max(begin, replica * per_replica) - replica * per_replica
+        last = min(end, (replica + 1) * per_replica) - replica * per_replica
+        if first < last:
+            yield Part(replica, first, last)
+
+
+def failure(
+    part: Part, env: int, where: str, error: Exception, more: str = ""
+) -> EnvironmentFailure:
+    place = f"environment {part.first + env} of replica {part.replica}"
+    return EnvironmentFailure(f"{place} failed at {where}: {error}{more}")
+
+
+def check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:
+    """A NonFiniteError that names the earliest non-finite value in arrays [T, n, ...].
+
+    Facts are pairs of a name and an array.
+    """
+    found = []
+    for name, values in facts:
+        if not np.isfinite(values).all():
+            t, i, *_ = np.argwhere(~np.isfinite(values))[0]
+            found.append((t, i, name, values[t, i]))
+    if found:
+        t, i, name, value = min(found, key=lambda odd: odd[0])
+        raise NonFiniteError(
+            f"environment {part.first + i} of replica {part.replica} returned a non-finite"
+            f" {name} of {value} at step {t} of iteration {iteration}"
+        )

@@ -1,0 +1,54 @@
+"""Worker processes: Python programs of this package, each with its own session and one thread."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
+)
+"""Environment variables that keep the numerical libraries of a process to one thread."""
+
+
+def start_process(
+    module: str,
+    arguments: Sequence[object],
+    fds: Sequence[int],
+    variables: Mapping[str, str],
+    output: IO[bytes] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Run `python -m module` with the paths of this process, these open files and variables.
+
+    What it prints goes to `output`, or to where this process prints. It has a session of its own:
+    Ctrl-C reaches this process alone, which then ends the other.
+    """
+    paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module, *map(str, arguments)],
+        pass_fds=fds,
+        env=os.environ | paths | dict(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
+
+
+def end_process(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """Wait so long for it to end, then kill it and all that it has started; its exit status."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def cause_of_exit(status: int) -> str:
+    """The name of the signal that ended a process, or its exit status."""
+    return signal.Signals(-status).name if status < 0 else f"exit status {status}"

@@ -1,0 +1,59 @@
+"""The errors that longrun raises on purpose, each with a message of one line for the user.
+
+Each is also a ValueError or a RuntimeError. The command line prints them in one line and exits with
+a status; any other exception is a defect and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+NAMED = 4
+"""Names that a message lists before it only counts the rest."""
+
+
+class LongrunError(Exception):
+    """The base class of all errors below."""
+
+
+class InputError(LongrunError, ValueError):
+    """An argument, an option or a file's content is wrong: the message names it and the fix."""
+
+
+class FolderError(InputError):
+    """A run folder, sweep folder or checkpoint is missing, damaged, locked or of another run."""
+
+
+class EnvironmentFailure(LongrunError, RuntimeError):
+    """An environment raised an error or returned something that cannot be learned from."""
+
+
+class WorkerError(EnvironmentFailure):
+    """A process that simulates environments failed or died."""
+
+
+class NonFiniteError(EnvironmentFailure):
+    """Non-finite values: observations or rewards of an environment, or what was learned."""
+
+
+class NoConvergence(LongrunError, RuntimeError):
+    """An exact computation did not reach a precision that is of use."""
+
+    def __init__(self, message: str, solution: Any = None) -> None:
+        super().__init__(message)
+        self.solution = solution
+        """the best `longrun.tabular.Solution` so far, with a bracket that holds; None without"""
+
+
+def warn(message: str) -> None:
+    """A warning of one line for the user."""
+    warnings.warn(message, UserWarning, stacklevel=2)
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

@@ -1,0 +1,85 @@
+"""Fields of a configuration, and how what is given for them is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from longrun.errors import InputError
+
+
+def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
+    """A numeric hyper-parameter in [low, high]; replicas of one run may differ in it."""
+    return field(
+        default=default, metadata={"help": help, "low": low, "high": high, "numeric": True}
+    )
+
+
+def count(default: int, help: str, low: int = 1) -> Any:
+    return field(default=default, metadata={"help": help, "low": low, "high": math.inf})
+
+
+def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"help": help, "among": among})
+
+
+def whole_number(name: str, value: Any, low: int = 0) -> int:
+    """An argument that counts; NumPy's integers and floats such as 1e6 included."""
+    whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
+    if not whole or value != value // 1 or value < low:
+        raise InputError(f"{name}={value!r} must be {low} or more, a whole number")
+    if value >= 2**32:
+        raise InputError(f"{name}={value!r} is too large; choose less than 2**32")
+    return int(value)
+
+
+def known(what: str, name: str, valid: Iterable[str]) -> str:
+    """`name` if it is valid; otherwise a one-line ValueError with the near or all valid names."""
+    valid = list(valid)
+    if name in valid:
+        return name
+    near = difflib.get_close_matches(name, valid, n=4)
+    hint = f"did you mean {', '.join(near)}?" if near else f"valid: {', '.join(valid[:40])}"
+    raise InputError(f"unknown {what} '{name}'; {hint}")
+
+
+def checked(option: dataclasses.Field[Any], value: Any) -> Any:
+    """The value in the option's own type, or a ValueError that names field, value and fix."""
+    default = option.default
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise InputError(f"{option.name}={value!r} must be True or False")
+        return value
+    if isinstance(default, str):
+        among = option.metadata["among"]
+        if value not in among:
+            raise InputError(f"{option.name}={value!r} must be one of {', '.join(among)}")
+        return value
+    if isinstance(default, tuple):
+        sizes = value if isinstance(value, list | tuple) else [None]
+        if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
+            raise InputError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
+        return tuple(sizes)
+    return _checked_number(option, value)
+
+
+def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
+    low, high = option.metadata["low"], option.metadata["high"]
+    whole = isinstance(option.default, int)
+    wanted = f"a whole number >= {low}" if whole else "a number"
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{option.name}={value!r} must be {wanted}") from None
+    if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
+        raise InputError(f"{option.name}={value!r} must be {wanted}")
+    if not low <= number <= high:
+        limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        raise InputError(f"{option.name}={value!r} is out of range; choose {limits}")
+    return int(number) if whole else number

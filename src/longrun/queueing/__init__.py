@@ -1,0 +1,69 @@
+"""Multiclass queueing networks: described, simulated in JAX, solved exactly, run by known rules.
+
+Names are imported when first used: exact models need no JAX, which takes seconds to import.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longrun.queueing.environment import QueueingEnv
+    from longrun.queueing.known_environments import (
+        criss_cross,
+        n_model,
+        reentrant,
+        six_class,
+        tandem,
+    )
+    from longrun.queueing.known_models import MODELS
+    from longrun.queueing.network import Activity, Network
+    from longrun.queueing.policies import (
+        average_cost,
+        average_reward,
+        c_mu,
+        fcfs,
+        first_buffer_first,
+        fixed_priority,
+        last_buffer_first,
+        max_weight,
+    )
+
+__all__ = [
+    "MODELS",
+    "Activity",
+    "Network",
+    "QueueingEnv",
+    "average_cost",
+    "average_reward",
+    "c_mu",
+    "criss_cross",
+    "fcfs",
+    "first_buffer_first",
+    "fixed_priority",
+    "last_buffer_first",
+    "max_weight",
+    "n_model",
+    "reentrant",
+    "six_class",
+    "tandem",
+]
+
+_HOMES = {
+    "environment": ("QueueingEnv",),
+    "known_environments": ("criss_cross", "n_model", "reentrant", "six_class", "tandem"),
+    "known_models": ("MODELS",),
+    "network": ("Activity", "Network"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+"""The module that defines each name; the others are classical policies."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'longrun.queueing' has no attribute '{name}'")
+    module = import_module(f"longrun.queueing.{_HOME_OF.get(name, 'policies')}")
+    return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,101 @@
+"""Queueing networks as exact tabular models, for solvers and for checking simulators."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longrun.queueing.events import departures, policy_outputs
+from longrun.queueing.network import Activity, Decision, Network
+from longrun.tabular.mdp import MDP
+from longrun.tabular.models.uniformised import Event, queueing_network
+
+Serving = tuple[Activity | None, ...]
+"""What each server does: a joint action, spelled out."""
+
+
+def exact_model(
+    network: Network, size: int, idling: bool | Collection[int] = False, masked: bool = True
+) -> MDP:
+    """The network with up to `size` customers of each class, where servers act jointly.
+
+    Action i is the action row np.unravel_index(i, choices of each decision). Available is what the
+    mask of `QueueingEnv` allows, or everything without `masked`: a server of a class without
+    customers then idles. A move that would leave the box does not happen.
+    """
+    decisions = network.decisions(idling)
+    joint = list(itertools.product(*(decision.choices for decision in decisions)))
+    serving = [_servers(network, decisions, chosen) for chosen in joint]
+    return queueing_network(
+        [*_arrivals(network), *_services(network, serving)],
+        costs=network.holding_costs,
+        actions=[_described(decisions, chosen) for chosen in joint],
+        size=size,
+        name=f"{network.name}, up to {size} a queue",
+        available=_available(network, decisions, size) if masked and decisions else None,
+    )
+
+
+def _servers(
+    network: Network, decisions: tuple[Decision, ...], chosen: tuple[Activity | None, ...]
+) -> Serving:
+    serving: list[Activity | None] = [station[0] for station in network.stations]
+    for decision, activity in zip(decisions, chosen, strict=True):
+        serving[decision.station] = activity
+    return tuple(serving)
+
+
+def _described(decisions: tuple[Decision, ...], chosen: tuple[Activity | None, ...]) -> str:
+    """In words; where a single server decides there is no need to say which one it is."""
+    if not decisions:
+        return "serve"
+    if len(decisions) == 1:
+        return f"serve class {chosen[0].queue + 1}" if chosen[0] else "idle"
+    return ", ".join(
+        f"station {decision.station + 1}: {f'class {each.queue + 1}' if each else 'idle'}"
+        for decision, each in zip(decisions, chosen, strict=True)
+    )
+
+
+def _arrivals(network: Network) -> Iterator[Event]:
+    for queue, rate in enumerate(network.arrivals):
+        if rate:
+            yield Event(rate, _move(network, None, queue))
+
+
+def _services(network: Network, serving: list[Serving]) -> Iterator[Event]:
+    """A service needs a customer more for each earlier server of its class, under each action."""
+    actions: dict[tuple[int, Activity, int], list[int]] = defaultdict(list)
+    for number, servers in enumerate(serving):
+        for station, activity in enumerate(servers):
+            if activity is not None:
+                busy = [each.queue for each in servers[:station] if each is not None]
+                least = 1 + busy.count(activity.queue)
+                actions[station, activity, least].append(number)
+    for (_, (queue, rate), least), numbers in actions.items():
+        needs = tuple(least * (k == queue) for k in range(network.num_classes))
+        for successor, probability in departures(network, queue):
+            move = _move(network, queue, successor)
+            yield Event(rate * probability, move, tuple(numbers), needs)
+
+
+def _move(network: Network, leaves: int | None, enters: int | None) -> tuple[int, ...]:
+    return tuple((k == enters) - (k == leaves) for k in range(network.num_classes))
+
+
+def _available(network: Network, decisions: tuple[Decision, ...], size: int) -> NDArray[np.bool_]:
+    """[S, A]: each decision's own choice must be allowed."""
+    queues = np.indices((size + 1,) * network.num_classes).reshape(network.num_classes, -1)
+    outputs = policy_outputs(network, decisions)
+    possible: NDArray[Any] = (outputs.queue @ queues >= outputs.least[:, None]).T  # [S, O]
+    allowed = possible | (possible.astype(int) @ outputs.together == 0)
+    ends = np.cumsum([len(decision.choices) for decision in decisions])
+    result = np.ones((queues.shape[1], 1), bool)
+    for each in np.split(allowed, ends[:-1], axis=1):  # the last decision's choice changes fastest
+        result = (result[:, :, None] & each[:, None, :]).reshape(len(result), -1)
+    return result

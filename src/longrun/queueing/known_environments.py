@@ -1,0 +1,45 @@
+"""The known networks as environments, by the names that env strings use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from longrun.envs.env_strings import env_string
+from longrun.queueing.derived_builders import derived_builder
+from longrun.queueing.environment import QueueingEnv
+from longrun.queueing.known_networks import KNOWN_NETWORKS
+from longrun.queueing.network import Network
+
+
+def _environment(name: str) -> Callable[..., QueueingEnv]:
+    """The builder of a network's environment, which is named by its env string."""
+    entry = KNOWN_NETWORKS[name]
+
+    def make(network: Network, arguments: dict[str, Any]) -> QueueingEnv:
+        idling = arguments.get("idling", entry.always_idling)
+        return QueueingEnv(network, idling, env_string(name, build, **arguments))
+
+    if entry.always_idling:
+        build = derived_builder(entry.describe, make, "All servers may idle.")
+    else:
+        build = derived_builder(
+            entry.describe, make, "With `idling` servers may idle.", idling=(bool, False)
+        )
+    build.__module__ = __name__  # where pickle finds it
+    return build
+
+
+criss_cross = _environment("criss-cross")
+six_class = _environment("six-class")
+n_model = _environment("n-model")
+reentrant = _environment("reentrant")
+tandem = _environment("tandem")
+
+ENVIRONMENTS: dict[str, Callable[..., QueueingEnv]] = {
+    "criss-cross": criss_cross,
+    "six-class": six_class,
+    "n-model": n_model,
+    "reentrant": reentrant,
+    "tandem": tandem,
+}

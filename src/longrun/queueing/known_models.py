@@ -1,0 +1,53 @@
+"""The known networks as exact tabular models, by the names that the command line uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from longrun.errors import InputError
+from longrun.queueing.derived_builders import derived_builder
+from longrun.queueing.exact_model import exact_model
+from longrun.queueing.known_networks import KNOWN_NETWORKS, KnownNetwork
+from longrun.queueing.network import Network, warn_of_overload
+from longrun.tabular.mdp import MDP
+
+MOST_STATES = 50_000_000
+"""Larger models would not fit into the memory of most machines."""
+
+
+def _model(entry: KnownNetwork) -> Callable[..., MDP]:
+    """The builder of a network's model in a box of `size` customers of each class."""
+
+    def make(network: Network, arguments: dict[str, Any]) -> MDP:
+        size, classes = arguments["size"], network.num_classes
+        if (size + 1) ** classes > MOST_STATES:
+            largest = int(MOST_STATES ** (1 / classes)) - 1
+            raise InputError(
+                f"size={size} makes {(size + 1) ** classes:,} states of {classes} classes; give"
+                f" {largest} or less"
+            )
+        warn_of_overload(network)
+        return exact_model(network, size, entry.may_idle, masked=not entry.may_idle)
+
+    return derived_builder(entry.describe, make, _note(entry), size=(int, entry.size))
+
+
+def _note(entry: KnownNetwork) -> str:
+    idling = " and ".join(f"server {station + 1}" for station in entry.may_idle)
+    rule = f"{idling} may idle, the others always work" if idling else "they work if they can"
+    return (
+        "State: the customers of each class, up to `size`; a move that would exceed it does not"
+        f" happen. Action: the class that each server with a choice serves; {rule}."
+    )
+
+
+MODELS: dict[str, Callable[..., MDP]] = {
+    name: _model(entry) for name, entry in KNOWN_NETWORKS.items()
+}
+"""Builders: every parameter has a default; the first line of the docstring says what it is."""
+criss_cross = MODELS["criss-cross"]
+n_model = MODELS["n-model"]
+reentrant = MODELS["reentrant"]
+six_class = MODELS["six-class"]
+tandem = MODELS["tandem"]

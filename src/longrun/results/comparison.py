@@ -1,0 +1,247 @@
+"""Compare settings: the scores of each on every task and over all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from longrun.config import known
+from longrun.envs.spaces import Array
+from longrun.errors import InputError, warn
+from longrun.results.labels import shortened
+from longrun.results.metric_names import SCORES
+from longrun.results.read import NEARLY, Setting, read_results
+from longrun.results.settings import Paths
+from longrun.results.statistics import (
+    ScoreEstimate,
+    as_matrix,
+    estimates,
+    improvement,
+    normalised,
+    scores_of,
+)
+
+SEED = 0
+"""Of every bootstrap, so that the same runs give the same table and a row does not depend on the
+other rows."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A setting in one metric, on a task or over all tasks."""
+
+    env: str
+    """"" over all tasks, where scores are normalised"""
+    label: str
+    metric: str
+    seeds: int
+    steps: int | None
+    aggregates: dict[str, ScoreEstimate]
+    """iqm, mean and median; none of them where a seed has no score"""
+    improvement: ScoreEstimate | None
+    """probability to beat the baseline; None for itself and where either has no score"""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    rows: list[Row]
+    """one for each task, metric and setting, then those over all tasks"""
+    scores: dict[str, dict[str, Array]]
+    """for each metric and label the scores [seeds, tasks], as rliable takes them: raw of a single
+    task, normalised of several; only settings that have a score for all of their seeds and tasks"""
+    baselines: dict[str, str]
+    """the label to beat, for each task, and for all of them ("") if they share it"""
+    tasks: list[str]
+    """the environments that the rows over all tasks are about"""
+    partial: list[str]
+    """labels that have not been run on all tasks, and have rows of single tasks only"""
+
+
+Scores = dict[str, dict[str, tuple[Array, int]]]
+"""For each environment and label the scores [seeds] and the step at which they were reached."""
+
+
+def compare(
+    results: Paths | Sequence[Setting],
+    metrics: str | Sequence[str] = SCORES,
+    baseline: str | None = None,
+    at: int | None = None,
+    best: bool = False,
+) -> Comparison:
+    """Compare settings by the scores of their seeds, as `longrun compare` does.
+
+    Parameters
+    ----------
+    results
+        What to compare: paths of run and sweep folders, or settings that `read_results` returned.
+    metrics
+        One or several of `average_reward`, `episode_return` and `episode_average_reward`.
+    baseline
+        Label of the setting to beat, or words that only one label has. By default the first.
+    at
+        Compare the last evaluations that are not later than this step, instead of final scores.
+    best
+        Score a seed by its best evaluation.
+
+    Returns
+    -------
+    comparison
+        Its `rows` have the interquartile mean, mean and median over seeds with 95 % bootstrap
+        intervals, and the probability of improvement over the baseline.
+    """
+    settings = [setting for setting in _settings(results) if len(setting.steps)]
+    if not settings:
+        raise InputError("there is nothing to compare: no setting has evaluations yet")
+    metrics = [metrics] if isinstance(metrics, str) else list(metrics)
+    for metric in metrics:
+        known("metric", metric, SCORES)
+    if at is None:
+        _warn_of_lengths(settings)
+    scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
+    return _compared(settings, scores, find_baselines(settings, baseline))
+
+
+def _compared(
+    settings: Sequence[Setting], scores: Mapping[str, Scores], baselines: dict[str, str]
+) -> Comparison:
+    """From the scores in each metric."""
+    tasks = list(dict.fromkeys(s.env for s in settings))
+    rows = [
+        row
+        for env in tasks
+        for metric, own in scores.items()
+        for row in _task_rows(env, metric, own[env], baselines.get(env))
+    ]
+    by_label = {metric: _by_label(own) for metric, own in scores.items()}
+    if len(tasks) > 1:
+        for metric, matrices in by_label.items():
+            rows += _overall_rows(metric, matrices, baselines.get(""))
+    count = Counter(s.label for s in settings)
+    partial = [label for label in count if count[label] < len(tasks)]
+    return Comparison(rows, by_label, baselines, tasks, partial)
+
+
+def _settings(results: Paths | Sequence[Setting]) -> list[Setting]:
+    if isinstance(results, str | Path):
+        return read_results(results)
+    settings = [each for each in results if isinstance(each, Setting)]
+    paths = [each for each in results if not isinstance(each, Setting)]
+    return settings + (read_results(paths) if paths else [])
+
+
+def _warn_of_lengths(settings: Sequence[Setting]) -> None:
+    """Settings that were trained for different numbers of steps are compared with a warning."""
+    for env in dict.fromkeys(s.env for s in settings):
+        ends = {int(s.steps[-1]) for s in settings if s.env == env}
+        if min(ends) < NEARLY * max(ends):
+            warn(
+                f"settings on {env} end between {min(ends):,} and {max(ends):,} steps;"
+                f" at={min(ends)} compares them at the same step"
+            )
+
+
+def _scores(settings: Sequence[Setting], metric: str, at: int | None, best: bool) -> Scores:
+    scores: Scores = {}
+    for s in settings:
+        scores.setdefault(s.env, {})[s.label] = scores_of(s, metric, at, best)
+    return scores
+
+
+def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:
+    """For each environment the label of its baseline; "" is for all environments together.
+
+    Options may be chosen for each environment separately: then words that fit one setting on each
+    ("APO") name a baseline everywhere, but none that all environments share.
+    """
+    labels: dict[str, list[str]] = {}
+    for setting in settings:
+        labels.setdefault(setting.env, []).append(setting.label)
+    first = settings[0].label
+    found = {
+        env: (first if first in own else own[0]) if wanted is None else find_baseline(own, wanted)
+        for env, own in labels.items()
+        if wanted is None or _matching(own, wanted)
+    }
+    if not found:
+        find_baseline([setting.label for setting in settings], wanted)  # raises an error
+    shared = set(found.values())
+    return found | ({"": shared.pop()} if len(shared) == 1 else {})
+
+
+def find_baseline(labels: Sequence[str], wanted: str | None) -> str:
+    """The label, given as it is, in its short form, or by words that no other label has."""
+    if wanted is None:
+        return labels[0]
+    matching = _matching(labels, wanted)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise InputError(f"baseline='{wanted}' fits several: {'; '.join(matching[:4])}")
+    return known("baseline", wanted, shortened(labels)[0])
+
+
+def _matching(labels: Sequence[str], wanted: str) -> list[str]:
+    short, _ = shortened(labels)
+    exactly = [label for label in short if wanted in (label, short[label])]
+    words = wanted.split()
+    return exactly or [label for label in short if all(w in label.split() for w in words)]
+
+
+def _by_label(scores: Scores) -> dict[str, Array]:
+    """Scores [seeds, tasks] of each setting: of one task raw, of several normalised."""
+    if len(scores) > 1:
+        return _overall_scores(scores)
+    (task,) = scores.values()
+    return _complete(task)
+
+
+def _complete(scores: Mapping[str, tuple[Array, int]]) -> dict[str, Array]:
+    """Scores [seeds, 1] on one task of the settings whose seeds all have one."""
+    return {label: own[:, None] for label, (own, _) in scores.items() if np.isfinite(own).all()}
+
+
+def _overall_scores(scores: Scores) -> dict[str, Array]:
+    """Normalised [seeds, tasks] of settings that are on all tasks, where all seeds have a score."""
+    labels = [n for n in next(iter(scores.values())) if all(n in own for own in scores.values())]
+    tasks = [
+        own for own in scores.values() if all(np.isfinite(own[label][0]).all() for label in labels)
+    ]
+    if not labels or not tasks:
+        return {}
+    return normalised({label: as_matrix([own[label][0] for own in tasks]) for label in labels})
+
+
+def _task_rows(
+    env: str, metric: str, scores: Mapping[str, tuple[Array, int]], baseline: str | None
+) -> list[Row]:
+    """A setting in which a seed has no score has no aggregates: the other seeds may be biased."""
+    complete = _complete(scores)
+    return [
+        Row(env, label, metric, len(own), steps, *_figures(label, complete, baseline))
+        for label, (own, steps) in scores.items()
+    ]
+
+
+def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str | None) -> list[Row]:
+    return [
+        Row(
+            "", label, metric, int(np.isfinite(own).sum()), None, *_figures(label, scores, baseline)
+        )
+        for label, own in scores.items()
+    ]
+
+
+def _figures(
+    label: str, scores: Mapping[str, Array], baseline: str | None
+) -> tuple[dict[str, ScoreEstimate], ScoreEstimate | None]:
+    """Aggregates and the improvement over the baseline, as far as there are scores."""
+    if label not in scores:
+        return {}, None
+    found = estimates(scores[label], np.random.default_rng(SEED))
+    if baseline is None or label == baseline or baseline not in scores:
+        return found, None
+    return found, improvement(scores[label], scores[baseline], np.random.default_rng(SEED))

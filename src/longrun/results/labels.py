@@ -1,0 +1,93 @@
+"""Labels of settings: the algorithm and the options that distinguish them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longrun.config import ALGORITHMS, field_defaults, make_config, value_text
+
+
+class Choice(NamedTuple):
+    """What was chosen for a replica, apart from its seed."""
+
+    algorithm: str
+    preset: str
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, config: dict[str, Any], replica: dict[str, Any]) -> Choice:
+        """From config.json and its entry for the replica."""
+        algorithm = config["algorithm"]
+        defaults = field_defaults(algorithm) if algorithm in ALGORITHMS else {}
+        own = {name: value for name, value in replica.items() if name != "seed"}
+        return cls(algorithm, config.get("preset", "paper"), defaults | config["options"] | own)
+
+
+def labels_of(choices: Sequence[Choice]) -> list[str]:
+    """For each choice: the algorithm, what differs from its preset, and what differs between them.
+
+    Two labels are equal if and only if the choices are.
+    """
+    varying = _varying(choices)
+    labels = []
+    for choice in choices:
+        defaults = _defaults(choice.algorithm, choice.preset)
+        shown = {"discount"} | varying[choice[:2]]  # whether or not they are the default
+        texts = {name: value_text(value) for name, value in choice.options.items()}
+        words = [f"{k}={v}" for k, v in texts.items() if k in shown or v != defaults.get(k)]
+        name = choice.algorithm.upper()
+        preset = "" if choice.preset == "paper" else f"({choice.preset})"
+        labels.append(" ".join(filter(None, [name, preset, *words])))
+    return labels
+
+
+def _varying(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
+    """Options that differ between choices of one algorithm and preset."""
+    seen: dict[tuple[str, str], dict[str, set[str]]] = {}
+    for choice in choices:
+        options = seen.setdefault((choice.algorithm, choice.preset), {})
+        for name, value in choice.options.items():
+            options.setdefault(name, set()).add(value_text(value))
+    return {
+        kind: {name for name, values in options.items() if len(values) > 1}
+        for kind, options in seen.items()
+    }
+
+
+@cache
+def _defaults(algorithm: str, preset: str) -> dict[str, str]:
+    options = dataclasses.asdict(make_config(algorithm, preset))
+    return {name: value_text(value) for name, value in options.items()}
+
+
+def shortened(labels: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Labels without the options that all of them share, and the shared options.
+
+    "APO epochs=4 gae_lambda=0.9", "PPO epochs=4 discount=0.9" become "APO gae_lambda=0.9",
+    "PPO discount=0.9" and "epochs=4".
+    """
+    labels = list(dict.fromkeys(labels))
+    words = [label.split() for label in labels]
+    if len(labels) < 2:
+        return {label: label for label in labels}, ""
+    shared = [w for w in words[0] if "=" in w and all(w in others for others in words)]
+    short = {
+        label: " ".join(w for w in own if w not in shared)
+        for label, own in zip(labels, words, strict=True)
+    }
+    return short, " ".join(shared)
+
+
+def names_of(paths: Iterable[Path]) -> dict[Path, str]:
+    """The shortest ends of paths that are all different: `old/swimmer`, `new/swimmer`."""
+    parts = {path: path.resolve().parts for path in paths}
+    longest = max(map(len, parts.values()), default=1)
+    for length in range(1, longest + 1):
+        names = {path: "/".join(all_parts[-length:]) for path, all_parts in parts.items()}
+        if len(set(names.values())) == len(names):
+            break
+    return names

@@ -1,0 +1,197 @@
+"""Figures: learning curves with intervals, and performance profiles."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter, MaxNLocator
+
+from longrun.envs.spaces import Array
+from longrun.errors import InputError
+from longrun.results.comparison import Comparison
+from longrun.results.labels import shortened
+from longrun.results.metric_names import metric_name
+from longrun.results.plot_style import Colour, colours_of, legend, pictures, tidy
+from longrun.results.read import Setting, mean_interval
+from longrun.results.statistics import curve_estimates, profile
+
+Band = tuple[Array, Array, Array]
+"""Middle, low and high of a curve, [K] each."""
+
+DEFAULT_METRICS = ("average_reward", "episode_return")
+MOST_POINTS = 200
+"""Of a curve in a panel; longer ones are averaged in blocks."""
+CROWDED = 8
+"""With more settings than this, the lines of single seeds are not drawn."""
+SEED = 0
+"""Of the bootstrap of the bands."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One metric of some settings over training steps."""
+
+    settings: Sequence[Setting]
+    metric: str
+    title: str = ""
+    ylabel: str = ""
+
+
+def learning_curves(
+    settings: Sequence[Setting],
+    out: Path | Sequence[Path],
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    iqm: bool = False,
+    smooth: int = 1,
+) -> None:
+    """A row for each metric, a column for each environment.
+
+    `settings` may come from `read_results` and `read_metrics` together: a panel shows those that
+    have its metric. A metric without any value, such as the return of episodes that never end, is
+    left out.
+    """
+    environments = list(dict.fromkeys(s.env for s in settings))
+    shown = [m for m in metrics if any(_has(s, m) for s in settings)]
+    if not shown:
+        raise InputError(f"no run has a value of {' or '.join(metrics)}; choose another metric")
+    grid = [
+        [
+            Panel(
+                [s for s in settings if s.env == env and metric in s.values],
+                metric,
+                title=env if metric == shown[0] else "",
+                ylabel=metric_name(metric) if column == 0 else "",
+            )
+            for column, env in enumerate(environments)
+        ]
+        for metric in shown
+    ]
+    title = ""
+    if len(environments) == 1:  # side by side, since the rows have one panel each
+        grid, title = [[replace(panel, title="") for row in grid for panel in row]], environments[0]
+    draw_panels(grid, [out] if isinstance(out, Path) else out, title, iqm=iqm, smooth=smooth)
+
+
+def draw_panels(
+    grid: Sequence[Sequence[Panel]],
+    outs: Sequence[Path],
+    title: str = "",
+    names: Mapping[str, str] | None = None,
+    iqm: bool = False,
+    smooth: int = 1,
+) -> None:
+    """Panels in rows of the same length, with one legend below; a label has one colour everywhere.
+
+    Thick: mean over seeds (or interquartile mean) with its 95 % interval (Student's, or bootstrap),
+    of curves that are means of the last `smooth` points; thin: seeds. `names` replaces labels in
+    the legend.
+    """
+    panels = [panel for row in grid for panel in row]
+    labels = list(dict.fromkeys(s.label for p in panels for s in p.settings if _has(s, p.metric)))
+    short, shared = shortened(labels)
+    words = {label: (names or {}).get(label, short[label]) for label in labels}
+    colours = dict(zip(labels, colours_of(len(labels)), strict=True))
+    rows, columns = len(grid), len(grid[0])
+    with pictures(outs, (max(3.6 * columns, 5.6) + 0.4, 2.7 * rows + 0.6)) as figure:
+        figure.suptitle(title, fontsize=12)
+        axes = figure.subplots(rows, columns, squeeze=False)
+        for line, panel_row in zip(axes, grid, strict=False):
+            for axis, panel in zip(line, panel_row, strict=True):
+                _draw(axis, panel, colours, iqm, smooth)
+        for axis in axes[-1]:
+            axis.set_xlabel("environment steps")
+        middle = "interquartile mean" if iqm else "mean"
+        about = f"thick: {middle}, band: its 95 % interval"
+        about += "" if len(labels) > CROWDED else ", thin: seeds"
+        legend(figure, [(words[label], colours[label]) for label in labels], about, shared)
+
+
+def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, smooth: int) -> None:
+    crowded = len(colours) > CROWDED
+    shown = []
+    for setting in (s for s in panel.settings if _has(s, panel.metric)):
+        steps, values = thinned(setting.steps, smoothed(setting.values[panel.metric], smooth))
+        shown.append(values)
+        middle, low, high = band(values, iqm)
+        colour, marker = colours[setting.label], "o" if len(steps) == 1 else ""
+        if not crowded:
+            axis.plot(steps, values, color=colour, alpha=0.35, linewidth=0.7)
+        strength = 0.06 if crowded else 0.15
+        axis.fill_between(steps, low, high, color=colour, alpha=strength, linewidth=0)
+        axis.plot(steps, middle, color=colour, linewidth=1.8, marker=marker, zorder=3)
+    axis.set_title(textwrap.fill(panel.title, 36), fontsize=11)
+    axis.set_ylabel(panel.ylabel)
+    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axis.xaxis.set_major_locator(MaxNLocator(5))
+    axis.set_xlim(left=0)
+    tidy(axis)
+    _fit(axis, shown)
+
+
+def band(values: Array, iqm: bool) -> Band:
+    """Of curves [K, seeds]: mean and Student's interval, or interquartile mean and bootstrap's."""
+    return curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)
+
+
+def smoothed(values: Array, points: int) -> Array:
+    """Each point [K, seeds] as the mean of itself and those before it, `points` in all."""
+    if points <= 1:
+        return values
+    return np.stack([values[max(0, k + 1 - points) : k + 1].mean(0) for k in range(len(values))])
+
+
+def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
+    """At most 200 points: the mean of each block of values [K, seeds], at its last step [K]."""
+    size = -(-len(steps) // MOST_POINTS)
+    if size <= 1:
+        return steps, values
+    starts = np.arange(0, len(steps), size)
+    counts = np.diff([*starts, len(steps)])
+    means: Array = np.add.reduceat(values, starts) / counts[:, None]
+    return steps[starts + counts - 1], means
+
+
+def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
+    """For each setting the share of its seeds and tasks that score above a threshold."""
+    scores = found.scores[metric]
+    if not scores:
+        raise InputError(f"no setting has a score in {metric} for all of its seeds and tasks")
+    several = len(found.tasks) > 1
+    title = f"{len(found.tasks)} tasks" if several else found.tasks[0]
+    everything = np.concatenate([own[np.isfinite(own)] for own in scores.values()])
+    low, high = everything.min(), everything.max()
+    margin = 0.02 * (high - low) or 1.0
+    thresholds = np.linspace(low - margin, high + margin, 201)
+    short, shared = shortened(scores)
+    colours = colours_of(len(scores))
+    with pictures([out], (6.4, 3.8)) as figure:
+        axis = figure.subplots()
+        for own, colour in zip(scores.values(), colours, strict=True):
+            share, below, above = profile(own, thresholds, np.random.default_rng(SEED))
+            axis.plot(thresholds, share, color=colour, linewidth=1.8, drawstyle="steps-post")
+            axis.fill_between(
+                thresholds, below, above, step="post", color=colour, alpha=0.15, linewidth=0
+            )
+        axis.set_xlabel(metric_name(metric) + " (scaled)" * several)
+        axis.set(ylabel="share of runs above it", ylim=(-0.02, 1.02))
+        axis.set_title(title, fontsize=11)
+        tidy(axis)
+        entries = [(short[label], colour) for label, colour in zip(scores, colours, strict=True)]
+        legend(figure, entries, "band: 95 % interval", shared)
+
+
+def _fit(axis: Axes, values: Sequence[Array]) -> None:
+    """Limit the axis to the seeds' values: the interval of few seeds may extend far beyond them."""
+    finite = np.concatenate([v[np.isfinite(v)] for v in values]) if values else np.zeros(0)
+    if len(finite):
+        margin = 0.08 * (finite.max() - finite.min()) or 1.0
+        axis.set_ylim(finite.min() - margin, finite.max() + margin)
+
+
+def _has(setting: Setting, metric: str) -> bool:
+    return metric in setting.values and bool(np.isfinite(setting.values[metric]).any())

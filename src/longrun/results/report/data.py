@@ -1,0 +1,183 @@
+"""All that the page shows, as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from longrun import __version__
+from longrun.config import make_config, value_text
+from longrun.envs.spaces import Array
+from longrun.results.labels import shortened
+from longrun.results.metric_names import SCORES, TRAINING, metric_name
+from longrun.results.read import Setting, mean_interval
+from longrun.results.report import formatting
+from longrun.results.report.curves import brief, evaluation_curves, points_each, training_curves
+from longrun.results.report.runs import Folder, ReportedSetting
+from longrun.results.statistics import estimates, improvement, scores_of
+
+Json = dict[str, Any]
+
+
+def page_data(folder: Folder) -> Json:
+    """The page's numbers and text; its pictures are added later."""
+    settings = _settings(folder.settings)
+    _add_statistics(folder.settings, settings)
+    return {
+        "title": formatting.title(folder.settings),
+        "folder": str(folder.path),
+        "made": f"{time.strftime('%Y-%m-%d %H:%M')} by longrun {__version__}",
+        "result": formatting.result(settings),
+        "facts": formatting.facts(folder),
+        "metrics": _metrics(settings),
+        "filters": _filters(folder.settings),
+        "settings": settings,
+        "problems": [problem._asdict() for problem in folder.problems],
+        "options": _options(folder.settings),
+        "command": _command(folder),
+        "versions": _versions(folder),
+        "runs": [
+            {"name": run.path.name, "config": json.dumps(run.config, indent=1)}
+            for run in folder.runs
+        ],
+        "frames": [],
+    }
+
+
+def _settings(found: Sequence[ReportedSetting]) -> list[Json]:
+    names, _ = shortened(each.label for each in found)
+    points = points_each([each.training for each in found])
+    differ = formatting.differing(found)
+    return [
+        {
+            "env": each.env,
+            "name": names[each.label],
+            "label": each.label,
+            "choices": {n: value_text(v) for n, v in each.choices.items() if n in differ},
+            "evaluation": evaluation_curves(each.evaluation),
+            "training": training_curves(each.training, points),
+            "seeds": _seeds(each),
+            "step": _last_step(each.evaluation),
+            "best": False,
+            "final": final_figures(each.evaluation),
+        }
+        for each in found
+    ]
+
+
+def _seeds(each: ReportedSetting) -> list[int]:
+    """The seeds that the figures are about; seeds that are far behind are left out."""
+    if each.evaluation is not None:
+        return list(each.evaluation.seeds)
+    return sorted(replica.seed for replica in each.found.replicas)
+
+
+def _last_step(setting: Setting | None) -> int | None:
+    return int(setting.steps[-1]) if setting is not None and len(setting.steps) else None
+
+
+def final_figures(setting: Setting | None) -> dict[str, Mapping[str, float | None]]:
+    """Mean over seeds and interval of the final score in each metric that all seeds have."""
+    if setting is None or not len(setting.steps):
+        return {}
+    scores = {metric: scores_of(setting, metric)[0] for metric in SCORES}
+    return {
+        metric: _with_ends(*(float(x) for x in mean_interval(own)))
+        for metric, own in scores.items()
+        if np.isfinite(own).all()
+    }
+
+
+def _add_statistics(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> None:
+    """Add interquartile means, and probabilities to beat the highest mean of the environment."""
+    for env in dict.fromkeys(each.env for each in found):
+        means = {
+            k: row["final"]["average_reward"]["mean"]
+            for k, row in enumerate(rows)
+            if row["env"] == env and "average_reward" in row["final"]
+        }
+        scores = {k: _scores(found[k]) for k in means}
+        best = max(means, key=lambda k: means[k], default=-1)
+        for k in means:
+            rows[k]["best"] = k == best and len(means) > 1  # not if there is a single setting
+            rng = np.random.default_rng(0)  # the same page from the same runs
+            rows[k]["final"]["iqm"] = _with_ends(*estimates(scores[k], rng)["iqm"])
+            if k != best:
+                wins = improvement(scores[k], scores[best], rng)
+                rows[k]["final"]["improvement"] = _with_ends(*wins)
+
+
+def _scores(each: ReportedSetting) -> Array:
+    """[seeds, 1]"""
+    assert each.evaluation is not None
+    return scores_of(each.evaluation, "average_reward")[0][:, None]
+
+
+def _with_ends(mean: float, low: float, high: float) -> dict[str, float | None]:
+    return {"mean": brief(mean), "low": brief(low), "high": brief(high)}
+
+
+def _metrics(settings: Sequence[Json]) -> list[Json]:
+    """The metrics that at least one setting has a curve of."""
+    return [
+        {"key": key, "label": metric_name(key), "kind": kind}
+        for kind, metrics in (("evaluation", SCORES), ("training", TRAINING))
+        for key in metrics
+        if any(key in setting[kind]["curves"] for setting in settings)
+    ]
+
+
+def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
+    """Each choice in which settings differ, with its sorted values."""
+    found = []
+    for name in formatting.differing(settings):
+        values = [each.choices[name] for each in settings if name in each.choices]
+        numbers = all(isinstance(value, int | float) for value in values)
+        ordered = sorted(values) if numbers else sorted(values, key=value_text)
+        found.append({"name": name, "values": list(dict.fromkeys(map(value_text, ordered)))})
+    return found
+
+
+def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
+    """Every option once: its values, whether settings differ in it, and the preset's default."""
+    differ = formatting.differing(settings)
+    found = []
+    for name in dict.fromkeys(name for each in settings for name in each.choices):
+        mine = [each for each in settings if name in each.choices]
+        values = list(dict.fromkeys(value_text(each.choices[name]) for each in mine))
+        defaults = {_default(each, name) for each in mine}
+        default = defaults.pop() if len(defaults) == 1 else None
+        found.append(
+            {"name": name, "values": values, "differs": name in differ, "default": default}
+        )
+    return found
+
+
+def _default(each: ReportedSetting, name: str) -> str | None:
+    algorithm, preset, _ = each.found.choice
+    defaults = dataclasses.asdict(make_config(algorithm, preset))
+    return value_text(defaults[name]) if name in defaults else None
+
+
+def _command(folder: Folder) -> str:
+    """The command of the sweep, or of its first run."""
+    commands = [run.config.get("command") for run in folder.runs[:1]]
+    command = folder.sweep.get("command") or next(iter(commands), None) or []
+    return shlex.join(map(str, command)) if isinstance(command, list) else str(command)
+
+
+def _versions(folder: Folder) -> str:
+    """Versions of each package, several if runs were made with different ones."""
+    found: dict[str, dict[str, None]] = {}
+    for run in folder.runs:
+        for name, version in run.config.get("versions", {}).items():
+            found.setdefault(name, {})[str(version)] = None
+    platforms = dict.fromkeys(str(run.config.get("platform", "")) for run in folder.runs)
+    packages = [f"{name} {'/'.join(versions)}" for name, versions in found.items()]
+    return ", ".join(filter(None, [*packages, *platforms]))

@@ -1,0 +1,88 @@
+"""Pictures of policies: of which ones, drawn in a process of its own since OpenGL may crash."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longrun.envs.native.lookup import is_native
+from longrun.files import read_json
+from longrun.results.read import Setting
+from longrun.results.report.runs import ReportedSetting
+from longrun.results.settings import SettingReplica
+from longrun.results.statistics import scores_of
+
+MOST_EACH = 600_000
+"""characters of the pictures of one environment"""
+TIMEOUT = 180
+"""seconds for one environment"""
+
+
+class FilmedPolicy(NamedTuple):
+    """The first seed of the setting with the highest final score in its environment."""
+
+    env: str
+    label: str
+    replica: SettingReplica
+
+
+def best_policies(settings: Sequence[ReportedSetting]) -> list[FilmedPolicy]:
+    """One for each environment that can be rendered; those in JAX cannot."""
+    best: dict[str, tuple[float, Setting]] = {}
+    for each in settings:
+        found = each.evaluation
+        if found is None or not len(found.steps) or is_native(each.env):
+            continue
+        score = float(scores_of(found, "average_reward")[0].mean())
+        if each.env not in best or score > best[each.env][0]:
+            best[each.env] = score, found
+    return [FilmedPolicy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
+
+
+def film(policy: FilmedPolicy, characters: int = MOST_EACH) -> dict[str, Any]:
+    """The pictures, or a `note` of one line with the reason why there are none."""
+    failed: list[dict[str, Any]] = []
+    for backend in backends():
+        found = _render(policy.replica, min(characters, MOST_EACH), backend)
+        if not found.pop("again", False):
+            return found
+        failed.append(found)
+    return failed[0]  # the preferred backend has the most useful message
+
+
+def backends() -> list[str | None]:
+    """Backends for MuJoCo: the user's choice, or on Linux first a GPU, then software."""
+    if os.environ.get("MUJOCO_GL") or not sys.platform.startswith("linux"):
+        return [None]
+    return ["egl", "osmesa"]
+
+
+def _render(replica: SettingReplica, characters: int, backend: str | None) -> dict[str, Any]:
+    chosen = {} if backend is None else {"MUJOCO_GL": backend}
+    module = "longrun.results.report.rendering"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "frames.json"
+        where = [str(replica.run), str(replica.index), str(characters), str(out)]
+        try:
+            done = subprocess.run(
+                # -P: modules in the working directory must not shadow others
+                [sys.executable, "-P", "-W", "ignore", "-m", module, *where],
+                env=os.environ | chosen | {"JAX_PLATFORMS": "cpu"},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TIMEOUT,
+            )
+        except subprocess.TimeoutExpired:
+            return {"note": f"the renderer took more than {TIMEOUT} s"}
+        if done.returncode == 0 and out.exists():
+            content: dict[str, Any] = read_json(out)
+            return content
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "no message"
+        note = f"the renderer ended with status {done.returncode}: {last[:300]}"
+        return {"note": note, "again": True}

@@ -1,0 +1,104 @@
+// The comparison of the settings.
+const NOTE = "The score of a seed is the mean of its evaluations in the last 10 % of training."
+  + " Mean over seeds with Student's 95 % interval. IQM: the mean of the middle half of the seeds."
+  + " P: the probability that a seed beats one of the setting with the highest mean; 0.5 means"
+  + " equal. Both with bootstrap intervals, which are too narrow for fewer than about five seeds.";
+const table = { column: "average_reward", descending: true };
+
+// The content of a cell, and the value that it is sorted by.
+function figure(setting, key) {
+  const found = setting.final[key];
+  if (!found) return { value: null, cell: ["–"] };
+  const ends = setting.seeds.length > 1 ? intervalText(found.low, found.high) : "";
+  return { value: found.mean, cell: [number(found.mean), el("span", { class: "interval" }, ends)] };
+}
+
+const plain = (value, text = String(value)) => ({ value, cell: [value === null ? "–" : text] });
+
+function who(setting, more) {
+  const name = el("span", {}, setting.name, more);
+  return el("div", { class: "who", title: setting.label }, swatch(setting), name);
+}
+
+function nameCell(setting) {
+  const badge = setting.best ? el("span", { class: "badge" }, "highest mean") : null;
+  return { value: setting.name, cell: [who(setting, badge)] };
+}
+
+function score(key) {
+  const metric = data.metrics.find((each) => each.key === key);
+  return [key, metric ? metric.label : key, (s) => figure(s, key)];
+}
+
+const COLUMNS = [
+  ["name", "setting", nameCell],
+  ["env", "environment", (s) => plain(s.env)],
+  ["seeds", "seeds", (s) => plain(s.seeds.length)],
+  ["step", "steps", (s) => plain(s.step, s.step === null ? "" : steps(s.step))],
+  score("average_reward"),
+  ["forest", "", (s) => ({ value: null, cell: [forest(s)] })],
+  score("episode_return"),
+  score("episode_average_reward"),
+  ["iqm", "IQM of the average reward", (s) => figure(s, "iqm")],
+  ["improvement", "P(beats the highest)", (s) => figure(s, "improvement")],
+];
+const OPTIONAL = ["episode_return", "episode_average_reward", "iqm", "improvement"];
+
+function isShown([key]) {
+  if (key === "env") return environments.length > 1;
+  return !OPTIONAL.includes(key) || data.settings.some((setting) => setting.final[key]);
+}
+
+// Mean and interval of a setting beside those of the others in its environment.
+function forest(setting) {
+  const own = setting.final.average_reward;
+  if (!own) return null;
+  const mine = data.settings.filter((s) => s.env === setting.env && s.final.average_reward);
+  const all = mine.map((s) => s.final.average_reward);
+  const low = Math.min(...all.map((f) => f.low)), high = Math.max(...all.map((f) => f.high));
+  const x = (value) => (high > low ? 5 + 110 * (value - low) / (high - low) : 60);
+  const mark = svg("circle", { cx: x(own.mean), cy: 9, r: 4 });
+  const line = svg("line", { x1: x(own.low), x2: x(own.high), y1: 9, y2: 9 });
+  mark.style.fill = line.style.stroke = setting.colour;
+  const zero = svg("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: 18 });
+  const parts = low < 0 && high > 0 ? [zero, line, mark] : [line, mark];
+  return svg("svg", { class: "forest", viewBox: "0 0 120 18", "aria-hidden": "true" }, ...parts);
+}
+
+function compare(a, b) {
+  if (a === b) return 0;
+  if (a === null) return 1; // missing values are last in either order
+  if (b === null) return -1;
+  const order = typeof a === "string" ? a.localeCompare(b, "en", { numeric: true }) : a - b;
+  return table.descending ? -order : order;
+}
+
+function header([key, title]) {
+  if (!title) return el("td", { "aria-hidden": "true" });
+  const sorted = key === table.column;
+  const button = el("button", { type: "button", "data-column": key, onclick: () => {
+    table.descending = sorted ? !table.descending : !["name", "env"].includes(key);
+    table.column = key;
+    drawTable();
+    byId("table").querySelector(`[data-column="${key}"]`).focus();
+  } }, title);
+  const order = table.descending ? "descending" : "ascending";
+  return el("th", { scope: "col", "aria-sort": sorted ? order : null }, button);
+}
+
+function drawTable() {
+  const columns = COLUMNS.filter(isShown);
+  const read = COLUMNS.find(([key]) => key === table.column)[2];
+  const order = data.settings.filter(passes).sort((a, b) => compare(read(a).value, read(b).value));
+  if (table.column === "average_reward") { // rewards of different environments do not compare
+    order.sort((a, b) => environments.indexOf(a.env) - environments.indexOf(b.env));
+  }
+  const words = ["name", "env"];
+  const cell = (setting) => ([key, , value]) => el(
+    "td", { class: words.includes(key) ? "" : "number" }, ...value(setting).cell);
+  const rows = order.map((s) => el("tr", { "data-setting": s.index }, ...columns.map(cell(s))));
+  const head = el("thead", {}, el("tr", {}, ...columns.map(header)));
+  byId("table").replaceChildren(head, el("tbody", {}, ...rows));
+  const left = data.settings.length - order.length;
+  byId("table-note").textContent = NOTE + (left ? ` ${left} filtered out.` : "");
+}

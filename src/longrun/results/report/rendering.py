@@ -1,0 +1,201 @@
+"""Render a policy as pictures, in a process of its own since OpenGL may crash.
+
+python -m longrun.results.report.rendering RUN REPLICA CHARACTERS OUT.json
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from PIL import Image
+
+from longrun.config import Config
+from longrun.envs.actions import as_given
+from longrun.envs.factories import env_factory, make_env, require_id
+from longrun.envs.numpy_policy import NumpyPolicy
+from longrun.envs.spaces import Array, Spaces
+from longrun.envs.stepper import GymnasiumStepper
+from longrun.errors import InputError
+from longrun.files import write_json
+from longrun.train import checkpoint
+from longrun.train.host.replica import flat_weights
+
+SIZE = (320, 240)
+SECONDS = 5.0
+FASTEST = 20
+"""frames per second of an animation at most; steps are skipped to keep the simulation's speed"""
+USUAL_FPS = 30
+"""where an environment has no render_fps"""
+STILLS = 6
+SHADOWS = 1024
+"""pixels of MuJoCo's shadow map: its default, 4096, takes a CPU twice as long and looks the same"""
+QUALITIES = (80, 65, 50, 35, 20)
+
+
+class Filmed(NamedTuple):
+    images: list[Image.Image]
+    """every `stride` steps, from the first on"""
+    rewards: list[float]
+    """of every step"""
+    ended: list[int]
+    """steps after which an episode ended"""
+    stride: int
+    fps: float
+    """steps per second"""
+
+
+def render(run: Path, replica: int, characters: int) -> dict[str, Any]:
+    """Animation, stills and captions, of at most so many characters."""
+    saved = checkpoint.load(run)
+    require_id(saved.env, run)
+    config, state = saved.configs[replica], saved.snapshots[replica].state
+    weights = flat_weights(state)
+    env = _open(saved.env)
+    try:
+        filmed = _film(env, config, saved.spaces, weights)
+    finally:
+        env.close()
+    still_images = [_uri(_webp([filmed.images[k]], 75, 0)) for k in _places(len(filmed.images))]
+    left = characters - sum(map(len, still_images))
+    return {
+        "animation": _animation(filmed, left),
+        "stills": [
+            {"image": image, "caption": caption}
+            for image, caption in zip(still_images, _captions(filmed), strict=True)
+        ],
+        "caption": _summary(filmed),
+    }
+
+
+def _open(name: str) -> gymnasium.Env[Any, Any]:
+    """The environment with a renderer, or an InputError if it has none."""
+    plain = make_env(env_factory(name))
+    modes = plain.metadata.get("render_modes") or []
+    plain.close()
+    if "rgb_array" not in modes:
+        raise InputError(f"'{name}' has no render_mode 'rgb_array'")
+    factory = env_factory(name)
+    assert hasattr(factory, "keywords")
+    size = {"width": SIZE[0], "height": SIZE[1]} if _is_mujoco(plain) else {}
+    factory.keywords.update(render_mode="rgb_array", **size)
+    env = make_env(factory)
+    if size:
+        env.unwrapped.model.vis.quality.shadowsize = SHADOWS  # type: ignore[attr-defined]
+    return env
+
+
+def _is_mujoco(env: gymnasium.Env[Any, Any]) -> bool:
+    """Whether it is one of Gymnasium's MuJoCo environments, which take a picture size."""
+    return type(env.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
+
+
+def _film(env: gymnasium.Env[Any, Any], config: Config, spaces: Spaces, weights: Array) -> Filmed:
+    """The deterministic policy from a reset on; after the end of an episode the next one starts."""
+    policy = NumpyPolicy(
+        spaces, config.hidden_sizes, config.normalize_observations, weights, config.bounded_mean
+    )
+    stepper, row = GymnasiumStepper(env), np.zeros((1, spaces.observation_size), np.float32)
+    fps = float(env.metadata.get("render_fps") or USUAL_FPS)
+    stride = max(1, math.ceil(fps / FASTEST))
+    filmed = Filmed([], [], [], stride, fps)
+    stepper.reset(0, row[0])
+    for step in range(max(int(SECONDS * fps), STILLS * stride)):
+        if step % stride == 0:
+            filmed.images.append(_picture(env))
+        [action] = as_given(np, spaces, config.action_bounds, policy.act(row, None))
+        reward, terminated, truncated = stepper.step(action, row[0])
+        filmed.rewards.append(reward)
+        if terminated or truncated:
+            filmed.ended.append(step + 1)
+            stepper.reset(step + 1, row[0])
+    return filmed
+
+
+def _picture(env: gymnasium.Env[Any, Any]) -> Image.Image:
+    image = Image.fromarray(np.asarray(env.render(), np.uint8))
+    if image.size != SIZE:  # fitted into the frame, on white
+        image.thumbnail(SIZE)
+        framed = Image.new("RGB", SIZE, "white")
+        framed.paste(image, ((SIZE[0] - image.width) // 2, (SIZE[1] - image.height) // 2))
+        return framed
+    return image
+
+
+def _animation(filmed: Filmed, characters: int) -> str:
+    """In the best quality that fits; with fewer frames if none does."""
+    images, pause = filmed.images, 1000 * filmed.stride / filmed.fps
+    while True:
+        for quality in QUALITIES:
+            uri = _uri(_webp(images, quality, round(pause)))
+            if len(uri) <= characters or len(images) <= 2:
+                return uri
+        images, pause = images[::2], 2 * pause
+
+
+def _webp(images: Sequence[Image.Image], quality: int, pause: int) -> bytes:
+    file = io.BytesIO()
+    more: dict[str, Any] = {"save_all": True, "append_images": images[1:], "duration": pause}
+    animated = more | {"loop": 0, "minimize_size": False} if len(images) > 1 else {}
+    images[0].save(file, "WEBP", quality=quality, method=3, **animated)
+    return file.getvalue()
+
+
+def _uri(content: bytes) -> str:
+    return f"data:image/webp;base64,{base64.b64encode(content).decode()}"
+
+
+def _places(count: int) -> list[int]:
+    """Indices of the stills among all frames, evenly spaced, with the last one."""
+    return [round((k + 1) * count / STILLS) - 1 for k in range(STILLS)]
+
+
+def _captions(filmed: Filmed) -> list[str]:
+    """Below each still: its time, and the reward per step since the one before."""
+    captions, last = [], 0
+    for place in _places(len(filmed.images)):
+        step = place * filmed.stride + 1
+        rate = float(np.mean(filmed.rewards[last:step]))
+        captions.append(f"{step / filmed.fps:.1f} s: {rate:.3g} per step")
+        last = step
+    return captions
+
+
+def _summary(filmed: Filmed) -> str:
+    steps, ends = len(filmed.rewards), len(filmed.ended)
+    words = f"{steps} steps from a reset, {np.mean(filmed.rewards):.4g} reward per step"
+    return words + (f", {ends} episode{'s' * (ends > 1)} ended" if ends else "")
+
+
+def _in_one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    drawn_by = {name.partition(".")[0] for name in sys.modules}
+    if not drawn_by & {"mujoco", "OpenGL"}:
+        return text
+    packages = "libegl1, libgl1-mesa-dri and libopengl0"
+    return f"OpenGL cannot draw here; Debian has one in {packages} ({text})"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write pictures or, in one line, the reason why there are none."""
+    run, replica, characters, out = arguments
+    sys.path.append(os.getcwd())  # for environments in modules, as for the command line
+    try:
+        found = render(Path(run), int(replica), int(characters))
+    except ValueError as error:  # of one line; another OpenGL would not help
+        found = {"note": str(error), "again": False}
+    except Exception as error:  # a renderer may raise any exception
+        found = {"note": _in_one_line(error), "again": True}
+    write_json(Path(out), found)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,148 @@
+"""What the report is about: the settings of a folder with their curves, and what went wrong."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longrun.files import read_json
+from longrun.results.read import Setting, evaluations_of, training_metrics, training_of
+from longrun.results.run_files import FoundRun
+from longrun.results.settings import FoundSetting, Scan, scan
+from longrun.train.run_csv import last_step
+from longrun.train.run_folder import is_finished
+
+
+@dataclass(frozen=True)
+class ReportedSetting:
+    """A setting that has been evaluated, or at least trained for an iteration."""
+
+    found: FoundSetting
+    evaluation: Setting | None
+    training: Setting | None
+
+    @property
+    def env(self) -> str:
+        return self.found.env
+
+    @property
+    def label(self) -> str:
+        return self.found.label
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """All that settings may differ in."""
+        algorithm, preset, options = self.found.choice
+        return {"algorithm": algorithm, "preset": preset, **options}
+
+
+class Problem(NamedTuple):
+    """A run that failed or is not finished, or a warning of the reader of the runs."""
+
+    run: str
+    state: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    path: Path
+    runs: list[FoundRun]
+    settings: list[ReportedSetting]
+    problems: list[Problem]
+    sweep: dict[str, Any]
+    """the content of sweep.json; empty for a run folder"""
+
+
+def read_folder(path: Path, metrics: Sequence[str]) -> Folder:
+    """A run, a sweep or a folder of these, with the training metrics that its runs have."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        found = _scan(path)
+        known = [name for name in training_metrics(found) if name in metrics]
+        evaluations = _or_empty(lambda: evaluations_of(found))
+        training = _or_empty(lambda: training_of(found, known))
+    sources = list(dict.fromkeys(run.source for run in found.runs)) or [path]
+    problems = [problem for source in sources for problem in _failures(source)]
+    problems += [problem for source in sources for problem in _waiting(source)]
+    problems += [_unfinished(run) for run in found.runs if not _is_finished(run)]
+    notes = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
+    problems += [Problem("", "note", note) for note in notes]
+    settings = _settings(found, evaluations, training)
+    return Folder(path, found.runs, settings, problems, _sweep(path))
+
+
+def _scan(path: Path) -> Scan:
+    """Empty for a sweep in which all runs failed: then the report lists the failures."""
+    try:
+        return scan(path)
+    except ValueError:
+        if not _failures(path):
+            raise
+        return Scan([path], [], [])
+
+
+def _or_empty(read: Callable[[], list[Setting]]) -> list[Setting]:
+    """Runs without any row yet, which is an error for other commands, have a report."""
+    try:
+        return read()
+    except ValueError:
+        return []
+
+
+def _settings(
+    found: Scan, evaluations: Sequence[Setting], training: Sequence[Setting]
+) -> list[ReportedSetting]:
+    """Evaluations and training of each setting together, evaluated ones first."""
+    evaluated = {(s.env, s.label): s for s in evaluations}
+    trained = {(s.env, s.label): s for s in training}
+    places = {(s.env, s.label): s for s in found.settings}
+    return [
+        ReportedSetting(places[key], evaluated.get(key), trained.get(key))
+        for key in dict.fromkeys([*evaluated, *trained])
+    ]
+
+
+def _is_finished(run: FoundRun) -> bool:
+    return is_finished(run.path, run.config.get("steps", 0))
+
+
+def _unfinished(run: FoundRun) -> Problem:
+    done = last_step(run.path / "metrics.csv")
+    text = f"{done:,} of {run.config.get('steps', 0):,} steps"
+    if not (run.path / "evaluations.csv").exists():
+        text += ", no evaluation yet"
+    return Problem(run.path.name, "unfinished", text)
+
+
+def _sweep(source: Path) -> dict[str, Any]:
+    file = source / "sweep.json"
+    content = read_json(file) if file.exists() else {}
+    return content if isinstance(content, dict) else {}
+
+
+def _failures(source: Path) -> list[Problem]:
+    """The runs in the sweep's failures.json."""
+    file = source / "failures.json"
+    found = []
+    for each in read_json(file) if file.exists() else []:
+        attempts = each.get("attempts", 1)
+        times = "" if attempts == 1 else f" ({attempts} attempts)"
+        text = str(each.get("error", "no reason was recorded")).strip()
+        found.append(Problem(str(each.get("run", "?")), "failed", text + times))
+    return found
+
+
+def _waiting(source: Path) -> list[Problem]:
+    """Runs of the sweep's plan that have not started."""
+    planned = _sweep(source).get("runs", [])
+    names = [run["name"] for run in planned if isinstance(run, dict) and "name" in run]
+    failed = {problem.run for problem in _failures(source)}
+    return [
+        Problem(name, "waiting", "not started")
+        for name in names
+        if name not in failed and not (source / "runs" / name / "config.json").exists()
+    ]

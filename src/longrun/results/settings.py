@@ -1,0 +1,108 @@
+"""Which replicas of runs and sweeps belong together: settings, each with its label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from longrun.results.labels import Choice, labels_of, names_of
+from longrun.results.run_files import FoundRun, find_runs
+
+Paths = str | Path | Sequence[str | Path]
+"""One or several run folders, sweep folders, or folders of these."""
+
+
+@dataclass(frozen=True)
+class SettingReplica:
+    """One seed of a setting, and where its files are."""
+
+    run: Path
+    """the run folder"""
+    index: int
+    """of the replica within the run"""
+    seed: int
+
+
+@dataclass(frozen=True)
+class FoundSetting:
+    """Replicas that differ in their seeds alone, of one run or of many; nothing is read yet."""
+
+    env: str
+    label: str
+    """algorithm, what differs from its preset, and what differs between the settings found"""
+    choice: Choice
+    replicas: tuple[SettingReplica, ...]
+    """by seed, which are all different"""
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Runs and settings that were found at some paths."""
+
+    paths: list[Path]
+    runs: list[FoundRun]
+    settings: list[FoundSetting]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A replica on its way to a setting."""
+
+    run: FoundRun
+    index: int
+    choice: Choice
+    label: str
+
+    @property
+    def env(self) -> str:
+        return str(self.run.config["env"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.run.config["replicas"][self.index]["seed"])
+
+
+def scan(paths: Paths) -> Scan:
+    """Find all runs once, and group their replicas into settings.
+
+    The same setting with the same seed from two places is two settings, which have the place's name
+    in their labels: these may be two versions of a program, and are no independent seeds.
+    """
+    given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    runs = find_runs(given)
+    places = [(run, k) for run in runs for k in range(len(run.config["replicas"]))]
+    choices = [Choice.of(run.config, run.config["replicas"][k]) for run, k in places]
+    labelled = zip(places, choices, labels_of(choices), strict=True)
+    groups: dict[tuple[str, str], list[_Place]] = {}
+    for place in _kept_apart([_Place(*where, choice, label) for where, choice, label in labelled]):
+        groups.setdefault((place.env, place.label), []).append(place)
+    return Scan(given, runs, [_setting(group) for group in groups.values()])
+
+
+def _setting(places: Sequence[_Place]) -> FoundSetting:
+    first = places[0]
+    by_seed = {p.seed: SettingReplica(p.run.path, p.index, p.seed) for p in places}
+    replicas = tuple(by_seed[seed] for seed in sorted(by_seed))
+    return FoundSetting(first.env, first.label, first.choice, replicas)
+
+
+def _kept_apart(places: list[_Place]) -> list[_Place]:
+    """Two replicas of the same setting and seed get labels that name where they are."""
+    for level in ("source", "path"):  # two sweeps, or two runs of a sweep
+        counts = Counter((p.env, p.label, p.seed) for p in places)
+        repeated = {label for (_, label, _), count in counts.items() if count > 1}
+        homes: dict[str, set[Path]] = {label: set() for label in repeated}
+        for p in places:
+            if p.label in repeated:
+                homes[p.label].add(getattr(p.run, level))
+        apart = {label for label in repeated if len(homes[label]) > 1}
+        names = names_of({home for label in apart for home in homes[label]})
+        places = [
+            replace(p, label=f"{names[getattr(p.run, level)]}: {p.label}")
+            if p.label in apart
+            else p
+            for p in places
+        ]
+    return places

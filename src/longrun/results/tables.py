@@ -1,0 +1,200 @@
+"""Tables: for the terminal, and as CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console, JustifyMethod
+from rich.markup import escape
+from rich.table import Table
+
+from longrun.envs.spaces import Array
+from longrun.errors import InputError
+from longrun.files import write_bytes
+from longrun.results.labels import shortened
+from longrun.results.metric_names import metric_name
+from longrun.results.read import Setting, mean_interval
+from longrun.results.statistics import FINAL_SHARE, ScoreEstimate, scores_of
+from longrun.train.evaluation import EvaluationReport
+
+NAMES = ("setting", "environment", "replica")
+"""Columns of text."""
+LONGEST_WORD = 24
+"""Letters of a word in such a column that are never broken."""
+ENDINGS = (".csv", ".md", ".tex")
+SPECIAL_IN_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "[": "{[}",  # at the start of a row it would be an argument of the \\ before it
+    "]": "{]}",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+}
+
+
+@dataclass(frozen=True)
+class TextTable:
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    note: str = ""
+
+
+def print_final(settings: Sequence[Setting]) -> None:
+    """Each setting's final score: mean over seeds with a 95 % interval."""
+    environments = list(dict.fromkeys(setting.env for setting in settings))
+    short, shared = shortened(setting.label for setting in settings)
+    metrics = ("average_reward", "episode_return")
+    rows = []
+    for setting in sorted(settings, key=lambda s: environments.index(s.env)):
+        evaluated = len(setting.steps) > 0
+        rows.append(
+            [
+                *([setting.env] if len(environments) > 1 else []),
+                short[setting.label],
+                str(len(setting.seeds)),
+                f"{setting.steps[-1]:,}" if evaluated else "-",
+                *(_with_interval(scores_of(setting, m)[0]) if evaluated else "-" for m in metrics),
+            ]
+        )
+    place = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
+    header = ["environment"] if len(environments) > 1 else []
+    header += ["setting", "seeds", "steps", *map(metric_name, metrics)]
+    title = f"{place}: final score, mean over seeds [95 % interval]"
+    share = f"{100 * FINAL_SHARE:.0f} %"
+    notes = [f"final score: mean of the evaluations in the last {share} of training"]
+    notes += [f"all with {shared}"] if shared else []
+    print_tables([TextTable(title, header, rows, "; ".join(notes))])
+
+
+def print_reports(rows: Sequence[tuple[str, EvaluationReport]]) -> None:
+    """One line for each evaluated replica."""
+    header = ["replica", "steps", "average reward [95 %]", "episode return", "length"]
+    header += ["reward per step in episodes"]
+    lines = [
+        [
+            name,
+            f"{report.steps:,}",
+            f"{report.average_reward:.4g} [{report.low:.4g}, {report.high:.4g}]",
+            *(f"{x:.4g}" if report.episodes else "-" for x in _episode_figures(report)),
+        ]
+        for name, report in rows
+    ]
+    print_tables([TextTable("Deterministic policy", header, lines)])
+
+
+def print_tables(tables: Sequence[TextTable]) -> None:
+    """Print on the terminal, names on the left in full, numbers on the right."""
+    console = Console()
+    for each in tables:
+        table = Table(title=escape(each.title), caption=escape(each.note) or None)
+        columns = [list(column) for column in zip(each.header, *each.rows, strict=True)]
+        narrow = sum(max(map(len, column)) + 3 for column in columns) >= console.width
+        least = [min(_longest_word(cells), LONGEST_WORD) for cells in columns]
+        for (name, *_), width in zip(columns, least, strict=True):
+            justify: JustifyMethod = "left" if name in NAMES else "right"
+            table.add_column(escape(name), justify=justify, overflow="fold", min_width=width)
+        for row in each.rows:
+            table.add_row(*(escape(c.replace(" [", "\n[") if narrow else c) for c in row))
+        # If the terminal is too narrow, it wraps the lines: cropping them would lose numbers.
+        room = sum(least) + 3 * len(least) + 1
+        console.print(table, width=max(console.width, room), crop=False)
+
+
+def _longest_word(cells: Sequence[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=0)
+
+
+def require_table(out: Path) -> None:
+    """Raise an InputError if a file name does not end in a format of tables."""
+    if out.suffix.lower() not in ENDINGS:
+        raise InputError(f"{out}: '{out.suffix}' is not a table format; use {', '.join(ENDINGS)}")
+
+
+def write_table(
+    out: Path, tables: Sequence[TextTable], raw: Sequence[Mapping[str, object]]
+) -> None:
+    """The raw numbers as CSV, or the printed tables as Markdown or LaTeX, by the file's ending."""
+    require_table(out)
+    if out.suffix.lower() == ".csv":
+        text = as_csv(raw)
+    else:
+        form = as_latex if out.suffix.lower() == ".tex" else as_markdown
+        text = "\n".join(form(table) for table in tables)
+    write_bytes(out, text.encode())
+
+
+def as_csv(rows: Sequence[Mapping[str, object]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_markdown(table: TextTable) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(c.replace('|', chr(92) + '|') for c in cells)} |"
+
+    rule = ["---", *["---:"] * (len(table.header) - 1)]
+    lines = [f"**{table.title}**", "", *map(line, (table.header, rule, *table.rows))]
+    return "\n".join([*lines, *(["", table.note] if table.note else [])]) + "\n"
+
+
+def as_latex(table: TextTable) -> str:
+    """A tabular for booktabs."""
+
+    def line(cells: Sequence[str]) -> str:
+        return f"  {' & '.join(map(latex_escaped, cells))} \\\\"
+
+    comment = f"% {table.title}" + (f"; {table.note}" if table.note else "")
+    columns = "l" + "r" * (len(table.header) - 1)
+    lines = [
+        comment,
+        f"\\begin{{tabular}}{{{columns}}}",
+        "  \\toprule",
+        line(table.header),
+        "  \\midrule",
+        *map(line, table.rows),
+        "  \\bottomrule",
+        "\\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def latex_escaped(text: str) -> str:
+    return "".join(SPECIAL_IN_LATEX.get(character, character) for character in text)
+
+
+def estimate_text(found: ScoreEstimate | None) -> str:
+    """Like `0.27 [0.25, 0.29]`; the number alone if there is no interval."""
+    if found is None:
+        return "-"
+    if np.isnan(found.low):
+        return number_text(found.value, 4)
+    low, high = number_text(found.low, 3), number_text(found.high, 3)
+    return f"{number_text(found.value, 4)} [{low}, {high}]"
+
+
+def number_text(number: float, digits: int) -> str:
+    """So many significant digits, but 1254 instead of 1.25e+03."""
+    return f"{number:.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.{digits}g}"
+
+
+def _episode_figures(report: EvaluationReport) -> tuple[float, float, float]:
+    return report.episode_return, report.episode_length, report.episode_average_reward
+
+
+def _with_interval(values: Array) -> str:
+    if np.isnan(values).any():
+        return "-"
+    mean, low, high = (float(x) for x in mean_interval(values))
+    nan = float("nan")
+    return estimate_text(ScoreEstimate(mean, *((low, high) if len(values) > 1 else (nan, nan))))

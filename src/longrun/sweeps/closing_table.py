@@ -1,0 +1,36 @@
+"""What a sweep prints when it has ended: results, failures, the best options of a search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from longrun.results.read import read_results
+from longrun.results.tables import print_final
+from longrun.sweeps.messages import one_line
+from longrun.sweeps.optuna_search import OptunaSearch
+from longrun.sweeps.scheduler import Outcome
+from longrun.sweeps.sweep_folder import SweepFolder
+
+
+def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | None) -> None:
+    """Print the tables of the finished runs, then one line for each best point and each failure."""
+    finished = [folder.folder(run) for run in outcome.finished]
+    if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
+        print_final(read_results(evaluated))
+    for name, options, score in search.best() if search else []:
+        flags = " ".join(flag(option, value) for option, value in options.items())
+        print(f"best for {name}: {score:.4g} with {flags}; train it with other seeds")
+    print(f"{len(outcome.finished)} of {len(folder.runs)} runs are finished in {folder.path}")
+    for failure in outcome.failures:
+        times = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
+        print(f"failed after {times}: {failure.run}: {one_line(failure.error)}")
+    if outcome.failures:
+        print(f"longrun sweep --resume --out {folder.path} tries them again")
+
+
+def flag(option: str, value: Any) -> str:
+    """An option as `longrun train` takes it."""
+    name = option.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    return f"--{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"

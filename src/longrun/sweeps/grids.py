@@ -1,0 +1,130 @@
+"""Parse values to try: lists (`gae_lambda=0.9,0.95`) and ranges (`learning_rate=1e-5:1e-3:log`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longrun.config import ALGORITHMS, known, value_text
+from longrun.errors import InputError
+
+Options = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, drawn uniformly, or with a uniform logarithm."""
+
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+
+    def draw(self, rng: np.random.Generator) -> float | int:
+        top = self.high + 1 if self.whole else self.high  # so that `high` itself is drawn too
+        if self.log:
+            value = math.exp(rng.uniform(math.log(self.low), math.log(top)))
+        else:
+            value = rng.uniform(self.low, top)
+        return self.short(value)
+
+    def short(self, value: float) -> float | int:
+        """The value within the range, as a whole number or rounded to four digits."""
+        if self.whole:
+            return min(int(value), int(self.high))
+        return min(max(float(f"{value:.4g}"), self.low), self.high)
+
+
+def parse_lists(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """Values of each option from texts such as `NAME=A,B,...`, in the option's type."""
+    lists: dict[str, list[Any]] = {}
+    for text in texts:
+        name, values = _split(text, "--grid", "value_constraint=0,0.1,0.3")
+        if name in lists:
+            raise InputError(f"--grid names {name} twice; list all its values once")
+        lists[name] = [_value(name, value) for value in values.split(",")]
+        if len({repr(v) for v in lists[name]}) < len(lists[name]):
+            raise InputError(f"--grid '{text}' lists a value twice; list each once")
+    return lists
+
+
+def parse_ranges(texts: Sequence[str]) -> dict[str, Range]:
+    """The range of each option from texts such as `NAME=LOW:HIGH` or `NAME=LOW:HIGH:log`."""
+    ranges: dict[str, Range] = {}
+    for text in texts:
+        name, values = _split(text, "--range", "learning_rate=1e-5:1e-3:log")
+        if name in ranges:
+            raise InputError(f"--range names {name} twice; give one range")
+        ranges[name] = _range(name, text, values.split(":"))
+    return ranges
+
+
+def _range(name: str, text: str, parts: Sequence[str]) -> Range:
+    how = f"--range '{text}' must look like learning_rate=1e-5:1e-3:log or gae_lambda=0.9:0.99"
+    if len(parts) not in (2, 3) or parts[2:] not in ([], ["log"]):
+        raise InputError(how)
+    try:
+        low, high = float(parts[0]), float(parts[1])
+    except ValueError:
+        raise InputError(how) from None
+    log = len(parts) == 3
+    default = _default(name)
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        raise InputError(f"--range '{text}': {name} is not numeric; list its values with --grid")
+    whole = isinstance(default, int)
+    for wrong, reason in (
+        (not -math.inf < low < high < math.inf, "LOW must be below HIGH, both finite"),
+        (log and low <= 0, "LOW must be above 0 for log"),
+        (whole and (low % 1 or high % 1), f"LOW and HIGH of {name} must be whole numbers"),
+    ):
+        if wrong:
+            raise InputError(f"--range '{text}': {reason}")
+    return Range(low, high, log, whole)
+
+
+def _split(text: str, flag: str, example: str) -> tuple[str, str]:
+    name, equals, values = text.partition("=")
+    if not equals or not values.strip(" ,:"):
+        raise InputError(f"{flag} '{text}' must look like {example}")
+    return name.strip().replace("-", "_"), values
+
+
+def _default(name: str) -> Any:
+    """The default of an option, whose name may have an algorithm before it (`ppo.discount`)."""
+    fields = [f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind)]
+    defaults = {f.name: f.default for f in fields}
+    return defaults[known("option", name.rpartition(".")[2], defaults)]
+
+
+def _value(name: str, text: str) -> Any:
+    """A value in the option's type. Its range is checked later, with the whole configuration."""
+    default, text = _default(name), text.strip()
+    wanted: str | None = None
+    if isinstance(default, bool):
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        wanted = "true or false"
+    elif isinstance(default, tuple):
+        parts = [] if text == "none" else text.split("x")
+        if all(part.isdigit() for part in parts):
+            return [int(part) for part in parts]
+        wanted = "sizes such as 64x64, or none"
+    elif isinstance(default, str):
+        return text
+    else:
+        try:
+            number = float(text)
+            return int(number) if isinstance(default, int) and number.is_integer() else number
+        except ValueError:
+            wanted = "a number"
+    raise InputError(f"--grid: {name}={text!r} must be {wanted}")
+
+
+def written(value: Any) -> str:
+    """A value as `--grid` takes it."""
+    return str(value).lower() if isinstance(value, bool) else value_text(value, "x")

@@ -1,0 +1,110 @@
+"""Workers on this machine: one single-threaded process for each core."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Protocol
+
+from longrun.envs.processes import ONE_THREAD, cause_of_exit, end_process, start_process
+from longrun.sweeps.messages import Message
+from longrun.sweeps.plan import PlannedRun
+from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.sweeps.worker_process import STOP_SECONDS
+
+EXIT_SECONDS = 5.0
+"""Time for a worker that has closed its connection to end by itself."""
+
+
+class Workers(Protocol):
+    """Slots that train one run each.
+
+    Messages are those of `worker_process.train_run`, and "died" for a worker that ended without
+    one.
+    """
+
+    slots: int
+
+    def start(self, slot: int, run: PlannedRun) -> None: ...
+    def messages(self, seconds: float) -> Iterator[tuple[int, Message]]: ...
+    def close(self) -> None: ...
+
+
+class LocalWorkers:
+    """One process for each slot; one that died is replaced when its slot is needed again."""
+
+    def __init__(self, folder: SweepFolder, slots: int, native: bool) -> None:
+        self.slots = slots
+        self.variables = worker_variables(one_thread=slots > 1, cpu_only=not native)
+        """Environment variables of each worker, besides those of this process."""
+        self._folder = folder
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._connections: dict[int, Connection] = {}
+
+    def start(self, slot: int, run: PlannedRun) -> None:
+        if slot not in self._connections:
+            self._spawn(slot)
+        order = {"run": run.as_json(), "path": str(self._folder.folder(run).absolute())}
+        with suppress(OSError):  # the worker died: `messages` reports it
+            self._connections[slot].send_bytes(json.dumps(order).encode())
+
+    def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
+        """Wait up to so many seconds for the next messages, each with its slot."""
+        ready = wait(list(self._connections.values()), seconds)
+        for slot, connection in list(self._connections.items()):
+            if connection in ready:
+                try:
+                    yield slot, json.loads(connection.recv_bytes())
+                except (EOFError, OSError):
+                    yield slot, self._remove(slot)
+            # A process that an environment has forked can keep a dead worker's connection open.
+            elif self._processes[slot].poll() is not None and not connection.poll():
+                yield slot, self._remove(slot)
+
+    def close(self) -> None:
+        """Ask all workers to save and end; kill those that have not ended in time."""
+        for connection in self._connections.values():
+            with suppress(OSError):
+                connection.send_bytes(b'{"stop": true}')
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in self._processes.values():
+            end_process(process, max(0.0, deadline - time.monotonic()))
+        for connection in self._connections.values():
+            connection.close()
+
+    def _spawn(self, slot: int) -> None:
+        ours, theirs = Pipe()
+        log = self._log(slot)
+        log.parent.mkdir(exist_ok=True)
+        module, fd = "longrun.sweeps.worker_process", theirs.fileno()
+        with log.open("ab") as output:
+            self._processes[slot] = start_process(module, [fd], [fd], self.variables, output)
+        self._connections[slot] = ours
+        theirs.close()
+
+    def _log(self, slot: int) -> Path:
+        return self._folder.path / "workers" / f"{slot}.log"
+
+    def _remove(self, slot: int) -> Message:
+        """End a worker that is gone; the message that reports it."""
+        process = self._processes.pop(slot)
+        self._connections.pop(slot).close()
+        cause = cause_of_exit(end_process(process, EXIT_SECONDS))
+        error = f"the worker process {process.pid} died: {cause} (see {self._log(slot)})"
+        return {"kind": "died", "error": error}
+
+
+def worker_variables(one_thread: bool, cpu_only: bool) -> dict[str, str]:
+    """Environment variables of a worker.
+
+    `one_thread` where there are several workers. `cpu_only` where the environments run on the CPU:
+    their networks are small, and a worker would take a share of the GPU's memory for nothing.
+    """
+    threads = ONE_THREAD | {"NPROC": "1"} if one_thread else {}
+    return threads | ({"JAX_PLATFORMS": "cpu"} if cpu_only else {})

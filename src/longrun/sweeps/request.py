@@ -1,0 +1,138 @@
+"""A sweep as the user requests it, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from longrun.config import known, whole_number
+from longrun.envs.native.lookup import is_native
+from longrun.errors import InputError
+from longrun.presets import PRESETS
+from longrun.sweeps.grids import Options, Range
+from longrun.sweeps.optuna_search import Space, Study
+from longrun.sweeps.plan import Block, options_for, require_known, settings_for
+from longrun.train.loops import open_env
+
+METHODS = ("grid", "random", "optuna")
+TRIALS = 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `longrun sweep` is given, besides where and how to run it."""
+
+    algorithms: Sequence[str]
+    envs: Sequence[str]
+    steps: int
+    seeds: Sequence[int]
+    preset: str
+    fixed: Options
+    """Options that are the same in all settings; each applies to the algorithms that have it."""
+    lists: Mapping[str, Sequence[Any]]
+    ranges: Mapping[str, Range]
+    search: str
+    trials: int | None
+    evaluation: Mapping[str, int]
+
+    def space(self, algorithm: str) -> Space:
+        """The lists and ranges of the options that the algorithm has."""
+        return Space(options_for(algorithm, self.lists), options_for(algorithm, self.ranges))
+
+
+def blocks_of(request: Request) -> list[Block]:
+    """One for each algorithm on each environment. Raises InputError if anything is wrong."""
+    _check(request)
+    return [
+        Block(
+            algorithm,
+            env,
+            _settings(request, algorithm),
+            request.steps,
+            list(request.seeds),
+            request.preset,
+            request.evaluation,
+            options_for(algorithm, request.fixed),
+        )
+        for env in _names(request.envs)
+        for algorithm in request.algorithms
+    ]
+
+
+def studies_of(request: Request, batched: bool) -> list[Study]:
+    """One search with Optuna for each algorithm on each environment."""
+    studies = [
+        Study(
+            block,
+            request.space(block.algorithm),
+            request.trials or TRIALS,
+            batched=batched and is_native(block.env),
+        )
+        for block in blocks_of(request)
+    ]
+    for study in studies:
+        for corner in study.space.corners():
+            study.runs(0, corner)
+    return studies
+
+
+def _names(envs: Sequence[str]) -> list[str]:
+    """Full names of the environments. Raises InputError if one cannot be made."""
+    if any(map(is_native, envs)):
+        # Otherwise this process would hold the GPU's memory, which the workers need.
+        jax.config.update("jax_platforms", "cpu")
+    return [open_env(env).name for env in envs]
+
+
+def _settings(request: Request, algorithm: str) -> list[Options]:
+    """Options to try with one algorithm; none yet for Optuna, which suggests them later."""
+    if request.search == "grid":
+        return settings_for(algorithm, request.lists)
+    if request.search == "optuna":
+        return []
+    return request.space(algorithm).draw(request.trials or TRIALS, request.seeds[0])
+
+
+def _check(request: Request) -> None:
+    """Raise InputError if the request is wrong."""
+    known("preset", request.preset, PRESETS)
+    known("--search", request.search, METHODS)
+    for name, value in request.evaluation.items():
+        whole_number(name, value, 1 if name == "eval_steps" else 0)
+    require_known(request.algorithms, [*request.lists, *request.ranges])
+    for what, names in (("an algorithm", request.algorithms), ("--env", request.envs)):
+        if twice := [name for name in names if list(names).count(name) > 1]:
+            raise InputError(f"{what} is named twice: {twice[0]}; name each once")
+    _check_unique(request)
+    if request.search == "grid":
+        given = {"--range": bool(request.ranges), "--trials": request.trials is not None}
+        for flag in given:
+            if given[flag]:
+                raise InputError(f"{flag} needs --search random or --search optuna")
+        return
+    whole_number("trials", TRIALS if request.trials is None else request.trials, 1)
+    for algorithm in request.algorithms:
+        space = request.space(algorithm)
+        if not space.lists and not space.ranges:
+            raise InputError(
+                f"--search {request.search} has nothing to search for {algorithm}; give --range or"
+                " --grid of an option that it has"
+            )
+    if request.search == "optuna" and request.evaluation.get("eval_every") == 0:
+        raise InputError("--search optuna needs evaluations; leave out --no-eval")
+
+
+def _check_unique(request: Request) -> None:
+    """Raise InputError if an option is given twice."""
+    for name in [*request.lists, *request.ranges]:
+        option = name.rpartition(".")[2]
+        if option in request.fixed:
+            flag = "--" + option.replace("_", "-")
+            raise InputError(f"{flag} contradicts {name} in the grid; give one of the two")
+    for algorithm in request.algorithms:
+        space = request.space(algorithm)
+        if both := [name for name in space.lists if name in space.ranges]:
+            raise InputError(f"--grid and --range both name {both[0]}; give one of the two")

@@ -1,0 +1,152 @@
+"""Runs a sweep: creates its folder, starts workers, prints the results."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from longrun.config import whole_number
+from longrun.envs.native.lookup import is_native
+from longrun.errors import InputError
+from longrun.sweeps.live_table import Live
+from longrun.sweeps.local_workers import LocalWorkers, Workers
+from longrun.sweeps.optuna_search import (
+    OptunaSearch,
+    Study,
+    import_optuna,
+    read_studies,
+    written_studies,
+)
+from longrun.sweeps.plan import runs_of
+from longrun.sweeps.request import Request, blocks_of, studies_of
+from longrun.sweeps.scheduler import Outcome, Sweep
+from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.train.job import available_cores
+
+
+def create_sweep(request: Request, path: Path) -> SweepFolder:
+    """The sweep's folder, new or to be resumed; nothing is written if the request is wrong."""
+    batched = on_device(request.envs)
+    if request.search != "optuna":
+        return SweepFolder.create(path, runs_of(blocks_of(request)), batched)
+    import_optuna()
+    return _optuna_folder(path, studies_of(request, batched))
+
+
+def run_sweep(
+    folder: SweepFolder,
+    workers: int | None = None,
+    ray: str | None = None,
+    retries: int = 1,
+    quiet: bool = False,
+) -> int:
+    """Train all unfinished runs. The exit status is 1 if a run failed, otherwise 0."""
+    from longrun.sweeps.closing_table import show_ending
+
+    retries = whole_number("retries", retries)
+    slots = None if workers is None else whole_number("workers", workers, 1)
+    with folder.locked(), sigterm_interrupts():
+        studies = read_studies(folder.path)
+        search = OptunaSearch(folder, studies) if studies else None
+        outcome = _train_all(
+            folder, _workers(folder, slots, ray, studies), ray, retries, quiet, search
+        )
+        show_ending(folder, outcome, search)
+    return 1 if outcome.failures else 0
+
+
+def _train_all(
+    folder: SweepFolder,
+    workers: Workers,
+    ray: str | None,
+    retries: int,
+    quiet: bool,
+    search: OptunaSearch | None,
+) -> Outcome:
+    where = f"{workers.slots} at once" + (f" on Ray {ray}" if ray else "")
+    runs = len(folder.runs) + sum(more for more, _ in (search.to_come() if search else {}).values())
+    print(f"sweep in {folder.path}: {runs} runs, {where}", flush=True)
+    live = Live(f"sweep {folder.path}", wanted=False if quiet else None, log=not quiet)
+    try:
+        return Sweep(folder, workers, live, retries, search).run()
+    except KeyboardInterrupt:
+        again = f"longrun sweep --resume --out {folder.path}" + (f" --ray {ray}" if ray else "")
+        raise KeyboardInterrupt(f"; {again} resumes it") from None
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Treat SIGTERM, which batch systems send, as Ctrl-C: all runs are saved."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _workers(
+    folder: SweepFolder, slots: int | None, ray: str | None, studies: Sequence[Study]
+) -> Workers:
+    envs = [run.env for run in folder.runs] + [study.block.env for study in studies]
+    native = any(map(is_native, envs))
+    if ray is not None:
+        from longrun.sweeps.ray_workers import RayWorkers
+
+        return RayWorkers(folder, ray, slots, native)
+    if slots is None:
+        # Programs that share a device wait for each other or run out of memory.
+        slots = 1 if on_device(envs) else available_cores()
+    if not studies:
+        slots = min(slots, len(folder.runs))  # a single worker may use all cores
+    return LocalWorkers(folder, slots, native)
+
+
+def on_device(envs: Sequence[str]) -> bool:
+    """Whether some environments are JAX-native and JAX has a GPU or TPU.
+
+    Replicas are then joined into one program, which a device runs in about the time of one of them.
+    On a CPU one process for each run is faster (measured, docs/design.md).
+    """
+    return any(map(is_native, envs)) and default_backend() != "cpu"
+
+
+def default_backend() -> str:
+    """JAX's default backend, found in another process: this one would hold the device from then."""
+    code = "import jax; print(jax.default_backend())"
+    return (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        or "cpu"
+    )
+
+
+def _optuna_folder(path: Path, studies: Sequence[Study]) -> SweepFolder:
+    """A new search, or the one that is there, which may get more trials than before."""
+    wanted = written_studies(studies)
+    if not (path / "sweep.json").exists():
+        return SweepFolder.create(path, [], search=wanted)
+    folder, there = SweepFolder.open(path), read_studies(path)
+    grown = [dataclasses.replace(s, trials=max(s.trials, studies[0].trials)) for s in there]
+    if written_studies(grown) != wanted:
+        raise InputError(
+            f"'{path}' holds another sweep; choose another --out, or resume it with longrun"
+            f" sweep --resume --out {path}"
+        )
+    if grown != there:
+        with folder.locked():
+            folder.update(search=wanted)
+    return folder

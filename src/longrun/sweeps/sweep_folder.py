@@ -1,0 +1,226 @@
+"""The sweep's folder: the plan, the run folders, and which runs failed.
+
+    sweep.json      every run of the sweep, and the command that made it
+    runs/NAME/      ordinary run folders
+    failures.json   failed runs with their errors, until they are finished
+    workers/        output of the worker processes on this machine
+    optuna.journal  the state of a search
+
+A run is finished when its summary says so, which is written last. The state of a sweep is read from
+its files alone, so that it can be killed at any moment and resumed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+import sys
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+from longrun import __version__
+from longrun.config import field_defaults
+from longrun.errors import FolderError
+from longrun.files import locked_folder, read_json, write_json
+from longrun.sweeps.json_content import MEANING, read_sweep
+from longrun.sweeps.plan import PlannedRun, apart, together
+from longrun.train.run_folder import is_finished
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """A run that failed in its last attempt."""
+
+    run: str
+    error: str
+    attempts: int
+    traceback: str = ""
+
+
+class SweepFolder:
+    """A sweep's folder and the runs planned in it."""
+
+    def __init__(self, path: Path, token: str, runs: Sequence[PlannedRun]) -> None:
+        self.path = path
+        self.token = token
+        """A random id, by which workers recognise the folder."""
+        self.runs = list(runs)
+
+    @classmethod
+    def create(
+        cls, path: Path, runs: Sequence[PlannedRun], batched: bool = False, **made_by: Any
+    ) -> SweepFolder:
+        """Create a sweep of these runs, or open the one that is there and add those it lacks.
+
+        If `batched`, replicas that fit into one compiled program become one run.
+        """
+        if (path / "sweep.json").exists():
+            folder = cls.open(path)
+            with folder.locked():
+                folder._grow(runs, batched)
+            return folder
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise FolderError(
+                f"'{path}' is not empty and is not a sweep folder; choose another --out"
+            )
+        folder = cls(path, uuid.uuid4().hex, together(runs) if batched else runs)
+        folder._write(made_by)
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> SweepFolder:
+        """An existing sweep. Raises FolderError if the folder is not one, or is damaged."""
+        if not (path / "sweep.json").exists():
+            raise FolderError(f"'{path}' is not a sweep folder: it has no sweep.json")
+        try:
+            content = read_sweep(path)
+            runs = [PlannedRun.from_json(run) for run in content["runs"]]
+            return cls(path, content["id"], runs)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FolderError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None
+
+    def add(self, runs: Sequence[PlannedRun]) -> None:
+        """Add runs that a search suggests; those that are there already are left out."""
+        names = {run.name for run in self.runs}
+        new = [run for run in runs if run.name not in names]
+        if new:
+            self.runs += new
+            self.update()
+
+    def update(self, **made_by: Any) -> None:
+        """Write sweep.json again with the present runs, and these other entries changed."""
+        content = read_sweep(self.path)
+        self._write({k: v for k, v in content.items() if k not in ("id", "runs")} | made_by)
+
+    def folder(self, run: PlannedRun) -> Path:
+        return self.path / "runs" / run.name
+
+    def is_finished(self, run: PlannedRun) -> bool:
+        return is_finished(self.folder(run), run.steps)
+
+    def require_own(self, run: PlannedRun) -> None:
+        """Raise FolderError if the run's folder holds another run."""
+        file = self.folder(run) / "config.json"
+        try:
+            found = read_json(file)
+        except ValueError:
+            return  # not started, or damaged: then this run will fail, and no other
+        # A later version may have more options than the one that made the run.
+        found["options"] = _as_read(field_defaults(run.algorithm)) | found.get("options", {})
+        wanted = {
+            "env": run.env,
+            "algorithm": run.algorithm,
+            "options": _as_read(dataclasses.asdict(run.configs()[0])),
+            "seeds": run.seeds,
+            "steps": run.steps,
+        }
+        if _may_grow(run, found.get("steps", 0)):
+            found["steps"] = run.steps
+        found["seeds"] = [replica["seed"] for replica in found.get("replicas", [])]
+        if why := _difference("", {name: found.get(name) for name in wanted}, wanted):
+            raise FolderError(
+                f"'{file.parent}' belongs to another sweep: it has {why};"
+                " move it away or choose another --out"
+            )
+
+    def read_failures(self) -> list[Failure]:
+        """Failures of this and earlier passes, without runs that have been finished since."""
+        with suppress(ValueError, TypeError):
+            return [Failure(**failure) for failure in read_json(self.path / "failures.json")]
+        return []
+
+    def add_failure(self, failure: Failure) -> None:
+        others = [other for other in self.read_failures() if other.run != failure.run]
+        self._write_failures([*others, failure])
+
+    def forget_failures(self, finished: Sequence[PlannedRun]) -> None:
+        """Remove finished runs from failures.json."""
+        names = {run.name for run in finished}
+        failures = self.read_failures()
+        left = [failure for failure in failures if failure.run not in names]
+        if len(left) < len(failures):
+            self._write_failures(left)
+
+    def _write_failures(self, failures: Sequence[Failure]) -> None:
+        file = self.path / "failures.json"
+        if failures:
+            write_json(file, [dataclasses.asdict(failure) for failure in failures])
+        else:
+            file.unlink()
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Lock the folder for writing. Raises FolderError if another process holds the lock."""
+        return locked_folder(self.path)
+
+    def _grow(self, runs: Sequence[PlannedRun], batched: bool) -> None:
+        """Add runs that are not there yet. Raises FolderError if a run there is not among these."""
+        if "search" in read_json(self.path / "sweep.json"):
+            raise self._another("it is a search")
+        wanted = {run.identity: run for run in runs}
+        named = {run.name: run for run in runs}
+        grown: list[PlannedRun] = []
+        for run in self.runs:
+            steps = run.steps
+            for single in apart(run):
+                here = wanted.pop(single.identity, None) or named.get(run.name)
+                if here is None:
+                    raise self._another(f"'{run.name}' is not part of this one")
+                if _may_grow(here, run.steps):
+                    steps = here.steps
+                    single = dataclasses.replace(single, steps=steps)
+                if why := _difference("", _comparable(single), _comparable(here)):
+                    raise self._another(f"'{run.name}' has {why}")
+            grown.append(dataclasses.replace(run, steps=steps))
+        if grown != self.runs:
+            self.runs = grown
+            self.update()
+        new = list(wanted.values())
+        self.add(together(new, taken=[run.name for run in self.runs]) if batched else new)
+
+    def _another(self, why: str) -> FolderError:
+        return FolderError(
+            f"'{self.path}' holds another sweep: {why}; choose another --out, or resume it with"
+            f" longrun sweep --resume --out {self.path}"
+        )
+
+    def _write(self, made_by: Mapping[str, Any]) -> None:
+        about = {
+            "meaning": MEANING,
+            "versions": {"longrun": __version__, "python": platform.python_version()},
+            "command": sys.argv,
+            "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        runs = [run.as_json() for run in self.runs]
+        write_json(
+            self.path / "sweep.json", about | dict(made_by) | {"id": self.token, "runs": runs}
+        )
+
+
+def _as_read(content: Any) -> Any:
+    """As JSON reads it: tuples become lists."""
+    return json.loads(json.dumps(content))
+
+
+def _may_grow(run: PlannedRun, steps: int) -> bool:
+    """Whether a run of `steps` can be extended to this one: not if the learning rate decays."""
+    decays = any(config.learning_rate_decay for config in run.configs())
+    return 0 < steps < run.steps and not decays
+
+
+def _comparable(run: PlannedRun) -> Any:
+    """The run without its name; it does not matter which options are fixed and which are tried."""
+    content = run.as_json() | {"name": None, "options": {**run.fixed, **run.options}, "fixed": None}
+    return _as_read(content)
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
+    """The first difference as text; empty if there is none."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        inner = (_difference(k, there.get(k), here.get(k)) for k in {**here, **there})
+        return next(filter(None, inner), "")
+    return f"{name}={there}, not {here}" if there != here else ""

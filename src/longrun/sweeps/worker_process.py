@@ -1,0 +1,124 @@
+"""A sweep's worker process: `python -m longrun.sweeps.worker_process CONNECTION_FD`.
+
+It trains one run after another, so that JAX is imported and programs are compiled once, and reports
+their progress in JSON. A worker whose parent process has ended saves its run and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from longrun.errors import FolderError
+from longrun.sweeps.messages import Message, Report, failure_message, progress_message
+from longrun.sweeps.plan import PlannedRun
+
+REPORT_SECONDS = 0.5
+"""Between two messages about the progress of a run."""
+STOP_SECONDS = 60.0
+"""Time for a worker to save its run when the sweep is stopped."""
+
+
+def train_run(run: PlannedRun, path: Path, report: Report, stopping: threading.Event) -> Message:
+    """Start or resume the run in its folder; the message that says how it ended."""
+    try:
+        _wait_for_lock(path, stopping)
+        if not stopping.is_set():
+            _train(run, path, report, stopping)
+    except Exception as error:
+        return failure_message(error)
+    return {"kind": "stopped" if stopping.is_set() else "done"}
+
+
+def _train(run: PlannedRun, path: Path, report: Report, stopping: threading.Event) -> None:
+    from longrun.train import start_or_resume as runs
+
+    steps = [0] * len(run.replicas)
+    reported = 0.0
+
+    def on_log(progress: Any) -> bool:
+        nonlocal reported
+        steps[progress.replica] = progress.step
+        if time.monotonic() - reported > REPORT_SECONDS:
+            reported = time.monotonic()
+            rate, reward = progress.steps_per_second, progress.metrics["reward"]
+            report(progress_message(sum(steps), rate, reward))
+        return not stopping.is_set()
+
+    if (path / "config.json").exists():
+        saved = runs.load(path)
+        steps[:] = saved.done
+        session = runs.resume(saved, run.steps, on_log)
+    else:
+        settings = {"num_workers": 0, **run.settings}
+        session = runs.start(
+            path, run.env, run.configs(), run.seeds, run.steps, run.preset, on_log, **settings
+        )
+    report(progress_message(sum(steps)))  # the speed is measured from here
+    session.run(progress_bar=False)
+
+
+def _wait_for_lock(path: Path, stopping: threading.Event) -> None:
+    """Wait until no other process writes the run: a worker of a killed sweep may still save it."""
+    from longrun.files import locked_folder
+
+    deadline = time.monotonic() + STOP_SECONDS
+    while path.exists() and not stopping.is_set():
+        try:
+            with locked_folder(path):
+                return
+        except FolderError:
+            if time.monotonic() > deadline:
+                raise
+        stopping.wait(0.1)
+
+
+def main() -> None:
+    connection = Connection(int(sys.argv[1]))
+    orders: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    stopping = threading.Event()
+    threading.Thread(target=_receive, args=(connection, orders, stopping), daemon=True).start()
+
+    def report(message: Message) -> None:
+        with suppress(OSError):  # the parent has ended: `_receive` notices it too
+            connection.send_bytes(json.dumps(message).encode())
+
+    while (order := orders.get()) is not None and not stopping.is_set():
+        run = PlannedRun.from_json(order["run"])
+        report(train_run(run, Path(order["path"]), report, stopping))
+    _end()
+
+
+def _receive(
+    connection: Connection, orders: queue.SimpleQueue[Message | None], stopping: threading.Event
+) -> None:
+    """Put orders into the queue until the parent sends "stop" or has ended."""
+    with suppress(EOFError, OSError):
+        while "stop" not in (order := json.loads(connection.recv_bytes())):
+            orders.put(order)
+    stopping.set()
+    orders.put(None)
+    time.sleep(STOP_SECONDS)
+    _end()  # an environment hangs, and no parent may be left to end this process
+
+
+def _end() -> None:
+    """End at once, with all processes that an environment has started: results are on disk."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

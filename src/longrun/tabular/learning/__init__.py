@@ -1,0 +1,5 @@
+"""Learning methods on tabular models: what the paper builds on, vmapped over seeds."""
+
+from longrun.tabular.learning.methods import LearningCurves, Method, Prediction, learn, predict
+
+__all__ = ["LearningCurves", "Method", "Prediction", "learn", "predict"]

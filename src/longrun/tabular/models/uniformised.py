@@ -1,0 +1,103 @@
+"""Queueing networks, uniformised and truncated to a box of queue lengths.
+
+A continuous-time network whose events have rates becomes a chain in discrete time: each step is one
+potential event, chosen with probability rate / (sum of all rates). An event that cannot happen
+changes nothing. The average cost per step is then the average cost per unit of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from longrun.tabular.mdp import MDP, Matrix
+from longrun.tabular.precision import rounding
+from longrun.tabular.validation import require_at_least
+
+
+class Event(NamedTuple):
+    """Something that happens at a rate and moves customers."""
+
+    rate: float
+    move: tuple[int, ...]
+    """Change of each queue: (-1, 1, 0) is a customer that leaves queue 0 for queue 1."""
+    actions: tuple[int, ...] | None = None
+    """The actions under which it happens (default: all)."""
+    least: tuple[int, ...] | None = None
+    """The queue lengths that it needs at least (default: 0, and what its move takes away)."""
+
+
+def queueing_network(
+    events: Sequence[Event],
+    costs: Sequence[float],
+    actions: Sequence[str],
+    size: int,
+    name: str,
+    available: NDArray[np.bool_] | None = None,
+) -> MDP:
+    """The MDP of a network whose queues hold up to `size` customers each.
+
+    A move that would leave the box (arrival to a full queue, service of an empty one, a transfer to
+    a full one) does not happen. Holding `costs`, one a queue, are per customer and unit of time.
+    All actions are available in all states unless `available` [S, A] says otherwise.
+    """
+    require_at_least(1, size=size)
+    shape = (size + 1,) * len(costs)
+    lengths = np.indices(shape, dtype=np.int32).reshape(len(shape), -1)
+    happening = [
+        [event for event in events if event.actions is None or a in event.actions]
+        for a in range(len(actions))
+    ]
+    uniformisation = max(sum(event.rate for event in these) for these in happening)
+    matrices = [_uniformised(these, lengths, size, uniformisation) for these in happening]
+    if available is not None:
+        matrices = [matrix * available[:, [a]] for a, matrix in enumerate(matrices)]
+    states = lengths.shape[1]
+    cost = np.asarray(costs, float) @ lengths
+    rewards = np.broadcast_to(-cost[:, None], (states, len(actions)))
+    empty = np.zeros(states)
+    empty[0] = 1
+    return MDP(
+        matrices,
+        rewards,
+        available=available,
+        initial=empty,
+        name=name,
+        shape=shape,
+        sides=[f"customers of class {i + 1}" for i in range(len(shape))],
+        actions=actions,
+        cost=True,
+    )
+
+
+def _uniformised(
+    events: Sequence[Event], lengths: NDArray[np.int32], size: int, uniformisation: float
+) -> Matrix:
+    """Transitions [S, S] under the events of an action; `lengths` are [queues, S]."""
+    queues, states = lengths.shape
+    strides = (size + 1) ** np.arange(queues)[::-1]
+    width = len(events) + 1  # the last column of each row is the state itself
+    index = np.int32 if states * width < 2**31 else np.int64
+    columns = np.empty((states, width), index)
+    rates = np.empty((states, width))
+    columns[:, -1] = np.arange(states)
+    idle = uniformisation - sum(event.rate for event in events)
+    if idle <= rounding(len(events), uniformisation):
+        idle = 0.0  # rates that were added up in another order: rounding is not an event
+    stay = np.full(states, idle)
+    for i, event in enumerate(events):
+        after = lengths + np.array(event.move)[:, None]
+        possible = ((after >= 0) & (after <= size)).all(0)
+        if event.least is not None:
+            possible &= (lengths >= np.array(event.least)[:, None]).all(0)
+        rates[:, i] = event.rate * possible
+        columns[:, i] = columns[:, -1] + possible * int(strides @ event.move)
+        stay += event.rate * ~possible  # a sum, never a difference, keeps all its digits
+    rates[:, -1] = stay
+    rates /= uniformisation
+    row_starts = np.arange(states + 1, dtype=index) * width
+    return sparse.csr_array((rates.ravel(), columns.ravel(), row_starts), (states, states))

@@ -1,0 +1,177 @@
+"""The device loop: calls of the compiled program, and the events reported between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from longrun.config import Config
+from longrun.envs.native.protocol import Environment
+from longrun.envs.native.protocol_check import require_sound
+from longrun.envs.native.to_gymnasium import action_space, observation_space
+from longrun.envs.spaces import Array, Spaces
+from longrun.learn.types import TrainState
+from longrun.train.device import program as device
+from longrun.train.device.program import MOST_ITERATIONS, Evaluated, Span
+from longrun.train.device.sharding import Layout, agreed
+from longrun.train.device.snapshots import placed, snapshot_of, stacked
+from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.job import Event, Job, OnEvents, Seconds, Snapshot, fresh_state
+from longrun.train.training_checks import (
+    FLAGS,
+    ConstantRewardWatch,
+    require_finite_rewards,
+    require_healthy,
+    without_flags,
+)
+
+CALL_SECONDS = 1.0
+"""Target time of a call: short enough for a progress bar and Ctrl-C, long enough that the cost of
+a call does not matter."""
+MOST_ROWS = 50_000
+"""Rows of metrics in a run; with more iterations than that, only every k-th is reported."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLoop:
+    """The `Loop` of JAX-native environments."""
+
+    env: Environment
+
+    @classmethod
+    def open(cls, env: Environment) -> Self:
+        """Raises an error if the environment does not follow the protocol."""
+        require_sound(env)
+        return cls(env)
+
+    @property
+    def name(self) -> str:
+        return self.env.name
+
+    @property
+    def is_named(self) -> bool:
+        return True
+
+    @property
+    def spaces(self) -> Spaces:
+        return self.env.spaces
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return observation_space(self.spaces)
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return action_space(self.spaces)
+
+    def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        return Snapshot(fresh_state(config, self.spaces, seed), {})
+
+    def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
+        """Train all replicas in one program; events are reported after each call of it."""
+        layout = Layout(len(job.seeds), job.configs[0].num_envs)
+        seeds = jax.device_put(np.array(job.seeds, np.uint32), layout.by_replica)
+        configs = jax.device_put(stacked(job.configs), layout.by_replica)
+        replicas = placed(layout, self.env, job.configs[0].num_envs, seeds, starts)
+        seconds, constant = Seconds(), ConstantRewardWatch(job.configs)
+        iteration, calls = int(starts[0].state.iteration), Calls(job)
+        shape = evaluation_shape(job.eval_steps) if job.eval_every else (1, 1)
+        advance = device.compiled_advance(jax.default_backend())
+        while iteration < job.iterations:
+            steps = agreed(calls.iterations(iteration))
+            evaluates = job.evaluates(iteration + steps)
+            begin = time.perf_counter()
+            span = Span(job.begins, job.iterations, steps, evaluates)
+            replicas, log, evaluated = advance(self.env, configs, seeds, span, replicas, shape)
+            log, evaluated, copy = layout.fetch((log, evaluated if evaluates else None, replicas))
+            took = time.perf_counter() - begin
+            calls.took(steps, took)
+            seconds.update += took
+            _require_healthy(job, iteration, steps, log)
+            reports = _reports(job, iteration + steps, evaluated) if evaluates else []
+            events = _events(job, iteration, steps, log, reports)
+            iteration += steps
+            for event in events:
+                constant.check(event.metrics)
+            if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
+                break
+        return seconds
+
+    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
+        """Evaluate the deterministic policy in a program of its own."""
+        shape = evaluation_shape(steps)
+        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape))
+        require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
+        return report(*found)
+
+
+_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
+
+
+class Calls:
+    """Number of iterations of the next call: about a second's worth, never past an evaluation."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._most = 1
+        self._compiling = True
+
+    def iterations(self, done: int) -> int:
+        to_evaluation = (
+            self.job.eval_every - done % self.job.eval_every
+            if self.job.eval_every
+            else MOST_ITERATIONS
+        )
+        return min(self._most, to_evaluation, self.job.iterations - done)
+
+    def took(self, iterations: int, seconds: float) -> None:
+        """Adapt to the time that a call took, except for the first, which was compiled."""
+        if not self._compiling:
+            fitting = int(iterations * CALL_SECONDS / seconds)
+            self._most = max(1, min(fitting, 4 * iterations, MOST_ITERATIONS))
+        self._compiling = False
+
+
+def _require_healthy(job: Job, done: int, steps: int, log: dict[str, Array]) -> None:
+    """Raise an error for the first row [K, R] whose flags are not all set, if there is one."""
+    sound = np.logical_and.reduce([log[flag][:steps] for flag in FLAGS])  # [K, R]
+    for row, replica in np.argwhere(~sound)[:1]:
+        metrics = {name: values[row, replica] for name, values in log.items()}
+        require_healthy(metrics, int(replica), job.seeds[replica], done + int(row) + 1)
+
+
+def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationReport]:
+    """One report for each replica from facts [R, S, E]."""
+    for i, (seed, reward) in enumerate(zip(job.seeds, evaluated.reward, strict=True)):
+        require_finite_rewards(reward, f"replica {i} (seed {seed})", iteration)
+    return [report(*facts) for facts in zip(*evaluated, strict=True)]
+
+
+def _events(
+    job: Job,
+    done: int,
+    steps: int,
+    log: dict[str, Array],
+    reports: Sequence[EvaluationReport],
+) -> list[Event]:
+    """Events of a call's iterations; the last ones have the evaluations, if there are any."""
+    replicas = len(job.seeds)
+    every = max(1, (job.iterations - job.begins) * replicas // MOST_ROWS)
+    events = []
+    for row in range(steps):
+        iteration = done + row + 1
+        last = row == steps - 1 and (bool(reports) or iteration == job.iterations)
+        if iteration % every and not last:
+            continue
+        for i in range(replicas):
+            metrics = without_flags({name: values[row, i] for name, values in log.items()})
+            evaluation = reports[i] if last and reports else None
+            events.append(Event(i, iteration, metrics, evaluation))
+    return events

@@ -1,0 +1,81 @@
+"""The interface of the two training loops, and the choice between them.
+
+The choice is made once, when an environment is opened; all other code calls the interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import gymnasium
+
+from longrun.config import Config
+from longrun.envs.factories import EnvLike, env_factory, make_env
+from longrun.envs.native.lookup import native_env
+from longrun.envs.native.protocol import Environment
+from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
+from longrun.learn.types import TrainState
+from longrun.train.device.loop import DeviceLoop
+from longrun.train.evaluation import EvaluationReport
+from longrun.train.host.loop import HostLoop
+from longrun.train.job import Job, OnEvents, Seconds, Snapshot
+
+AnyEnv = EnvLike | Environment
+"""An id or env string, a Gymnasium environment, a function that makes one, or a JAX-native one."""
+
+
+class Loop(Protocol):
+    """Trains and measures policies on one environment, which has been opened."""
+
+    @property
+    def env(self) -> Any:
+        """What was given, or the JAX-native environment that was made from it."""
+
+    @property
+    def name(self) -> str:
+        """What run folders and checkpoints call the environment."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether `name` identifies the environment, so that checkpoints can compare it."""
+
+    @property
+    def spaces(self) -> Spaces: ...
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]: ...
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]: ...
+
+    def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        """A replica before its first step."""
+
+    def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
+        """Train all replicas from their snapshots; `on_events` may return False to stop."""
+
+    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
+        """Evaluate the deterministic policy over `steps` steps."""
+
+
+def open_env(env: AnyEnv) -> Loop:
+    """The loop for an environment. Raises InputError if the environment cannot be used."""
+    if isinstance(env, Environment):
+        return DeviceLoop.open(env)
+    native = native_env(env)
+    if native is not None:
+        return DeviceLoop.open(native)
+    made: object = make_env(env_factory(env))
+    if isinstance(made, Environment):  # `env` is a class or a function that makes one
+        return DeviceLoop.open(made)
+    if not isinstance(made, gymnasium.Env):
+        raise InputError(
+            f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env or a longrun"
+            " Environment"
+        )
+    try:
+        return HostLoop.open(env, made)
+    finally:
+        made.close()

@@ -1,0 +1,110 @@
+"""Progress of a run: what `on_log` is given, the progress bar and TensorBoard."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from longrun.errors import InputError
+from longrun.train.evaluation import EvaluationReport
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What `on_log` is given after each iteration of each replica."""
+
+    replica: int
+    seed: int
+    step: int
+    total_steps: int
+    steps_per_second: float
+    metrics: dict[str, float]
+    evaluation: EvaluationReport | None
+
+
+OnLog = Callable[[Progress], Any]
+"""May return False to stop the run; any other value continues it."""
+
+
+class ProgressBar:
+    """A live line with progress, reward rate, speed and time left, shown on a terminal."""
+
+    def __init__(self, title: str, replicas: int, done: int, total: int, wanted: bool | None):
+        """`done` and `total` count the steps of all replicas."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        shown = sys.stderr.isatty() if wanted is None else wanted
+        self._bar = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %  {task.fields[status]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not shown,
+        )
+        if replicas > 1:
+            title += f" x {replicas}"
+        self._task = self._bar.add_task(title, total=total, completed=done, status="starting")
+        self._at = dict.fromkeys(range(replicas), done // replicas)
+
+    def show(self, progress: Progress) -> None:
+        """Update the line."""
+        reward = progress.metrics["reward"]
+        status = f"reward {reward:.3g} per step, {progress.steps_per_second:,.0f} steps/s"
+        self._at[progress.replica] = progress.step
+        self._bar.update(self._task, completed=sum(self._at.values()), status=status)
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def require_tensorboard(folder: object) -> None:
+    """Raise InputError if the package or the folder to write to is missing."""
+    if find_spec("tensorboardX") is None:
+        raise InputError("tensorboard=True needs a package; pip install 'longrun[tensorboard]'")
+    if folder is None:
+        raise InputError("tensorboard=True needs log_dir, the folder for its files")
+
+
+class TensorBoard:
+    """Writes metrics as event files below a run folder; with a path of None it writes nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._writers: dict[int, Any] = {}
+
+    def write(self, progress: Progress) -> None:
+        """Add the metrics of an iteration, and its evaluation if there is one."""
+        if self._path is None:
+            return
+        writer = self._writer(self._path, progress.replica)
+        for name, value in progress.metrics.items():
+            writer.add_scalar(f"train/{name}", value, progress.step)
+        if progress.evaluation is not None:
+            for name in ("average_reward", "episode_return", "episode_length"):
+                value = getattr(progress.evaluation, name)
+                writer.add_scalar(f"evaluation/{name}", value, progress.step)
+
+    def _writer(self, path: Path, replica: int) -> Any:
+        from tensorboardX import SummaryWriter
+
+        if replica not in self._writers:
+            place = path / "tensorboard" / f"replica_{replica}"
+            self._writers[replica] = SummaryWriter(str(place))
+        return self._writers[replica]
+
+    def __enter__(self) -> TensorBoard:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers.values():
+            writer.close()

@@ -1,0 +1,99 @@
+"""The session of a run folder, started or resumed: what the command line and sweeps share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longrun.config import Config, saved_config
+from longrun.envs.factories import require_id
+from longrun.train import checkpoint
+from longrun.train.checkpoint import Checkpoint
+from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
+from longrun.train.job import Snapshot, make_job
+from longrun.train.loops import Loop, open_env
+from longrun.train.progress import OnLog
+from longrun.train.run_folder import RunFolder
+from longrun.train.session import Session, create_folder
+
+SETTINGS = ("num_workers", "eval_every", "eval_steps")
+"""Settings of a job that a resumed run keeps from config.json, unless others are given."""
+
+
+def start(
+    path: Path,
+    env: str,
+    configs: Sequence[Config],
+    seeds: Sequence[int],
+    steps: int,
+    preset: str = "paper",
+    on_log: OnLog | None = None,
+    **settings: Any,
+) -> Session:
+    """A new run in a new folder. Raises FolderError if the folder holds a run already."""
+    loop = open_env(env)
+    job = make_job(configs, seeds, steps, **settings)
+    starts = _fresh_snapshots(loop, configs, seeds)
+    folder = None
+    with ends_all_hosts():
+        if is_first_host():
+            folder = create_folder(path, loop.name, job, steps, preset=preset)
+    return Session(loop, job, starts, folder, on_log)
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """A run folder's content, from which the run can be resumed."""
+
+    path: Path
+    config: dict[str, Any]
+    """content of config.json"""
+    loop: Loop
+    checkpoint: Checkpoint
+
+    @property
+    def done(self) -> list[int]:
+        """Steps that each replica has done."""
+        per_iteration = self.checkpoint.configs[0].steps_per_iteration
+        return [int(s.state.iteration) * per_iteration for s in self.checkpoint.snapshots]
+
+
+def load(path: Path) -> SavedRun:
+    """The run with its checkpoint, or at its start if it was interrupted before the first one."""
+    config = RunFolder(path).read_config()
+    require_id(config["env"], path)
+    loop = open_env(config["env"])
+    if (path / "checkpoint" / "checkpoint.json").exists():
+        return SavedRun(path, config, loop, checkpoint.load(path))
+    configs = [
+        saved_config(
+            config["algorithm"],
+            config["options"] | {name: v for name, v in replica.items() if name != "seed"},
+        )
+        for replica in config["replicas"]
+    ]
+    seeds = [replica["seed"] for replica in config["replicas"]]
+    starts = _fresh_snapshots(loop, configs, seeds)
+    state = Checkpoint(config["env"], loop.spaces, configs, seeds, starts)
+    return SavedRun(path, config, loop, state)
+
+
+def resume(saved: SavedRun, steps: int, on_log: OnLog | None = None, **settings: Any) -> Session:
+    """The run from its checkpoint up to `steps`; rows later than the checkpoint are dropped."""
+    before = {name: saved.config[name] for name in SETTINGS}
+    state = saved.checkpoint
+    job = make_job(state.configs, state.seeds, steps, **before | settings)
+    wait_for_hosts("all have read the checkpoint")
+    folder = RunFolder(saved.path) if is_first_host() else None
+    with ends_all_hosts():
+        if folder is not None:
+            with folder.locked():
+                folder.drop_rows_after(saved.done)
+                folder.extend_to(steps)
+    return Session(saved.loop, job, state.snapshots, folder, on_log)
+
+
+def _fresh_snapshots(loop: Loop, configs: Sequence[Config], seeds: Sequence[int]) -> list[Snapshot]:
+    return [loop.fresh_snapshot(c, s) for c, s in zip(configs, seeds, strict=True)]

@@ -1,0 +1,81 @@
+"""Checks of each iteration: non-finite values, masks that allow nothing, constant rewards."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from longrun.config import Average, Config
+from longrun.errors import EnvironmentFailure, NonFiniteError
+
+FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
+FLAGS = ("environment_finite", "mask_allows", *FINITE)
+
+
+def without_flags(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The metrics that are reported: all but the flags."""
+    return {name: float(value) for name, value in metrics.items() if name not in FLAGS}
+
+
+def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, iteration: int) -> None:
+    """Raise NonFiniteError or EnvironmentFailure if a flag among the metrics is not set."""
+    who = f"replica {replica} (seed {seed})"
+    if not metrics.get("environment_finite", True):
+        raise NonFiniteError(
+            f"an observation or reward of {who} was not finite in iteration {iteration}; the"
+            " environment must return finite numbers"
+        )
+    if not metrics.get("mask_allows", True):
+        raise EnvironmentFailure(
+            f"the action mask of {who} forbids every choice somewhere in iteration {iteration}; let"
+            " each mask allow at least one choice of each component"
+        )
+    for flag, what in FINITE.items():
+        if not metrics.get(flag, True):
+            odd = [f"{n} {v}" for n, v in without_flags(metrics).items() if not math.isfinite(v)]
+            trace = f" ({', '.join(odd)})" if odd else ""
+            raise NonFiniteError(
+                f"the {what} of {who} became non-finite in iteration {iteration}{trace}; try a"
+                " lower learning_rate or scale_rewards=True"
+            )
+
+
+def require_finite_rewards(reward: ArrayLike, who: str, iteration: int) -> None:
+    """Raise NonFiniteError if a reward of an evaluation is not finite."""
+    if not np.isfinite(reward).all():
+        raise NonFiniteError(
+            f"a reward of {who} was not finite in the evaluation after iteration {iteration}; the"
+            " environment must return finite numbers"
+        )
+
+
+class ConstantRewardWatch:
+    """Warns once if all rewards are equal, so that the average criterion cannot rank policies."""
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        self._rewards: set[float] = set()
+        self._watching = any(
+            isinstance(config, Average) and not (config.reset_cost or config.reset_cost_step_size)
+            for config in configs
+        )
+
+    def check(self, metrics: Mapping[str, float]) -> None:
+        """Take in one iteration's metrics, and warn if episodes terminated."""
+        if not self._watching:
+            return
+        low, high = metrics["reward_min"], metrics["reward_max"]
+        self._rewards |= {low, high}
+        self._watching = len(self._rewards) == 1
+        if self._watching and metrics["terminations"]:
+            self._watching = False
+            warnings.warn(
+                f"every reward so far was {low:g}: all policies have the same reward rate, so the"
+                " average criterion cannot rank them unless resets cost something; set"
+                " termination='reset' and reset_cost (or reset_cost_step_size)",
+                UserWarning,
+                stacklevel=2,
+            )

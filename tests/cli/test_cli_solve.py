@@ -1,0 +1,294 @@
+"""`longrun solve`: output, files, errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import call, require_picture
+from longrun.cli.solve import MODELS
+from longrun.tabular import NoConvergence, evaluate, figures, from_gymnasium, solve
+from longrun.tabular.models.classic import access_control
+
+
+@pytest.fixture
+def longrun_solve(capsys):
+    """Runs the command in this process."""
+
+    return partial(call, capsys, "solve")
+
+
+@pytest.fixture
+def report(longrun_solve):
+    def run(*arguments: object) -> Any:
+        status, out, err = longrun_solve(*arguments, "--json")
+        assert (status, err) == (0, "")
+        assert out.count("\n") == 1
+        return json.loads(out)
+
+    return run
+
+
+# Help.
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help_lists_the_models(longrun_solve, arguments):
+    status, out, err = longrun_solve(*arguments)
+    assert (status, err) == (0, "")
+    assert out.startswith("usage: longrun solve MODEL [options]")
+    for name, build in MODELS.items():
+        assert f"  {name} " in out and build.__doc__.splitlines()[0] in out
+    assert "FrozenLake-v1" in out
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_help_of_each_model(longrun_solve, name):
+    status, out, err = longrun_solve(name, "--help")
+    assert (status, err) == (0, "")
+    for option in ("--method", "--tolerance", "--check-truncation", "--kemeny", "--map", "--json"):
+        assert option in out
+    assert f"longrun solve {name}" in out and "(default:" in out
+
+
+def test_help_lists_the_options_of_a_model(longrun_solve):
+    out = longrun_solve("access-control", "--help").out
+    assert "--servers" in out and "--free-probability" in out and "(default: 10)" in out
+    assert "--priorities" in out and "(default: 1.0 2.0 4.0 8.0)" in out
+
+
+# What it prints.
+
+
+def test_riverswim(longrun_solve):
+    status, out, err = longrun_solve("riverswim")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert (
+        lines[0]
+        == "RiverSwim, 6 states: 6 states, 22 transitions, communicating, unichain, aperiodic"
+    )
+    assert lines[1] == "optimal average reward 0.42862243"
+    assert lines[2].startswith("certified between 0.4286224337") and " and 0.428622433" in lines[2]
+    assert any("right" in line and line.count("100.00%") == 2 for line in lines)
+    assert "Kemeny's constant 13.5037" in lines
+    assert lines[-1].startswith("policy_iteration, 1 iteration: ")
+    assert lines[-1].endswith(" s to build the model")
+
+
+def test_costs_are_shown_as_costs(longrun_solve):
+    out = longrun_solve("criss-cross", "--regime", "IL", "--size", 4).out
+    assert out.startswith("criss-cross IL, up to 4 a queue: 125 states, ")
+    assert "optimal average cost 0.6678172" in out
+    low, high = out.split("certified between ")[1].split("\n")[0].split(" and ")
+    assert 0.66781 < float(low) <= float(high) < 0.66782
+
+
+def test_json(report):
+    found = report("riverswim", "--length", 5)
+    expected = evaluate(MODELS["riverswim"](5), [1] * 5)
+    assert list(found) == [
+        "model",
+        "states",
+        "transitions",
+        "structure",
+        "rewards_are_costs",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "method",
+        "iterations",
+        "policy",
+        "build_seconds",
+        "solve_seconds",
+        "kemeny",
+        "kemeny_error",
+    ]
+    assert (found["model"], found["states"]) == ("RiverSwim, 5 states", 5)
+    assert found["rewards_are_costs"] is False and found["method"] == "policy_iteration"
+    assert found["gain_low"] <= expected.gain <= found["gain_high"]
+    assert found["policy"] == {
+        "left": {"states": 0.0, "time": 0.0},
+        "right": {"states": 1.0, "time": pytest.approx(1)},
+    }
+    assert found["kemeny"] == pytest.approx(expected.kemeny) and found["kemeny_error"] == 0
+    assert found["build_seconds"] >= 0 and found["solve_seconds"] >= 0
+
+
+def test_json_of_costs(report):
+    found = report("criss-cross", "--regime", "BL", "--size", 3, "--tolerance", 1e-5)
+    mdp = MODELS["criss-cross"]("BL", 3)
+    assert found["rewards_are_costs"] is True and found["gain"] < 0
+    assert (found["states"], found["transitions"]) == (64, mdp.num_transitions)
+    assert found["gain"] == pytest.approx(solve(mdp).gain, rel=1e-5)
+    shares = found["policy"]
+    assert list(shares) == list(mdp.actions)
+    for share in ("states", "time"):
+        assert sum(action[share] for action in shares.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("method", ["value_iteration", "linear_program"])
+def test_methods(report, method):
+    found = report("access-control", "--servers", 3, "--method", method)
+    assert found["method"] == method and found["iterations"] > 1
+    assert found["gain"] == pytest.approx(solve(access_control(3)).gain, rel=1e-7)
+
+
+def test_lists_of_numbers(report):
+    found = report("access-control", "--priorities", 1, 2.5, "--servers", 4)
+    assert found["states"] == 10
+    exact = solve(access_control(4, priorities=(1.0, 2.5))).gain
+    assert found["gain"] == pytest.approx(exact)
+
+
+def test_gymnasium(report, longrun_solve):
+    """Episodes end in the holes and at the goal, so that 11 of 16 states are left."""
+    found = report("FrozenLake-v1")
+    assert found["states"] == 11 and found["model"].startswith("FrozenLake-v1")
+    assert found["gain"] == pytest.approx(solve(from_gymnasium("FrozenLake-v1")).gain)
+    assert found["gain"] == pytest.approx(11 / 612)
+    out = longrun_solve("FrozenLake-v1", "--help").out
+    assert "Gymnasium's FrozenLake-v1, continued through its resets." in out
+
+
+def test_kemeny_can_be_left_out(report, longrun_solve):
+    found = report("riverswim", "--no-kemeny")
+    assert "kemeny" not in found and found["policy"]["right"] == {"states": 1.0}
+    out = longrun_solve("riverswim", "--no-kemeny").out
+    assert "Kemeny" not in out
+    assert any("right" in line and line.count("%") == 1 and "-" in line for line in out.split("\n"))
+
+
+def test_truncation_is_checked(report, longrun_solve):
+    arguments = ("criss-cross", "--regime", "IL", "--size", 8, "--check-truncation")
+    found = report(*arguments)["truncation"]
+    assert found["sizes"] == [4, 6, 8]
+    gains = found["gains"]
+    assert gains[0] > gains[1] > gains[2]
+    assert 0 < found["error"] < gains[1] - gains[2]
+    boxes = next(line for line in longrun_solve(*arguments).out.split("\n") if "boxes" in line)
+    assert boxes == (
+        f"boxes: 0.6678172 (size 4), {-gains[1]:.8g} (size 6), {-gains[2]:.8g} (size 8); "
+        f"truncation error: about {found['error']:.2g}"
+    )
+
+
+@pytest.mark.parametrize("name", ["map.png", "[red] policy.svg"])
+def test_maps(report, longrun_solve, tmp_path, name, monkeypatch):
+    drawn = []
+
+    def policy_map(mdp, policy, out):
+        drawn.append((mdp.shape, policy.tolist()))
+        draw(mdp, policy, out)
+
+    draw = figures.policy_map
+    monkeypatch.setattr(figures, "policy_map", policy_map)
+    out = tmp_path / "new" / name
+    assert report("tandem", "--size", 3, "--map", out)["map"] == str(out)
+    require_picture(out)
+    out.unlink()
+    lines = longrun_solve("criss-cross", "--size", 2, "--map", out).out.splitlines()
+    assert lines[-1] == f"wrote {out}"
+    require_picture(out)
+    models = [MODELS["tandem"](size=3), MODELS["criss-cross"](size=2)]
+    assert drawn == [(mdp.shape, solve(mdp).policy.tolist()) for mdp in models]
+
+
+def test_narrow_pipes_do_not_break_lines():
+    """Other programs read one fact from each line, whatever COLUMNS is."""
+    run = subprocess.run(
+        [sys.executable, "-m", "longrun", "solve", "riverswim", "--no-kemeny"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "20"},
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert (
+        "RiverSwim, 6 states: 6 states, 22 transitions, communicating, unichain, aperiodic\n"
+        in run.stdout
+    )
+    assert "certified between 0.42862243" in run.stdout
+
+
+# Wrong input: exit status 2, one line.
+
+MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "--seed", "5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["tandme"], ["unknown model 'tandme'; did you mean tandem?"]),
+        (["xyzzy"], ["unknown model 'xyzzy'; valid: access-control, admission"]),
+        (["Frozen-v1"], ["environment 'Frozen-v1'", "FrozenLake"]),
+        (["CartPole-v1"], ["CartPole-v1 has no transition table P"]),
+        (["riverswim", "--lenght", "3"], ["'--lenght'; did you mean --length?"]),
+        (["riverswim", "--length", "2.5"], ["--length: invalid whole number value: '2.5'"]),
+        (["riverswim", "--length", "1"], ["length=1 is too small; give 2 or more"]),
+        (["riverswim", "more"], ["'more' is not expected (see longrun solve riverswim --help)"]),
+        (["FrozenLake-v1", "--size", "3"], ["unknown option", "'--size'"]),
+        (["criss-cross", "--regime", "XX"], ["unknown regime 'XX'; valid: IL, BL"]),
+        (["access-control", "--priorities"], ["--priorities: expected at least one argument"]),
+        (["access-control", "--priorities", "x"], ["--priorities: invalid float value: 'x'"]),
+        (["riverswim", "--method", "howard"], ["method='howard' is unknown; valid: policy_iter"]),
+        (["riverswim", "--tolerance", "2"], ["tolerance=2.0 is not between 0 and 1"]),
+        (["riverswim", "--check-truncation"], ["--check-truncation is for models with a --size"]),
+        (["tandem", "--size", "2", "--check-truncation"], ["give --size 3 or more"]),
+        (["riverswim", "--map", "map.png"], ["needs a box of 2 or 3 sides; this model's is (6,)"]),
+        (["tandem", "--size", "2", "--map", "map.doc"], ["map.doc: '.doc' is no ending"]),
+        (MULTICHAIN, ["the model has 2 sets of states in which a policy can stay forever"]),
+    ],
+)
+def test_wrong_input(longrun_solve, arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = longrun_solve(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("longrun: ") and err.count("\n") == 1
+    for part in words:
+        assert part in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["--check-truncation"], ["--map", "policy.png"]])
+def test_wrong_input_is_refused_before_the_model_is_solved(longrun_solve, arguments, monkeypatch):
+    monkeypatch.setattr("longrun.cli.solve.solve", lambda *_, **__: pytest.fail("solved"))
+    assert longrun_solve("riverswim", *arguments).status == 2
+
+
+def test_a_bracket_that_rounding_keeps_open():
+    """The answer, and a warning in one line, however narrow the terminal is."""
+    run = subprocess.run(
+        [sys.executable, "-m", "longrun", "solve", "riverswim", "--tolerance", "1e-17", "--json"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "40"},
+    )
+    assert run.returncode == 0
+    found = json.loads(run.stdout)
+    assert found["gain_low"] < found["gain"] < found["gain_high"] < found["gain_low"] + 1e-11
+    assert run.stderr.count("\n") == 1
+    assert run.stderr.startswith("longrun: warning: policy_iteration stopped after ")
+    assert run.stderr.endswith("; rounding does not allow more here; raise tolerance=1e-17\n")
+
+
+def test_a_bracket_that_does_not_close(longrun_solve, monkeypatch):
+    def stopped(*_, **__):
+        raise NoConvergence("policy_iteration stopped after 200 iterations")
+
+    monkeypatch.setattr("longrun.cli.solve.solve", stopped)
+    status, out, err = longrun_solve("riverswim")
+    assert (status, out, err) == (1, "", "longrun: policy_iteration stopped after 200 iterations\n")
+
+
+def test_a_map_that_cannot_be_written(longrun_solve, tmp_path):
+    (tmp_path / "file").write_text("")
+    out = Path(tmp_path / "file" / "map.png")
+    status, _, err = longrun_solve("tandem", "--size", 2, "--map", out)
+    assert status == 1 and err.startswith("longrun: ") and err.count("\n") == 1

@@ -1,0 +1,87 @@
+"""Help texts, and the installed program."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from command_line import (
+    Result,
+    read_csv,
+    script,
+)
+from longrun import __version__
+from longrun.cli import COMMANDS
+from longrun.config import ALGORITHMS
+from tiny_envs import TINY_FLAGS
+
+
+@pytest.mark.parametrize("command", [[], ["-h"], ["--help"]])
+def test_help_lists_the_commands(command, longrun):
+    result = longrun(*command)
+    assert (result.status, result.err) == (0, "")
+    for name in ("train", "evaluate", "plot"):
+        assert name in result.out
+
+
+@pytest.mark.parametrize("command", [[], ["-h"], ["--help"]])
+def test_help_of_train_lists_the_algorithms(command, longrun):
+    result = longrun("train", *command)
+    assert (result.status, result.err) == (0, "")
+    for name in (*ALGORITHMS, "--resume", "--env"):
+        assert name in result.out
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_help_of_an_algorithm_mentions_each_option(algorithm, longrun):
+    result = longrun("train", algorithm, "--help")
+    assert (result.status, result.err) == (0, "")
+    own = [f.name.replace("_", "-") for f in dataclasses.fields(ALGORITHMS[algorithm])]
+    run = "env steps seeds seed grid preset out resume workers eval-every eval-steps no-eval"
+    for name in [*own, *run.split(), "tensorboard", "quiet"]:
+        assert f"--{name} " in result.out.replace(",", " ").replace("\n", " "), name
+
+
+@pytest.mark.parametrize("command, option", [("evaluate", "--steps"), ("plot", "--out")])
+def test_help_of_the_other_commands_mentions_each_option(command, option, longrun):
+    result = longrun(command, "--help")
+    assert (result.status, result.err) == (0, "")
+    assert option in result.out
+
+
+@pytest.mark.parametrize("algorithms", [[], ["apo"], ["ppo", "trpo"]], ids=" ".join)
+def test_help_of_sweep_lists_every_option_that_a_grid_may_name(algorithms, longrun):
+    text = longrun("sweep", *algorithms, "--help").out
+    for algorithm in algorithms or ALGORITHMS:
+        for field in dataclasses.fields(ALGORITHMS[algorithm]):
+            assert f"--{field.name.replace('_', '-')}" in text, field.name
+    assert ("APO, ATRPO only: alpha: step size" in text) == (not algorithms)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("train", "solve")])
+def test_help_of_a_command_has_its_usage_and_an_example(command, longrun):
+    status, out, err = longrun(command, "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"usage: longrun {command} ")
+    assert f"longrun {command} " in out.partition("example")[2]
+
+
+# The real program.
+
+
+def test_the_program_answers_help_and_version():
+    assert script("--version") == Result(0, f"{__version__}\n", "")
+    result = script("train", "apo", "--help")
+    assert (result.status, result.err) == (0, "")
+    assert "--value-constraint" in result.out
+
+
+def test_the_program_trains_with_workers(tmp_path):
+    out = str(tmp_path / "run")
+    command = ["train", "apo", "--env", "Pendulum-v1", "--workers", "2", "--out", out, *TINY_FLAGS]
+    command += ["--no-eval", "--steps", "64"]
+    result = script(*command)
+    assert (result.status, result.err) == (0, "")
+    assert len(read_csv(Path(out) / "metrics.csv")) == 1

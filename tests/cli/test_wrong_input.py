@@ -1,0 +1,189 @@
+"""Wrong input to train, evaluate and plot: exit status 2, one line, no traceback."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from command_line import (
+    files_of,
+    refused,
+    script,
+    train_arguments,
+)
+from longrun.train.run_folder import RunFolder
+
+TRAIN = ["train", "apo", "--env", "Drift-v0", "--no-eval", "--workers", "0", "--steps", "64"]
+REFUSED: dict[str, tuple[list[str], list[str]]] = {
+    "command": (["trian"], ["unknown command 'trian'", "train"]),
+    "nothing like a command": (["zzz"], ["train, evaluate, sweep"]),
+    "algorithm": (["train", "apoo", "--env", "Drift-v0"], ["algorithm 'apoo'", "apo"]),
+    "no algorithm": (["train", "--env", "Drift-v0"], ["algorithm", "apo, ppo, atrpo, trpo"]),
+    "environment": (["train", "apo", "--env", "Drfit-v0"], ["'Drfit-v0'", "Drift-v0"]),
+    "no environment": (["train", "apo"], ["--env"]),
+    "an environment that is not installed": (["train", "apo", "--env", "Hopper-v2"], ["Hopper-v2"]),
+    "no value": (["train", "apo", "--env"], ["--env"]),
+    "option": ([*TRAIN, "--value-constrain", "1"], ["--value-constrain'", "--value-constraint"]),
+    "option with value": ([*TRAIN, "--clip-rage=1"], ["--clip-rage'", "--clip-range"]),
+    "other algorithm's option": ([*TRAIN, "--discount", "0.9"], ["--discount"]),
+    "short option": ([*TRAIN, "-x"], ["-x"]),
+    "stray word": ([*TRAIN, "Drift-v0"], ["Drift-v0"]),
+    "preset": ([*TRAIN, "--preset", "papr"], ["preset 'papr'", "paper"]),
+    "grid name": ([*TRAIN, "--grid", "value_constrain=1"], ["value_constraint"]),
+    "grid of no number": ([*TRAIN, "--grid", "num_envs=1,2"], ["num_envs"]),
+    "grid values": ([*TRAIN, "--grid", "gae_lambda=a,b"], ["gae_lambda='a' must be a number"]),
+    "grid value twice": ([*TRAIN, "--grid", "gae_lambda=0.9,0.90"], ["lists a value twice"]),
+    "grid without values": ([*TRAIN, "--grid", "gae_lambda"], ["gae_lambda"]),
+    "grid out of range": ([*TRAIN, "--grid", "gae_lambda=0.5,2"], ["gae_lambda=2", "0 and 1"]),
+    "out of range": ([*TRAIN, "--gae-lambda", "2"], ["gae_lambda=2", "0 and 1"]),
+    "not a number": ([*TRAIN, "--learning-rate", "nan"], ["learning_rate=nan"]),
+    "text for a number": ([*TRAIN, "--learning-rate", "fast"], ["--learning-rate", "fast"]),
+    "fraction": ([*TRAIN, "--num-envs", "1.5"], ["--num-envs", "1.5"]),
+    "choice": ([*TRAIN, "--termination", "never"], ["termination='never'", "zero, reset"]),
+    "inconsistent": ([*TRAIN, "--reset-cost", "1"], ["reset_cost=1", "termination='reset'"]),
+    "sizes": ([*TRAIN, "--hidden-sizes", "0"], ["hidden_sizes=[0]"]),
+    "minibatch": ([*TRAIN, "--num-envs", "1", "--rollout-steps", "9"], ["minibatch_size=100"]),
+    "steps": ([*TRAIN, "--steps", "0"], ["steps=0"]),
+    "seeds": ([*TRAIN, "--seeds", "0"], ["seeds=0"]),
+    "seed": ([*TRAIN, "--seed", "-1"], ["seed=-1"]),
+    "workers": ([*TRAIN, "--workers", "-1"], ["workers"]),
+    "eval steps": ([*TRAIN, "--eval-steps", "0"], ["eval_steps=0"]),
+    "infinite steps": ([*TRAIN, "--steps", "inf"], ["--steps", "inf"]),
+    "large seed": ([*TRAIN, "--seed", "99999999999999999999"], ["seed=", "2**32"]),
+    "grid twice": (
+        [*TRAIN, "--grid", "gae_lambda=0.9", "--grid", "gae_lambda=0.95"],
+        ["gae_lambda twice"],
+    ),
+    "resume without folder": (["train", "--resume"], ["--out"]),
+    "resume of nothing": (["train", "--resume", "--out", "nowhere"], ["nowhere"]),
+    "resume of nothing by name": (["train", "apo", "--resume", "--out", "nowhere"], ["nowhere"]),
+    "evaluate without run": (["evaluate"], ["run"]),
+    "evaluate nothing": (["evaluate", "nowhere"], ["nowhere"]),
+    "evaluate option": (["evaluate", "nowhere", "--step", "5"], ["--step", "--steps"]),
+    "plot without run": (["plot"], ["run"]),
+    "plot nothing": (["plot", "nowhere"], ["nowhere"]),
+    "plot nothing twice": (["plot", "nowhere", "neither"], ["nowhere"]),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_wrong_input_is_refused_in_one_line_and_nothing_is_written(
+    what, longrun, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    command, words = REFUSED[what]
+    refused(longrun(*command), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_run_is_not_written_over(longrun, run):
+    before = files_of(run)
+    refused(longrun(*train_arguments(run)), "already holds a run", str(run))
+    assert files_of(run) == before
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (["ppo"], ["'apo'", "'ppo'"]),
+        (["apo", "--env", "EndlessDrift-v0"], ["'Drift-v0'", "'EndlessDrift-v0'"]),
+        (["apo", "--gae-lambda", "0.5"], ["gae_lambda=0.5", "0.95"]),
+        (["apo", "--hidden-sizes", "9"], ["hidden_sizes=[9]", "8"]),
+        (["apo", "--seeds", "5"], ["--seeds"]),
+        (["apo", "--seed", "5"], ["seed"]),
+        (["apo", "--grid", "gae_lambda=0,1"], ["--grid"]),
+        (["apo", "--steps", "0"], ["steps=0"]),
+        (["--gae-lambda", "0.5"], ["--gae-lambda"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_options_of_a_run_cannot_be_changed_on_resume(change, words, longrun, run):
+    before = files_of(run)
+    refused(longrun("train", *change, "--resume", "--out", run), *words)
+    assert files_of(run) == before
+
+
+def test_the_same_options_may_be_repeated_on_resume(longrun, tmp_path):
+    command = train_arguments(tmp_path / "run", "--no-eval", "--seeds", "2")
+    assert longrun(*command).status == 0
+    assert longrun(*command, "--resume").status == 0
+
+
+def test_a_run_interrupted_before_its_first_checkpoint_starts_over(longrun, run, tmp_path):
+    out = tmp_path / "run"
+    out.mkdir()
+    shutil.copy(run / "config.json", out)
+    refused(longrun("evaluate", out), "no checkpoint", str(out))
+    assert longrun("train", "--resume", "--out", out).status == 0
+    rows, expected = ((p / "evaluations.csv").read_text().splitlines() for p in (out, run))
+    assert sorted(rows) == sorted(expected)
+
+
+def test_a_finished_run_is_left_as_it_is(longrun, run, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    before = files_of(out)
+    result = longrun("train", "--resume", "--out", out)
+    assert result.status == 0
+    assert "give a larger --steps" in result.out
+    assert files_of(out) == before
+
+
+def test_a_folder_that_another_process_writes_to_is_refused(longrun, run, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    with RunFolder(out).locked():
+        result = longrun("train", "--resume", "--out", out, "--steps", "1e5")
+    refused(result, "another process")
+
+
+def test_a_run_with_a_damaged_checkpoint_is_not_resumed(longrun, run, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(run, out)
+    (state,) = (out / "checkpoint").glob("*.safetensors")
+    state.write_bytes(state.read_bytes()[:-8])
+    before = files_of(out)
+    refused(longrun("train", "--resume", "--out", out), "damaged", str(out))
+    refused(longrun("evaluate", out), "damaged", str(out))
+    assert files_of(out) == before
+    (out / "config.json").write_text("{")
+    refused(longrun("train", "--resume", "--out", out), "damaged", "config.json")
+    refused(longrun("plot", out), "damaged", "config.json")
+
+
+@pytest.mark.parametrize("command", ["train", "plot"])
+def test_an_output_that_cannot_be_written_is_refused(command, longrun, run, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    out = tmp_path / "file" / "below.png"
+    result = longrun(*(train_arguments(out) if command == "train" else ["plot", run, "--out", out]))
+    assert result.status in (1, 2)
+    assert result.err.count("\n") == 1
+    assert str(tmp_path / "file") in result.err
+
+
+def test_a_picture_in_an_unknown_format_is_refused(longrun, run, tmp_path):
+    result = longrun("plot", run, "--out", tmp_path / "curves.xyz")
+    assert result.status == 2
+    assert result.err.count("\n") == 1
+    assert "curves.xyz" in result.err
+
+
+def test_a_run_without_evaluations_cannot_be_plotted(longrun, tmp_path):
+    assert longrun(*train_arguments(tmp_path / "run", "--no-eval")).status == 0
+    refused(longrun("plot", tmp_path / "run", "--out", tmp_path / "curves.png"), "no evaluations")
+    assert not (tmp_path / "curves.png").exists()
+
+
+def test_a_run_that_fails_ends_with_status_1(longrun, tmp_path):
+    result = longrun(*train_arguments(tmp_path / "run", "--no-eval", "--learning-rate", "1e38"))
+    assert result.status == 1
+    assert "non-finite" in result.err
+    assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize("what", ["command", "algorithm", "option", "out of range", "plot nothing"])
+def test_the_program_refuses_wrong_input_with_status_2(what, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command, words = REFUSED[what]
+    refused(script(*[a.replace("Drift-v0", "Pendulum-v1") for a in command]), *words)

@@ -1,0 +1,583 @@
+"""Advantages and value targets against numbers worked out by hand.
+
+Nearly all numbers here are sums of powers of two, which float32 holds exactly: those are compared
+to the bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from longrun.config import Config, make_config
+from longrun.learn.adaptation import adapt_reset_cost
+from longrun.learn.advantages import lambda_advantages, moving_average, td_errors, value_targets
+from longrun.learn.config_pytree import register_config
+from longrun.learn.criteria import Targets, Values, criterion_of
+from longrun.learn.types import CriterionState, Rollout
+from longrun.learn.weights import sample_weights
+
+register_config()
+
+examples = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+
+
+def rows(*values: Any) -> jax.Array:
+    """A [T, N] array from one column for each environment, as a person would write them."""
+    return jnp.asarray(np.stack(values, axis=1), jnp.float32)
+
+
+def columns(array: jax.Array) -> list[list[float]]:
+    return np.asarray(array).T.tolist()
+
+
+def ends(*columns_: list[int]) -> jax.Array:
+    return jnp.asarray(np.stack(columns_, axis=1), bool)
+
+
+def facts(reward: jax.Array, terminated: Any = False, truncated: Any = False) -> Rollout:
+    t, n = reward.shape
+    obs = np.zeros((t, n, 1), np.float32)  # a criterion sees values, not observations
+    flags = (jnp.broadcast_to(jnp.asarray(x, bool), (t, n)) for x in (terminated, truncated))
+    return Rollout(obs, obs, reward, obs, *flags, obs[0])
+
+
+@jax.jit
+def criterion_targets(
+    config: Config, state: CriterionState, rollout: Rollout, values: Values
+) -> tuple[Targets, CriterionState]:
+    state = criterion_of(config).learn(config, state, rollout, values)
+    return criterion_of(config).targets(config, state, rollout, values), state
+
+
+def fresh(config: Config) -> CriterionState:
+    return criterion_of(config).init(config)
+
+
+def zeros_like_values(reward: jax.Array) -> Values:
+    return Values(*(jnp.zeros_like(reward) for _ in range(3)))
+
+
+# --- the small functions ---------------------------------------------------------------------
+
+
+def test_td_errors_of_the_average_criterion() -> None:
+    deltas = td_errors(
+        rewards=rows([1, 3], [2, -1]),
+        values=rows([0.5, 2], [1, 0]),
+        successor_values=rows([2, 1], [0, -3]),
+        gain=0.5,
+    )
+    # 1 - .5 + 2 - .5 = 2      3 - .5 + 1 - 2 = 1.5
+    # 2 - .5 + 0 - 1 = .5     -1 - .5 - 3 - 0 = -4.5
+    assert columns(deltas) == [[2, 1.5], [0.5, -4.5]]
+
+
+def test_td_errors_of_the_discounted_criterion() -> None:
+    deltas = td_errors(
+        rewards=rows([1, 3], [2, -1]),
+        values=rows([0.5, 2], [1, 0]),
+        successor_values=rows([2, 1], [0, -3]),
+        gain=0.0,
+        discount=0.5,
+    )
+    # 1 + 1 - .5 = 1.5     3 + .5 - 2 = 1.5
+    # 2 + 0 - 1 = 1       -1 - 1.5 - 0 = -2.5
+    assert columns(deltas) == [[1.5, 1.5], [1, -2.5]]
+
+
+def test_lambda_advantages_stop_at_an_end_and_at_the_last_row() -> None:
+    advantages = lambda_advantages(
+        rows([1, 2, 3, 4], [1, -2, 4, 8]), ends([0, 0, 1, 0], [0, 0, 0, 0]), 0.5
+    )
+    # ended after the third row: 4 | 3 | 2 + 3/2 = 3.5 | 1 + 3.5/2 = 2.75
+    # never ended:               8 | 4 + 8/2 = 8 | -2 + 8/2 = 2 | 1 + 2/2 = 2
+    assert columns(advantages) == [[2.75, 3.5, 3, 4], [2, 2, 8, 8]]
+
+
+def test_value_targets_are_lowered_by_the_constrained_offset() -> None:
+    targets = value_targets(rows([2.75, -1]), rows([1, 0.5]), offset=4.0, value_constraint=0.25)
+    assert columns(targets) == [[2.75, -1.5]]  # 2.75 + 1 - 1 and -1 + .5 - 1
+
+
+def test_moving_average() -> None:
+    assert float(moving_average(jnp.asarray(2.0), jnp.asarray(6.0), 0.25)) == 3.0
+    assert float(moving_average(jnp.asarray(2.0), jnp.asarray(6.0), 0.0)) == 2.0
+    assert float(moving_average(jnp.asarray(2.0), jnp.asarray(6.0), 1.0)) == 6.0
+
+
+# --- whole criteria on one literal rollout ---------------------------------------------------
+# Three environments take the same rewards through the same values. After the second row the first
+# terminates, the second reaches a time limit and the third simply goes on; all end mid-episode.
+# 99 stands where nobody may look.
+
+REWARD = rows([2, 0, 4], [2, 0, 4], [2, 0, 4])
+TERMINATED = ends([0, 1, 0], [0, 0, 0], [0, 0, 0])
+TRUNCATED = ends([0, 0, 0], [0, 1, 0], [0, 0, 0])
+VALUES = Values(
+    here=rows([1, 2, 3], [1, 2, 3], [1, 2, 3]),
+    successor=rows([2, 99, 5], [2, 6, 5], [2, 3, 5]),
+    after_reset=rows([99, 3, 99], [99, 99, 99], [99, 99, 99]),
+)
+ZERO_VALUES = VALUES._replace(after_reset=jnp.full((3, 3), 99.0))
+ROLLOUT = facts(REWARD, TERMINATED, TRUNCATED)
+
+
+def test_average_criterion_with_a_zero_behind_terminations() -> None:
+    config = make_config("apo", gae_lambda=0.5, value_constraint=0.25)
+    targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
+    # gain = mean of 2, 0, 4 = 2, offset = mean of 1, 2, 3 = 2.
+    # First row, everywhere:  2 - 2 + 2 - 1 = 1.   Last row: 4 - 2 + 5 - 3 = 4.
+    # Second row, 0 - 2 + V' - 2: terminated (V' = 0) -4; time limit (6) 2; going on (3) -1.
+    # terminated: 4 | -4            | 1 - 4/2 = -1
+    # time limit: 4 |  2            | 1 + 2/2 = 2
+    # going on:   4 | -1 + 4/2 = 1  | 1 + 1/2 = 1.5
+    assert columns(targets.advantage) == [[-1, -4, 4], [2, 2, 4], [1.5, 1, 4]]
+    # plus 1, 2, 3, minus 2/4
+    assert columns(targets.value_target) == [[-0.5, -2.5, 6.5], [2.5, 3.5, 6.5], [2, 2.5, 6.5]]
+    assert (float(state.gain), float(state.offset), bool(state.started)) == (2, 2, True)
+    assert (float(state.value_constraint), float(state.reset_cost)) == (0.25, 0)
+
+
+def test_average_criterion_that_carries_on_through_resets() -> None:
+    config = make_config(
+        "apo", gae_lambda=0.5, value_constraint=0.25, termination="reset", reset_cost=9
+    )
+    targets, state = criterion_targets(config, fresh(config), ROLLOUT, VALUES)
+    # gain = (3 * (2 + 0 + 4) - 9) / 9 = 1, offset = 2.
+    # First row: 2 - 1 + 2 - 1 = 2.   Last row: 4 - 1 + 5 - 3 = 5.
+    # Second row: terminated 0 - 9 - 1 + 3 - 2 = -9, with the 3 of the state after the reset;
+    # time limit 0 - 1 + 6 - 2 = 3; going on 0 - 1 + 3 - 2 = 0.
+    # terminated: 5 | -9 + 5/2 = -6.5, through the reset | 2 - 6.5/2 = -1.25
+    # time limit: 5 |  3                                 | 2 + 3/2 = 3.5
+    # going on:   5 |  0 + 5/2 = 2.5                     | 2 + 2.5/2 = 3.25
+    assert columns(targets.advantage) == [[-1.25, -6.5, 5], [3.5, 3, 5], [3.25, 2.5, 5]]
+    # plus 1, 2, 3, minus 2/4
+    assert columns(targets.value_target) == [[-0.75, -5, 7.5], [4, 4.5, 7.5], [3.75, 4, 7.5]]
+    assert (float(state.gain), float(state.offset), float(state.reset_cost)) == (1, 2, 9)
+
+
+def test_discounted_criterion() -> None:
+    config = make_config("ppo", gae_lambda=0.5, discount=0.5)
+    targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
+    # First row: 2 + 2/2 - 1 = 2.   Last row: 4 + 5/2 - 3 = 3.5.
+    # Second row: terminated 0 + 0 - 2 = -2; time limit 0 + 6/2 - 2 = 1; 0 + 3/2 - 2 = -.5.
+    # Later advantages weigh 1/4.
+    # terminated: 3.5 | -2                  | 2 - 2/4 = 1.5
+    # time limit: 3.5 |  1                  | 2 + 1/4 = 2.25
+    # going on:   3.5 | -.5 + 3.5/4 = .375  | 2 + .375/4 = 2.09375
+    assert columns(targets.advantage) == [[1.5, -2, 3.5], [2.25, 1, 3.5], [2.09375, 0.375, 3.5]]
+    assert columns(targets.value_target) == [[2.5, 0, 6.5], [3.25, 3, 6.5], [3.09375, 2.375, 6.5]]
+    assert (float(state.gain), float(state.offset)) == (0, 0)
+
+
+def test_average_criterion_with_a_discount_beside_the_gain() -> None:
+    config = make_config("apo", gae_lambda=0.5, value_discount=0.5, value_constraint=0.25)
+    targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
+    # gain 2. First row: 2 - 2 + 2/2 - 1 = 0.   Last row: 4 - 2 + 5/2 - 3 = 1.5.
+    # Second row: terminated -2 - 2 = -4; time limit -2 + 6/2 - 2 = -1; else -2 + 3/2 - 2 = -2.5.
+    # Later advantages weigh 1/4.
+    # terminated: 1.5 | -4                       | 0 - 4/4 = -1
+    # time limit: 1.5 | -1                       | 0 - 1/4 = -.25
+    # going on:   1.5 | -2.5 + 1.5/4 = -2.125    | 0 - 2.125/4 = -.53125
+    expected = [[-1, -4, 1.5], [-0.25, -1, 1.5], [-0.53125, -2.125, 1.5]]
+    assert columns(targets.advantage) == expected
+    assert (float(state.gain), float(state.offset)) == (2, 2)
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "ppo"])
+def test_a_time_limit_taken_for_a_termination(algorithm: str) -> None:
+    options = {"gae_lambda": 0.5, "time_limit": "as_termination"}
+    config = make_config(algorithm, **options, **({"discount": 0.5} if algorithm == "ppo" else {}))
+    values = ZERO_VALUES._replace(successor=rows([2, 99, 5], [2, 99, 5], [2, 3, 5]))
+    targets, _ = criterion_targets(config, fresh(config), ROLLOUT, values)
+    # The first two environments are now alike, as worked out above for the first.
+    terminated = {"apo": [-1, -4, 4], "ppo": [1.5, -2, 3.5]}[algorithm]
+    going_on = {"apo": [1.5, 1, 4], "ppo": [2.09375, 0.375, 3.5]}[algorithm]
+    assert columns(targets.advantage) == [terminated, terminated, going_on]
+    assert sample_weights(config, ROLLOUT)[..., 0].T.tolist() == [[1, 1, 1], [1, 0, 1], [1, 1, 1]]
+    bootstrapped = make_config(algorithm)
+    assert sample_weights(bootstrapped, ROLLOUT).shape == (3, 3, 0)
+
+
+@pytest.mark.parametrize("time_limit", ["bootstrap", "as_termination"])
+def test_a_shift_of_the_values_leaks_into_advantages_before_a_time_limit(time_limit: str) -> None:
+    config = make_config("apo", gae_lambda=0.5, value_constraint=0.25, time_limit=time_limit)
+    rollout = facts(REWARD[:, 1:], truncated=TRUNCATED[:, 1:])  # no termination
+    values = Values(*(v[:, 1:] for v in VALUES))
+    moved = Values(*(v + 8 for v in values))
+    before, after = (
+        criterion_targets(config, fresh(config), rollout, v)[0].advantage for v in (values, moved)
+    )
+    leak = [[-4, -8, 0], [0, 0, 0]] if time_limit == "as_termination" else [[0, 0, 0], [0, 0, 0]]
+    assert columns(after - before) == leak  # -V(s_T), and half of it one step earlier
+
+
+def test_a_termination_in_the_last_row_resumes_at_the_reset_state() -> None:
+    reward = rows([1, 3])
+    rollout = facts(reward, terminated=ends([0, 1]))
+    values = Values(here=rows([1, 2]), successor=rows([2, 99]), after_reset=rows([99, 6]))
+    config = make_config("apo", gae_lambda=0.5, termination="reset", reset_cost=2)
+    targets, _ = criterion_targets(config, fresh(config), rollout, values)
+    # gain = (1 + 3 - 2) / 2 = 1. Last: 3 - 2 - 1 + 6 - 2 = 4. First: 1 - 1 + 2 - 1 = 1, + 4/2.
+    assert columns(targets.advantage) == [[3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # gain 2; terminated row 1 - 2 + 0 - 1 = -2; the last row 3 - 2 + 5 - 2 = 4
+        ({}, [-2, 4]),
+        # the trace carries on: 1 - 2 + 2 - 1 = 0, + 4/2
+        ({"termination": "reset"}, [2, 4]),
+    ],
+)
+def test_a_termination_outranks_a_time_limit_in_the_same_step(
+    options: dict[str, Any], expected: list[float]
+) -> None:
+    rollout = facts(rows([1, 3]), terminated=ends([1, 0]), truncated=ends([1, 0]))
+    values = Values(here=rows([1, 2]), successor=rows([99, 5]), after_reset=rows([2, 99]))
+    config = make_config("apo", gae_lambda=0.5, **options)
+    targets, _ = criterion_targets(config, fresh(config), rollout, values)
+    assert columns(targets.advantage) == [expected]
+
+
+# --- what a criterion learns -----------------------------------------------------------------
+
+
+def test_running_means_start_at_the_first_batch_and_move_by_the_step_size() -> None:
+    config = make_config("apo", gain_step_size=0.25)
+    reward = rows([2, 0, 4])
+    values = zeros_like_values(reward)._replace(here=rows([1, 2, 3]))
+    _, first = criterion_targets(config, fresh(config), facts(reward), values)
+    assert (float(first.gain), float(first.offset)) == (2, 2)  # the means, whatever the step size
+    reward = rows([6, 5, 7])
+    values = values._replace(here=rows([-2, -1, -3]))
+    targets, second = criterion_targets(config, first, facts(reward), values)
+    assert float(second.gain) == 3.0  # 3/4 * 2 + 1/4 * 6
+    assert float(second.offset) == 1.0  # 3/4 * 2 - 1/4 * 2
+    # The new gain is the one that this batch is judged by: 7 - 3 + 0 - -3 = 7.
+    assert float(targets.advantage[2, 0]) == 7.0
+
+
+def test_a_gain_by_td_errors_starts_at_the_mean_reward_and_moves_by_their_mean() -> None:
+    config = make_config("apo", gain_step_size=0.25, gain_estimate="td")
+    reward = rows([2, 0, 4])
+    values = Values(rows([1, 2, 3]), rows([2, 3, 8]), jnp.full((3, 1), 99.0))
+    _, first = criterion_targets(config, fresh(config), facts(reward), values)
+    assert float(first.gain) == 2.0  # whatever the values say
+    reward = rows([6, 5, 7])
+    targets, second = criterion_targets(config, first, facts(reward), values)
+    # TD errors 6 - 2 + 2 - 1 = 5, 5 - 2 + 3 - 2 = 4, 7 - 2 + 8 - 3 = 10: mean 19/3, a quarter of it
+    assert float(second.gain) == pytest.approx(2 + 19 / 12, rel=1e-6)
+    assert float(second.offset) == 2.0  # the offset stays the mean value
+    # The new gain is the one that this batch is judged by.
+    assert float(targets.advantage[2, 0]) == pytest.approx(7 - 43 / 12 + 5, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        # through the reset in any case: 1 - 2 + 4 - 1 = 2, then 3 - 2 + 5 - 2 = 4: a mean of 3
+        ({}, 3.5),
+        ({"value_discount": 0.5}, 3.5),
+        ({"time_limit": "as_termination"}, 3.5),
+        # ... for a cost of 2: 1 - 2 - 2 + 4 - 1 = 0 and 4
+        ({"termination": "reset", "reset_cost": 2}, 3.0),
+    ],
+)
+def test_a_gain_by_td_errors_follows_the_chain_through_a_termination(
+    options: dict[str, Any], expected: float
+) -> None:
+    config = make_config("apo", gain_step_size=0.5, gain_estimate="td", **options)
+    rollout = facts(rows([1, 3]), terminated=ends([1, 0]), truncated=ends([0, 1]))
+    values = Values(here=rows([1, 2]), successor=rows([99, 5]), after_reset=rows([4, 99]))
+    started = fresh(config)._replace(gain=jnp.asarray(2.0), started=jnp.ones((), bool))
+    _, state = criterion_targets(config, started, rollout, values)
+    assert float(state.gain) == expected
+
+
+@pytest.mark.parametrize("discount", [1.0, 0.5])
+@pytest.mark.parametrize("estimate", ["td", "reward"])
+def test_every_estimate_finds_the_gain_where_episodes_terminate(
+    estimate: str, discount: float
+) -> None:
+    """Reward 1 and a termination every 10 steps; the values fit whatever the gain is by then."""
+    config = make_config("apo", gain_estimate=estimate, value_discount=discount)
+    reward = jnp.ones((20, 1))
+    terminated = jnp.arange(1, 21)[:, None] % 10 == 0
+    state = fresh(config)._replace(gain=jnp.asarray(0.2), started=jnp.ones((), bool))
+    left = 10 - np.arange(20) % 10  # rewards to come
+    worth = np.array([sum(discount**k for k in range(n)) for n in range(11)])
+    for _ in range(100):
+        here, behind = ((1 - float(state.gain)) * worth[n] for n in (left, left - 1))
+        after = (1 - float(state.gain)) * worth[np.where(left == 1, 10, left - 1)]
+        values = Values(rows(here), rows(behind), rows(after))
+        _, state = criterion_targets(config, state, facts(reward, terminated), values)
+    assert float(state.gain) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_an_adaptive_constraint_rises_while_the_offset_is_large() -> None:
+    config = make_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
+    reward = rows([2, 0, 4])
+    values = Values(rows([1, 2, 3]), rows([2, 3, 5]), jnp.full((3, 1), 99.0))
+    targets, state = criterion_targets(config, fresh(config), facts(reward), values)
+    # offset 2, variance 2/3: 4 / (2/3) - .01 = 5.99, which counts as 1: a tenth on top of .1
+    assert float(state.value_constraint) == pytest.approx(0.2, rel=1e-6)
+    # ... and it counts at once. Last row: 4 - 2 + 5 - 3 = 4, + 3, - .2 * 2.
+    assert float(targets.value_target[2, 0]) == pytest.approx(6.6, rel=1e-6)
+
+
+def test_an_adaptive_constraint_rises_with_the_squared_offset_in_units_of_the_variance() -> None:
+    config = make_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
+    reward = rows([2, 0, 4])
+    values = zeros_like_values(reward)._replace(here=rows([-1.5, 0, 3]))
+    _, state = criterion_targets(config, fresh(config), facts(reward), values)
+    # offset .5, variance (4 + .25 + 6.25) / 3 = 3.5: .25 / 3.5 - .01 = .0614285714
+    assert float(state.value_constraint) == pytest.approx(0.1061428571, rel=1e-6)
+
+
+def test_an_adaptive_reset_cost_rises_without_any_reward() -> None:
+    options = {"termination": "reset", "reset_cost_step_size": 0.5, "termination_target": 0.1}
+    config = make_config("apo", **options)
+    reward = rows([0, 0, 0, 0])
+    ended = facts(reward)._replace(terminated=jnp.asarray([[True], [True], [False], [True]]))
+    _, state = criterion_targets(config, fresh(config), ended, zeros_like_values(reward))
+    assert float(state.reset_cost) == 0.5  # .4 were allowed: 2.6 of two too many count as 1
+
+
+def test_an_adaptive_constraint_falls_slowly_without_an_offset() -> None:
+    config = make_config("apo", value_constraint=0.1, value_constraint_step_size=1)
+    reward = rows([2, 0, 4])
+    values = zeros_like_values(reward)._replace(here=rows([-1, 0, 1]))
+    _, state = criterion_targets(config, fresh(config), facts(reward), values)
+    assert float(state.value_constraint) == pytest.approx(0.09, rel=1e-6)  # .1 - .01
+
+
+@pytest.mark.parametrize(
+    ("here", "start", "expected"), [([1, 2, 3], 0.5, 1.0), ([-1, 0, 1], 0.5, 0.0)]
+)
+def test_an_adaptive_constraint_stays_between_0_and_1(
+    here: list[float], start: float, expected: float
+) -> None:
+    config = make_config("apo", value_constraint=start, value_constraint_step_size=100)
+    reward = rows([2, 0, 4])
+    values = zeros_like_values(reward)._replace(here=rows(here))
+    _, state = criterion_targets(config, fresh(config), facts(reward), values)
+    assert float(state.value_constraint) == expected
+
+
+@pytest.mark.parametrize(
+    ("terminations", "target", "start", "expected"),
+    [
+        # 8 rewards of 2 in size, so a whole step is .5 * 2 = 1
+        (5, 0.5, 3.0, 3.25),  # 4 were allowed: a quarter of them too many
+        (3, 0.5, 3.0, 2.75),
+        (0, 0.5, 3.0, 2.0),  # none: one whole step down
+        (8, 0.25, 3.0, 4.0),  # far above the target: one whole step, no more
+        (2, 0.125, 3.0, 3.5),  # 1 was allowed: one too many, which is half of two
+        (1, 0.125, 3.0, 3.0),
+        (0, 0.125, 3.0, 2.5),
+        (0, 0.5, 0.5, 0.0),  # never below 0
+    ],
+)
+def test_an_adaptive_reset_cost_moves_with_the_excess_of_terminations(
+    terminations: int, target: float, start: float, expected: float
+) -> None:
+    config = make_config(
+        "apo",
+        termination="reset",
+        reset_cost=start,
+        reset_cost_step_size=0.5,
+        termination_target=target,
+    )
+    reward = rows([-2, 2] * 4)
+    rollout = facts(reward, terminated=jnp.arange(8)[:, None] < terminations)
+    _, state = criterion_targets(config, fresh(config), rollout, zeros_like_values(reward))
+    assert float(state.reset_cost) == pytest.approx(expected, rel=1e-6)
+    # The new cost is in the gain: the rewards' sum 0, less the cost of each termination, over 8.
+    assert float(state.gain) == pytest.approx(-expected * terminations / 8, rel=1e-6)
+
+
+@pytest.mark.parametrize("target", [1e-5, 1e-4, 4e-4, 1e-3, 1e-2])
+def test_an_adaptive_reset_cost_holds_the_rate_at_any_target(target: float) -> None:
+    """Terminations get rarer with their cost; batches of 2000 steps, as in the paper's setting.
+
+    Over 20 000 of them there are 400 terminations or more: a tenth is two standard deviations.
+    """
+    config = make_config(
+        "apo", termination="reset", reset_cost_step_size=0.05, termination_target=target
+    )
+    start = fresh(config)._replace(reset_cost=jnp.asarray(-np.log(target / 0.1), jnp.float32))
+    reward = jnp.ones((200, 10))
+
+    @jax.jit
+    def run(state: CriterionState, key: jax.Array) -> jax.Array:
+        def batch(state: CriterionState, key: jax.Array) -> tuple[CriterionState, jax.Array]:
+            ended = jax.random.uniform(key, (200, 10)) < 0.1 * jnp.exp(-state.reset_cost)
+            return adapt_reset_cost(config, state, facts(reward, ended)), ended.mean()
+
+        return jax.lax.scan(batch, state, jax.random.split(key, 20_000))[1]
+
+    rate = float(run(start, jax.random.key(0)).mean())
+    assert rate == pytest.approx(target, rel=0.1)
+
+
+# --- reward scaling --------------------------------------------------------------------------
+
+
+def test_discounted_rewards_are_scaled_by_the_spread_of_their_decayed_sums() -> None:
+    config = make_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
+    reward = rows([1, 4.5])
+    targets, state = criterion_targets(
+        config, fresh(config), facts(reward), zeros_like_values(reward)
+    )
+    # Sums 1 and 4.5 + 1/2 = 5: mean 3, standard deviation 2. Rewards become .5 and 2.25,
+    # advantages 2.25 and .5 + 2.25/2 = 1.625.
+    np.testing.assert_allclose(targets.advantage[:, 0], [1.625, 2.25], rtol=1e-6)
+
+    # A second batch goes on: sums .5 + 5/2 = 3 and 1.5 + 3/2 = 3: of 1, 5, 3, 3 the variance is 2.
+    reward = rows([0.5, 1.5])
+    targets, state = criterion_targets(config, state, facts(reward), zeros_like_values(reward))
+    assert float(state.reward_sums.mean) == 3.0
+    assert float(state.reward_sums.variance) == 2.0
+    assert float(state.reward_sums.size) == 4.0
+    assert state.reward_sum.tolist() == [3.0]
+    # 1.5 / sqrt 2 = 1.0606602, and .5 / sqrt 2 + 1.0606602 / 2 = .8838835
+    np.testing.assert_allclose(targets.advantage[:, 0], [0.8838835, 1.0606602], rtol=1e-6)
+
+
+def test_decayed_sums_start_anew_behind_an_end() -> None:
+    config = make_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
+    reward = rows([1, 5])
+    rollout = facts(reward, truncated=ends([1, 0]))
+    targets, _ = criterion_targets(config, fresh(config), rollout, zeros_like_values(reward))
+    np.testing.assert_allclose(targets.advantage[:, 0], [0.5, 2.5], rtol=1e-6)  # sums 1, 5 again
+    rollout = facts(reward, truncated=ends([0, 1]))
+    _, state = criterion_targets(config, fresh(config), rollout, zeros_like_values(reward))
+    assert state.reward_sum.tolist() == [0.0]  # the next rollout begins with a new episode
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "ppo"])
+def test_the_scale_of_rewards_does_not_depend_on_the_length_of_rollouts(algorithm: str) -> None:
+    rng = np.random.default_rng(0)
+    reward = jnp.asarray(rng.normal(1, 1, (240, 2)), jnp.float32)
+    ended = jnp.asarray(rng.random((240, 2)) < 0.01)
+    frozen = {"gain_step_size": 0} if algorithm == "apo" else {}
+    found = []
+    for length in (240, 12):
+        config = make_config(algorithm, scale_rewards=True, num_envs=2, **frozen)
+        state = fresh(config)._replace(started=jnp.ones((), bool))
+        for begin in range(0, 240, length):
+            part = slice(begin, begin + length)
+            rollout = facts(reward[part], truncated=ended[part])
+            _, state = criterion_targets(config, state, rollout, zeros_like_values(reward[part]))
+        found.append([float(x) for x in state.reward_sums])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-4)
+
+
+def test_average_rewards_are_scaled_net_of_the_gain() -> None:
+    config = make_config("apo", gae_lambda=0.5, scale_rewards=True, num_envs=1)
+    reward = rows([1, 5])
+    targets, state = criterion_targets(
+        config, fresh(config), facts(reward), zeros_like_values(reward)
+    )
+    # gain 3, net rewards -2 and 2, sums -2 and 2 - 2/2 = 1: mean -.5, standard deviation 1.5.
+    # TD errors -4/3 and 4/3; the first advantage is -4/3 + (4/3)/2 = -2/3.
+    np.testing.assert_allclose(targets.advantage[:, 0], [-2 / 3, 4 / 3], rtol=1e-6)
+    assert float(state.gain) == 3.0  # the gain itself stays in the environment's own units
+
+
+def test_a_gain_by_td_errors_reads_scaled_values_in_the_scale_that_they_were_learnt_in() -> None:
+    config = make_config(
+        "apo",
+        gae_lambda=0.5,
+        gain_step_size=0.25,
+        gain_estimate="td",
+        scale_rewards=True,
+        num_envs=1,
+    )
+    values = Values(rows([1, 2]), rows([2, 5]), jnp.full((2, 1), 99.0))
+    _, first = criterion_targets(config, fresh(config), facts(rows([1, 5])), values)
+    assert float(first.gain) == 3.0
+    _, second = criterion_targets(config, first, facts(rows([4, 6])), values)
+    # By the first batch, as above, rewards were divided by 1.5: values rise by 2 on average, which
+    # is 3 in rewards. TD errors of mean 5 - 3 + 3 = 5, a quarter of which is 1.25.
+    assert float(second.gain) == pytest.approx(4.25, rel=1e-6)
+    # Net rewards -.25 and 1.75, sums -.25 + 1/2 = .25 and 1.875, with -2 and 1: only now are they
+    # in the scale.
+    assert float(second.reward_sums.mean) == pytest.approx(1.125 / 4, rel=1e-5)
+
+
+# --- relations that hold for all numbers -----------------------------------------------------
+
+T, N = 4, 2  # 8 samples, so that even a mean of dyadic numbers is exact
+dyadic = st.integers(-64, 64).map(lambda n: n / 8)
+tables = arrays(np.float32, (T, N), elements=dyadic)
+flags = arrays(np.bool_, (T, N))
+ordinary = st.floats(-100, 100, width=32, allow_subnormal=False)  # XLA may flush those to 0
+floats = arrays(np.float32, (T, N), elements=ordinary)
+jitted_advantages = jax.jit(lambda_advantages)
+
+
+@examples
+@given(tables, tables, tables, flags, dyadic)
+def test_shifting_all_values_changes_no_advantage_when_only_time_limits_end_episodes(
+    reward: Any, here: Any, successor: Any, truncated: Any, shift: float
+) -> None:
+    config = make_config("apo", gae_lambda=0.5, value_constraint=0.25)
+    rollout = facts(reward, truncated=truncated)
+    values = Values(here, successor, np.roll(here, -1, axis=0))
+    moved = Values(*(v + np.float32(shift) for v in values))
+    targets, _ = criterion_targets(config, fresh(config), rollout, values)
+    after, _ = criterion_targets(config, fresh(config), rollout, moved)
+    assert np.array_equal(targets.advantage, after.advantage)
+    # The targets follow the shift, but for the quarter of it that the constraint pulls back.
+    assert np.array_equal(targets.value_target + np.float32(0.75 * shift), after.value_target)
+
+
+@examples
+@given(floats, floats, floats, flags, flags, st.floats(0, 1, width=32), st.sampled_from([1, 0.9]))
+def test_apo_with_the_gain_frozen_at_0_is_ppo_to_the_bit(
+    reward: Any,
+    here: Any,
+    successor: Any,
+    terminated: Any,
+    truncated: Any,
+    gae_lambda: float,
+    discount: float,
+) -> None:
+    options = {"gae_lambda": gae_lambda, "gain_step_size": 0, "value_constraint": 0}
+    apo = make_config("apo", value_discount=discount, **options)
+    ppo = make_config("ppo", gae_lambda=gae_lambda, discount=discount)
+    rollout = facts(reward, terminated, truncated)
+    values = Values(here, successor, np.roll(here, -1, axis=0))
+    frozen = fresh(apo)._replace(started=jnp.ones((), bool))
+    average, state = criterion_targets(apo, frozen, rollout, values)
+    discounted, _ = criterion_targets(ppo, fresh(ppo), rollout, values)
+    assert np.array_equal(average.advantage, discounted.advantage)
+    assert np.array_equal(average.value_target, discounted.value_target)
+    assert (float(state.gain), float(state.offset)) == (0, 0)
+
+
+@examples
+@given(floats, flags)
+def test_lambda_0_gives_the_deltas(deltas: Any, ended: Any) -> None:
+    assert np.array_equal(jitted_advantages(deltas, ended, 0.0), deltas)
+
+
+@examples
+@given(tables, flags)
+def test_lambda_1_gives_the_sum_to_the_end(deltas: Any, ended: Any) -> None:
+    advantages = np.asarray(jitted_advantages(deltas, ended, 1.0))
+    for n in range(N):
+        for t in range(T):
+            last = next((k for k in range(t, T) if ended[k, n]), T - 1)
+            assert advantages[t, n] == deltas[t : last + 1, n].sum()

@@ -1,0 +1,700 @@
+"""One iteration of each algorithm: what it must do whatever the numbers are."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from longrun.agent import AGENTS, APO
+from longrun.config import ALGORITHMS, Config, TrustRegion, make_config
+from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
+from longrun.envs.spaces import Spaces
+from longrun.learn import learner
+from longrun.learn.acting import read
+from longrun.learn.criteria import Values, criterion_of
+from longrun.learn.minibatches import Trained, train_epochs
+from longrun.learn.mlp import apply_mlp
+from longrun.learn.moments import Moments, init_moments, merge
+from longrun.learn.policy_steps import clipped_surrogate, clipped_task
+from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
+from longrun.train.host import loop as host
+from longrun.train.host.replica import flat_weights
+from tiny_envs import Drift
+
+BOX = Spaces(3, 2, (), (-1.0, -1.0), (1.0, 1.0))
+CHOICES = Spaces(3, 2, (2, 3))
+families: Any = pytest.mark.parametrize("spaces", [BOX, CHOICES], ids=["Gaussian", "categorical"])
+
+SMALL: dict[str, Any] = {
+    "num_envs": 2,
+    "rollout_steps": 8,
+    "minibatch_size": 4,
+    "epochs": 2,
+    "hidden_sizes": (),
+    "learning_rate": 0.03,
+}
+
+# Compiled dozens of times for a handful of steps each: optimising would take twice as long.
+QUICK = {"xla_backend_optimization_level": 0}
+quick_update = jax.jit(learner.update, static_argnums=1, compiler_options=QUICK)
+
+
+def random_rollout(seed: int, config: Config, spaces: Spaces, scale: float = 1.0) -> Rollout:
+    """Facts of nothing in particular, with one termination and one time limit in each stream."""
+    rng = np.random.default_rng(seed)
+    t, n = config.rollout_steps, config.num_envs
+    obs = scale * rng.normal(size=(t + 1, n, spaces.observation_size)).astype(np.float32)
+    terminated, truncated = (np.zeros((t, n), bool) for _ in range(2))
+    terminated[t // 3], truncated[2 * t // 3] = True, True
+    next_obs = obs[1:].copy()
+    ended = terminated | truncated
+    next_obs[ended] = rng.normal(size=next_obs[ended].shape)
+    if spaces.categories:
+        action = np.stack([rng.integers(k, size=(t, n)) for k in spaces.categories], axis=-1)
+    else:
+        action = rng.normal(size=(t, n, spaces.action_size))
+    return Rollout(
+        obs=obs[:-1],
+        action=action.astype(spaces.action_dtype),
+        reward=rng.normal(size=(t, n)).astype(np.float32),
+        next_obs=next_obs,
+        terminated=terminated,
+        truncated=truncated,
+        resume_obs=obs[-1],
+    )
+
+
+def shuffles(seed: int, config: Config) -> Networks:
+    rng = np.random.default_rng(seed)
+    size = config.num_envs * config.rollout_steps
+    orders = (
+        np.stack([rng.permutation(size).astype(np.int32) for _ in range(config.epochs)])
+        for _ in range(2)
+    )
+    return Networks(*orders)
+
+
+def fresh(config: Config, spaces: Spaces, seed: int = 0) -> TrainState:
+    """What `learner.init` gives, but with any weights; nothing is compiled for it."""
+    rng = np.random.default_rng(seed)
+    shapes = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    weights = jax.tree.map(
+        lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), x.dtype), zeros.params
+    )
+    return zeros._replace(
+        params=weights,
+        criterion=criterion_of(config).init(config),
+        obs_moments=init_moments((spaces.observation_size,)),
+    )
+
+
+def iterate(
+    config: Config, spaces: Spaces, state: TrainState, seed: int, progress: float = 0.0
+) -> tuple[TrainState, Metrics]:
+    """`learner.update` on random facts."""
+    rollout = random_rollout(seed, config, spaces)
+    return quick_update(config, spaces, state, rollout, shuffles(seed, config), progress)
+
+
+def leaves(tree: Any) -> list[np.ndarray]:
+    return [np.asarray(x) for x in jax.tree.leaves(tree)]
+
+
+# --- the start -------------------------------------------------------------------------------
+
+
+def test_a_fresh_replica() -> None:
+    config = make_config("apo", hidden_sizes=(6,), value_constraint=0.3)
+    state = learner.init(config, BOX, jax.random.key(0))
+    (w1, b1), (w2, b2) = state.params.policy.layers
+    assert not np.any(state.params.policy.log_std)
+    assert not np.any(b1)
+    assert not np.any(b2)
+    # Orthogonal rows (3 inputs to 6) of length sqrt 2; a policy output of .01.
+    np.testing.assert_allclose(w1 @ w1.T, 2 * np.eye(3), atol=1e-5)
+    np.testing.assert_allclose(w2.T @ w2, 1e-4 * np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(np.sum(state.params.value[-1][0] ** 2), 1.0, rtol=1e-5)
+    assert float(state.criterion.value_constraint) == pytest.approx(0.3)
+    assert (float(state.criterion.gain), bool(state.criterion.started)) == (0, False)
+    buffers = [x.unsafe_buffer_pointer() for x in jax.tree.leaves(state) if x.size]
+    assert len(set(buffers)) == len(buffers)  # otherwise they could not be donated
+    other = learner.init(config, BOX, jax.random.key(1))
+    assert not np.array_equal(other.params.policy.layers[0][0], w1)
+
+
+@families
+def test_a_gaussian_policy_starts_with_the_standard_deviation_that_is_asked_for(
+    spaces: Spaces,
+) -> None:
+    config = make_config("trpo", **SMALL, initial_log_std=-1.5)
+    log_std = learner.init(config, spaces, jax.random.key(0)).params.policy.log_std
+    assert log_std.tolist() == ([] if spaces.categories else [-1.5, -1.5])
+    assert not log_std.weak_type  # otherwise the first update would be compiled twice
+
+
+# --- the first ratio -------------------------------------------------------------------------
+
+
+@families
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> None:
+    """Old log-probabilities come from a product with the whole batch, new ones from products with
+    minibatches, which a machine may sum in another order. Sums of at most 64 terms of size 1 then
+    differ by x <= 64 eps, the mean of (ratio - 1) - log(ratio) by x^2 / 2 and by what exp rounds to
+    beside 1, half a unit.
+    """
+    eps = float(np.finfo(np.float32).eps)
+    rounding = (64 * eps) ** 2 / 2 + eps / 2
+    spaces = dataclasses.replace(spaces, observation_size=17)
+    config = make_config(
+        "apo",
+        num_envs=5,
+        rollout_steps=40,
+        minibatch_size=50,
+        epochs=1,
+        hidden_sizes=(64,),
+        learning_rate=0.0,
+        normalize_observations=normalize,
+    )
+    state = fresh(config, spaces)
+    for seed in range(2):  # the second time there are moments, if they are wanted
+        rollout = random_rollout(seed, config, spaces, scale=3.0)
+        acting = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
+        batch, state, _ = learner.prepare(config, spaces, state, rollout)
+        # The learner's old policy is the one that acted, with the moments that it acted with.
+        learnt_from = apply_mlp(state.params.policy.layers, batch.features)
+        acted = acting.outputs(rollout.obs.reshape(-1, 17))
+        np.testing.assert_allclose(learnt_from, acted, rtol=1e-4, atol=1e-4)
+        order = shuffles(seed, config).policy
+        policy, _, metrics = learner.improve_policy(config, spaces, state, batch, order, 0.0)
+        assert abs(float(metrics["kl"])) <= rounding
+        assert float(metrics["clip_fraction"]) == 0.0
+        assert all(map(np.array_equal, leaves(policy), leaves(state.params.policy)))
+    moved = dataclasses.replace(config, learning_rate=1e-2)
+    _, _, metrics = learner.improve_policy(moved, spaces, state, batch, order, 0.0)
+    assert float(metrics["kl"]) > 1e-4  # far above rounding: a policy that moved is seen
+
+
+def test_clipped_surrogate() -> None:
+    ratio = jnp.asarray([0.5, 1.5, 0.5, 1.5, 1.125])
+    advantage = jnp.asarray([1.0, 1.0, -1.0, -1.0, 2.0])
+    # The clip takes away what lies beyond .75 or 1.25 in the advantage's direction, no more.
+    expected = [0.5, 1.25, -0.75, -1.5, 2.25]
+    assert clipped_surrogate(ratio, advantage, 0.25).tolist() == expected
+
+
+# --- from facts to a batch -------------------------------------------------------------------
+
+
+def two_steps(**options: Any) -> tuple[Config, TrainState, Rollout]:
+    """One environment that terminates in its second step; a state's value is its observation."""
+    config = make_config(
+        "apo",
+        num_envs=1,
+        rollout_steps=2,
+        minibatch_size=2,
+        hidden_sizes=(),
+        gae_lambda=0.5,
+        value_constraint=0.5,
+        **options,
+    )
+    spaces = Spaces(1, 1, (2,))
+    state = fresh(config, spaces)
+    value = ((jnp.ones((1, 1)), jnp.zeros(1)),)
+    state = state._replace(params=state.params._replace(value=value))
+    rollout = Rollout(
+        obs=np.array([[[1.0]], [[2.0]]], np.float32),
+        action=np.array([[[0]], [[1]]], np.int32),
+        reward=np.array([[4.0], [0.0]], np.float32),
+        next_obs=np.array([[[2.0]], [[99.0]]], np.float32),
+        terminated=np.array([[False], [True]]),
+        truncated=np.zeros((2, 1), bool),
+        resume_obs=np.array([[3.0]], np.float32),
+    )
+    return config, state, rollout
+
+
+def test_a_batch_and_its_metrics_by_hand() -> None:
+    config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
+    batch, state, metrics = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
+    # Rewards 4 and 0 - 2: gain 1. Values 1, 2, and 3 where the chain goes on: offset 1.5.
+    # TD errors 4 - 1 + 2 - 1 = 4 and -2 - 1 + 3 - 2 = -2; the first advantage is 4 - 2/2.
+    assert batch.advantage.tolist() == [3, -2]
+    assert batch.value_target.tolist() == [3.25, -0.75]  # 3 + 1 - .75 and -2 + 2 - .75
+    assert batch.features.tolist() == [[1], [2]]
+    assert batch.action.tolist() == [[0], [1]]
+    assert int(state.iteration) == 1
+    expected = {
+        "reward": 2,
+        "reward_min": 0,
+        "reward_max": 4,
+        "gain": 1,
+        "value_offset": 1.5,
+        "value_mean": 1.5,
+        "value_constraint": 0.5,
+        "reset_cost": 2,
+        "terminations": 0.5,
+        # errors 2.25 and -2.75 of variance 6.25, targets of variance 4
+        "explained_variance": 1 - 6.25 / 4,
+    }
+    found = {name: float(metrics[name]) for name in expected}
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_normalised_advantages_leave_the_value_targets_alone() -> None:
+    config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
+    config = dataclasses.replace(config, normalize_advantages=True)
+    batch, _, _ = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
+    np.testing.assert_allclose(batch.advantage, [1, -1], rtol=1e-6)  # 3 and -2: .5 +- 2.5
+    assert batch.value_target.tolist() == [3.25, -0.75]
+
+
+def test_the_value_loss_is_half_the_mean_squared_error() -> None:
+    config, state, rollout = two_steps(termination="reset", reset_cost=2.0, learning_rate=0.0)
+    batch, state, _ = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
+    order = np.tile(np.arange(2, dtype=np.int32), (config.epochs, 1))
+    _, _, metrics = learner.fit_value(config, state, batch, order, 0.0)
+    assert float(metrics["value_loss"]) == 3.15625  # (2.25^2 + 2.75^2) / 2 / 2
+
+
+# --- no dead hyper-parameter -----------------------------------------------------------------
+
+RESET = {"termination": "reset"}
+PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
+    # field: (another value, what both runs need so that it can matter)
+    "gae_lambda": (0.5, {}),
+    "learning_rate": (0.003, {}),
+    "max_grad_norm": (0.1, {}),
+    "epochs": (3, {}),
+    "minibatch_size": (8, {}),
+    "hidden_sizes": ((3,), {}),
+    "value_hidden_sizes": ((3,), {}),
+    "normalize_observations": (True, {}),
+    "normalize_advantages": (True, {}),
+    "recompute_advantages": (True, {}),
+    "bounded_mean": (True, {}),
+    "time_limit": ("as_termination", {}),
+    "joint_optimizer": (True, {}),
+    "value_discount": (0.5, {}),
+    "scale_rewards": (True, {}),
+    "learning_rate_decay": (True, {}),  # half of the run is over
+    "gain_step_size": (0.5, {}),
+    "gain_estimate": ("td", {}),
+    "value_constraint": (0.5, {}),
+    "value_constraint_step_size": (0.1, {}),
+    "termination": ("reset", {}),
+    "reset_cost": (2.0, RESET),
+    "reset_cost_step_size": (0.1, RESET),
+    "termination_target": (0.25, RESET | {"reset_cost_step_size": 0.1}),  # 1/8 is too few now
+    "discount": (0.5, {}),
+    "clip_range": (0.01, {}),
+    "entropy_coefficient": (0.5, {}),
+    "kl_limit": (0.001, {}),
+    "cg_damping": (1.0, {}),
+    "cg_iterations": (1, {}),
+    "line_search_steps": (1, {"kl_limit": 10.0}),  # far more than the quadratic model bears
+}
+ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
+# The start's has a test of its own above; see test_actions.py and test_authors.py for the others.
+ELSEWHERE = (*ROLLOUT_SHAPE, "initial_log_std", "action_bounds", "initialisation")
+FIELDS = [(a, f.name) for a, kind in ALGORITHMS.items() for f in dataclasses.fields(kind)]
+
+
+@cache
+def parameters_after_two_updates(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
+    config = make_config(algorithm, **SMALL | dict(options))
+    state = fresh(config, BOX)
+    for seed in (0, 1):
+        state, _ = iterate(config, BOX, state, seed, progress=0.5)
+    return np.concatenate([np.ravel(x) for x in leaves(state.params)])
+
+
+@pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] not in ELSEWHERE])
+def test_every_option_changes_what_is_learnt(algorithm: str, field: str) -> None:
+    other, partner = PERTURBED[field]
+    usual = {**SMALL, **partner}.get(field, getattr(make_config(algorithm, **partner), field))
+    assert other != usual
+    before = parameters_after_two_updates(algorithm, tuple(partner.items()))
+    after = parameters_after_two_updates(algorithm, tuple((partner | {field: other}).items()))
+    assert np.isfinite(before).all()
+    assert np.isfinite(after).all()
+    if before.shape == after.shape:
+        assert np.abs(before - after).max() > 1e-4
+
+
+@pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] in ROLLOUT_SHAPE])
+def test_every_option_of_a_rollouts_shape_changes_it(
+    algorithm: str, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Opened(Exception):
+        pass
+
+    def open_pool(plan: Any, num_workers: int) -> Any:
+        raise Opened(plan.memory()["reward"][0])
+
+    monkeypatch.setattr(host, "open_pool", open_pool)
+    agent = AGENTS[algorithm](Drift, num_workers=0, **SMALL | {field: 9})
+    with pytest.raises(Opened) as opened:
+        agent.learn(1)
+    shape = {"rollout_steps": 8, "num_envs": 2} | {field: 9}
+    assert opened.value.args[0] == (1, shape["rollout_steps"], shape["num_envs"])
+
+
+def test_learning_rate_decay_scales_the_learning_rate_by_what_remains() -> None:
+    # Adam's first step is the learning rate itself, in every weight that has a gradient.
+    options = SMALL | {"epochs": 1, "minibatch_size": 16}
+    config = make_config("ppo", **options, learning_rate_decay=True)
+    state = fresh(config, BOX)
+    for progress, rate in ((0.0, 0.03), (0.75, 0.0075)):
+        after, _ = iterate(config, BOX, state, seed=0, progress=progress)
+        moved = np.abs(after.params.value[-1][1] - state.params.value[-1][1])
+        assert float(moved[0]) == pytest.approx(rate, rel=1e-4)
+
+
+# --- the criteria inside the whole update ----------------------------------------------------
+
+
+@families
+def test_apo_with_the_gain_frozen_at_0_learns_as_ppo_without_discount_to_the_bit(
+    spaces: Spaces,
+) -> None:
+    apo = make_config("apo", **SMALL, gain_step_size=0, value_constraint=0)
+    ppo = make_config("ppo", **SMALL, discount=1)
+    average, discounted = fresh(apo, spaces), fresh(ppo, spaces)
+    started = average.criterion._replace(started=jnp.ones((), bool))
+    average = average._replace(criterion=started)
+    for seed in range(3):
+        average, _ = iterate(apo, spaces, average, seed)
+        discounted, _ = iterate(ppo, spaces, discounted, seed)
+    assert all(map(np.array_equal, leaves(average.params), leaves(discounted.params)))
+
+
+def lifted(state: TrainState, by: float) -> TrainState:
+    *hidden, (weights, bias) = state.params.value
+    value = (*hidden, (weights, bias + by))
+    return state._replace(params=state.params._replace(value=value))
+
+
+@pytest.mark.parametrize("lift", [5.0, -5.0])
+def test_the_value_constraint_pulls_the_mean_value_towards_0(lift: float) -> None:
+    free, pulled = (
+        make_config("apo", **SMALL | {"gae_lambda": 0.0}, value_constraint=nu) for nu in (0, 0.5)
+    )
+    means = {}
+    for name, config in (("free", free), ("pulled", pulled)):
+        state = lifted(fresh(config, BOX), lift)
+        for seed in range(60):
+            rollout = random_rollout(seed, config, BOX)
+            rollout = rollout._replace(terminated=np.zeros_like(rollout.terminated))
+            order = shuffles(seed, config)
+            state, metrics = quick_update(config, BOX, state, rollout, order, 0.0)
+        means[name] = float(metrics["value_mean"])
+    # Without terminations the values' level is free: nothing but the constraint moves it.
+    assert abs(means["free"] - lift) < 2.5
+    assert abs(means["pulled"]) < 1.0
+
+
+# --- advantages anew before each pass --------------------------------------------------------
+
+ANEW: dict[str, Any] = SMALL | {
+    "epochs": 3,
+    "recompute_advantages": True,
+    "normalize_observations": True,
+    "normalize_advantages": True,
+    "scale_rewards": True,
+}
+algorithms: Any = pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+
+@partial(jax.jit, compiler_options=QUICK)
+def one_pass_of_the_policy(
+    config: Any, acted: Policy, now: Policy, opt_state: Any, batch: Batch, order: Any
+) -> Trained:
+    task = clipped_task(config, BOX, acted, opt_state, batch, order)
+    [trained] = train_epochs(config, [task._replace(params=now)], config.learning_rate)
+    return trained
+
+
+@partial(jax.jit, compiler_options=QUICK)
+def judged_anew(
+    config: Config, acted: TrainState, after: TrainState, value: Any, rollout: Rollout, batch: Batch
+) -> Batch:
+    """By the new `value` network, but with the moments, gain and offset of the iteration."""
+
+    def predicted(obs: Any) -> jax.Array:
+        return apply_mlp(value, read(config, BOX, acted.obs_moments, obs).features)[..., 0]
+
+    rows = jnp.concatenate([rollout.obs, rollout.resume_obs[None]])
+    values = Values(predicted(rollout.obs), predicted(rollout.next_obs), predicted(rows[1:]))
+    targets = criterion_of(config).targets(config, after.criterion, rollout, values)
+    advantage = (targets.advantage - targets.advantage.mean()) / targets.advantage.std()
+    return batch._replace(advantage=advantage.ravel(), value_target=targets.value_target.ravel())
+
+
+def pass_by_pass(
+    config: Config, acted: TrainState, rollout: Rollout, orders: Networks
+) -> TrainState:
+    """An iteration in programs of one pass, with another batch before each but the first."""
+    batch, after, _ = learner.prepare(config, BOX, acted, rollout)
+    state = after
+    if isinstance(config, TrustRegion):  # one step, by the first advantages
+        policy, _, _ = learner.improve_policy(config, BOX, after, batch, orders.policy, 0.0)
+        state = state._replace(params=state.params._replace(policy=policy))
+    for row in range(config.epochs):
+        order = Networks(*(x[row : row + 1] for x in orders))
+        if row:
+            value = state.params.value
+            batch = judged_anew(config, acted, after, value, rollout, batch)
+        params, opt_state = state.params, state.opt_state
+        value = learner.fit_value(config, state, batch, order.value, 0.0)
+        params, opt_state = params._replace(value=value[0]), opt_state._replace(value=value[1])
+        if not isinstance(config, TrustRegion):
+            start = (acted.params.policy, params.policy, opt_state.policy)
+            policy = one_pass_of_the_policy(config, *start, batch, order.policy)
+            params, opt_state = (
+                params._replace(policy=policy[0]),
+                opt_state._replace(policy=policy[1]),
+            )
+        state = state._replace(params=params, opt_state=opt_state)
+    return state
+
+
+@algorithms
+def test_recomputing_is_one_pass_after_another_by_the_newest_values(algorithm: str) -> None:
+    config = make_config(algorithm, **ANEW)
+    found = expected = fresh(config, BOX)
+    for seed in range(2):  # the second time there are moments
+        rollout, orders = random_rollout(seed, config, BOX), shuffles(seed, config)
+        expected = pass_by_pass(config, expected, rollout, orders)
+        found, _ = quick_update(config, BOX, found, rollout, orders, 0.0)
+    for one, other in zip(leaves(found), leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "trpo"])
+def test_recomputing_in_a_single_pass_changes_no_bit(algorithm: str) -> None:
+    anew = make_config(algorithm, **ANEW | {"epochs": 1})
+    once = dataclasses.replace(anew, recompute_advantages=False)
+    after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
+    assert all(map(np.array_equal, *map(leaves, after)))
+
+
+def test_recomputing_by_a_value_network_that_stays_changes_nothing() -> None:
+    anew = make_config("apo", **ANEW | {"learning_rate": 0.0})
+    once = dataclasses.replace(anew, recompute_advantages=False)
+    after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
+    for one, other in zip(*map(leaves, after), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("epochs", "whole"), [(1, False), (2, True)])
+def test_the_host_loop_recomputes_by_whole_updates(
+    epochs: int, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update, results = learner.update, []
+
+    def spied(*arguments: Any) -> tuple[TrainState, Metrics]:
+        results.append(update(*arguments))
+        return results[-1]
+
+    monkeypatch.setattr(learner, "update", spied)
+    options = SMALL | {"epochs": epochs, "action_bounds": "clip"}
+    agent = APO(Drift, num_workers=0, **options, recompute_advantages=True)
+    agent.learn(3 * 16)
+    assert len(results) == (4 if whole else 0)  # one of them to compile it
+    if whole:
+        state, metrics = results[-1]
+        assert int(state.iteration) == 3
+        assert agent.gain_ == float(state.criterion.gain) == float(metrics["gain"])
+
+
+# --- replicas and compilation ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "trpo"])
+def test_an_update_of_stacked_replicas_is_the_update_of_each(algorithm: str) -> None:
+    options: list[dict[str, Any]] = [{}, {"gae_lambda": 0.5}, {"learning_rate": 0.01}]
+    if algorithm == "apo":
+        options[0] = {"value_constraint": 0.7, "clip_range": 0.05}
+    else:
+        options[0] = {"discount": 0.5, "kl_limit": 0.1}
+    configs = [make_config(algorithm, **SMALL | changed) for changed in options]
+    states = [fresh(config, BOX, seed) for seed, config in enumerate(configs)]
+    rollouts = [random_rollout(seed, config, BOX) for seed, config in enumerate(configs)]
+    orders = [shuffles(seed, config) for seed, config in enumerate(configs)]
+
+    def stack(*trees: Any) -> Any:
+        return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+    together = jax.jit(
+        jax.vmap(lambda c, s, r, o: learner.update(c, BOX, s, r, o)), compiler_options=QUICK
+    )
+    stacked = [stack(*x) for x in (configs, states, rollouts, orders)]
+    for _ in range(2):
+        stacked[1], metrics = together(*stacked)
+        alone = [
+            quick_update(config, BOX, *facts, 0.0)
+            for config, *facts in zip(configs, states, rollouts, orders, strict=True)
+        ]
+        states = [state for state, _ in alone]
+    for found, expected in zip(leaves(stacked[1]), leaves(stack(*states)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    for name, found in metrics.items():
+        expected = [m[name] for _, m in alone]
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+PROGRAMS = (learner.prepare, learner.improve_policy, learner.fit_value)
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "trpo"])  # together they have all the options
+def test_neither_another_iteration_nor_another_number_recompiles(algorithm: str) -> None:
+    def update(config: Config, state: TrainState, seed: int, progress: float) -> TrainState:
+        rollout, orders = random_rollout(seed, config, BOX), shuffles(seed, config)
+        return learner.update(config, BOX, state, rollout, orders, progress)[0]
+
+    config = make_config(algorithm, **SMALL)
+    state = update(config, fresh(config, BOX), 0, 0.0)
+    compiled = [program._cache_size() for program in PROGRAMS]
+    update(config, state, 1, 0.5)
+    assert [program._cache_size() for program in PROGRAMS] == compiled
+    for option in dataclasses.fields(config):
+        # a reset cost needs termination="reset", which is another program; see below
+        if option.metadata.get("numeric") and not option.name.startswith("reset_cost"):
+            middle = (option.metadata["low"] + min(option.metadata["high"], 2.0)) / 2
+            changed = dataclasses.replace(config, **{option.name: middle})
+            update(changed, fresh(changed, BOX), 0, 0.0)
+            assert [program._cache_size() for program in PROGRAMS] == compiled, option.name
+
+
+def test_another_reset_cost_does_not_recompile() -> None:
+    config = make_config("apo", **SMALL, termination="reset")
+    state = fresh(config, BOX)
+    learner.prepare(config, BOX, state, random_rollout(0, config, BOX))
+    compiled = learner.prepare._cache_size()
+    changed = dataclasses.replace(config, reset_cost=3.0, reset_cost_step_size=0.1)
+    learner.prepare(changed, BOX, fresh(changed, BOX), random_rollout(1, config, BOX))
+    assert learner.prepare._cache_size() == compiled
+
+
+# --- observation moments ---------------------------------------------------------------------
+
+
+def test_merged_moments_are_those_of_all_samples() -> None:
+    rng = np.random.default_rng(0)
+    batches = [rng.normal(m, s, (n, 3)) for m, s, n in ((0, 1, 5), (7, 0.1, 300), (-3, 9, 1))]
+    moments = init_moments((3,))
+    for batch in batches:
+        moments = merge(moments, jnp.asarray(batch, jnp.float32))
+    everything = np.concatenate(batches)
+    np.testing.assert_allclose(moments.mean, everything.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(moments.variance, everything.var(0), rtol=1e-5)
+    assert float(moments.size) == 306
+
+
+def test_moments_of_a_large_number_with_little_spread_are_not_lost_in_rounding() -> None:
+    rng = np.random.default_rng(0)
+    batches = 1000 + rng.normal(size=(20, 50)).astype(np.float32)
+    moments = init_moments()
+    for batch in batches:
+        moments = merge(moments, jnp.asarray(batch))
+    assert float(moments.variance) == pytest.approx(batches.var(dtype=np.float64), rel=1e-3)
+
+
+def test_an_update_merges_the_observations_that_it_has_seen() -> None:
+    config = make_config("apo", **SMALL, normalize_observations=True)
+    state = fresh(config, BOX)
+    rollouts = [random_rollout(seed, config, BOX, scale=5.0) for seed in range(2)]
+    for rollout in rollouts:
+        _, state, _ = learner.prepare(config, BOX, state, rollout)
+    seen = np.concatenate([rollout.obs.reshape(-1, 3) for rollout in rollouts])
+    np.testing.assert_allclose(state.obs_moments.mean, seen.mean(0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(state.obs_moments.variance, seen.var(0), rtol=1e-5)
+    assert float(state.obs_moments.size) == 32
+
+
+def test_without_normalisation_no_moments_are_kept() -> None:
+    config = make_config("ppo", **SMALL)
+    state, _ = iterate(config, BOX, fresh(config, BOX), seed=0)
+    assert float(state.obs_moments.size) == 0
+
+
+def test_standardised_observations() -> None:
+    config = make_config("ppo", normalize_observations=True)
+    moments = Moments(jnp.asarray([1.0, 0.0]), jnp.asarray([4.0, 0.01]), jnp.asarray(9.0))
+    found = read(
+        config, Spaces(2, 1, (2,)), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])
+    ).features
+    # (2 - 1) / 2, .05 / .1; (-7 - 1) / 2, and 2 / .1 is cut at 10
+    np.testing.assert_allclose(found, [[0.5, 0.5], [-4, 10]], rtol=1e-5)
+
+
+# --- acting on the host ----------------------------------------------------------------------
+
+
+def spread(tree: Any) -> Any:
+    """Parameters far from where they start, so that outputs differ visibly."""
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda x: (x + 0.5 * rng.normal(size=x.shape)).astype(np.float32), tree)
+
+
+@families
+@pytest.mark.parametrize("normalize", [False, True])
+def test_numpy_policy_agrees_with_the_network_and_rows_do_not_depend_on_each_other(
+    spaces: Spaces, normalize: bool
+) -> None:
+    config = make_config("apo", hidden_sizes=(16, 8), normalize_observations=normalize)
+    rng = np.random.default_rng(1)
+    state = fresh(config, spaces)
+    moments = Moments(
+        jnp.asarray(rng.normal(size=3), jnp.float32),
+        jnp.asarray(rng.uniform(0.5, 4, size=3), jnp.float32),
+        jnp.asarray(50.0),
+    )
+    state = state._replace(params=spread(state.params), obs_moments=moments)
+    obs = rng.normal(0, 3, (13, 3)).astype(np.float32)
+    obs[0] = 200.0  # beyond the clip
+    policy = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
+
+    standardised = read(config, spaces, moments, jnp.asarray(obs)).features
+    network = apply_mlp(state.params.policy.layers, standardised)
+    together = policy.outputs(obs)
+    np.testing.assert_allclose(together, network, rtol=1e-5, atol=1e-5)
+
+    noise = np.concatenate([draw_noise(rng, spaces, 1) for _ in obs])
+    actions = policy.act(obs, noise)
+    for i in range(len(obs)):
+        for mates in ([i], [i, 0, 5], list(range(i, 13))):
+            assert np.array_equal(policy.outputs(obs[mates])[0], together[i])
+            assert np.array_equal(policy.act(obs[mates], noise[mates])[0], actions[i])
+
+
+def literal_policy(spaces: Spaces, outputs: list[float], log_std: list[float]) -> NumpyPolicy:
+    """No hidden layer, no weights: the outputs are the bias."""
+    size = spaces.observation_size
+    flat = [0.0] * size + [1.0] * size + log_std + [0.0] * size * len(outputs) + outputs
+    return NumpyPolicy(spaces, (), False, np.asarray(flat, np.float32))
+
+
+def test_gaussian_actions_are_the_mean_and_noise_times_the_standard_deviation() -> None:
+    policy = literal_policy(BOX, outputs=[1.0, -2.0], log_std=[0.0, np.log(4.0)])
+    obs = np.zeros((2, 3), np.float32)
+    noise = np.array([[0.5, 1.0], [-1.0, 0.0]], np.float32)
+    np.testing.assert_allclose(policy.act(obs, noise), [[1.5, 2.0], [0.0, -2.0]], rtol=1e-6)
+    np.testing.assert_allclose(policy.act(obs, None), [[1.0, -2.0]] * 2, rtol=1e-6)
+
+
+def test_categorical_actions_invert_the_cumulative_distribution() -> None:
+    # (1/4, 3/4) and (1/2, 1/4, 1/4)
+    policy = literal_policy(CHOICES, [0.0, np.log(3.0), np.log(2.0), 0.0, 0.0], log_std=[])
+    noise = np.array([[0.24, 0.49], [0.26, 0.51], [0.99, 0.76], [0.0, 0.9999999]], np.float32)
+    obs = np.zeros((4, 3), np.float32)
+    assert policy.act(obs, noise).tolist() == [[0, 0], [1, 1], [1, 2], [0, 2]]
+    assert policy.act(obs, None).tolist() == [[1, 0]] * 4

@@ -1,0 +1,213 @@
+"""The paper's experiments: their runs, their figures, and one of them from start to end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from fake_runs import fake_run, rising
+from fake_workers import InlineWorkers, content
+from longrun.cli import main
+from longrun.paper import experiments
+from longrun.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
+from longrun.paper.figures import draw, lines_of, read_experiment
+from longrun.sweeps import run_sweep as start
+from longrun.sweeps.plan import runs_of
+from longrun.sweeps.sweep_folder import SweepFolder
+
+KIND = "tiny_envs:KindDrift-v0"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "scale", "count"),
+    [
+        ("figure1", "smoke", 30),  # one of APO and four discounts of PPO on three tasks, two seeds
+        ("figure1", "laptop", 75),
+        ("figure1", "paper", 255),
+        ("figure2", "smoke", 30),
+        ("appendix", "smoke", 60),
+        ("grid", "smoke", 456),  # 60 of APO and 16 of PPO on three tasks
+        ("grid", "paper", 1140),
+    ],
+)
+def test_how_many_runs_an_experiment_has(experiment, scale, count):
+    runs = runs_of(BLOCKS[experiment](SCALES[scale], tasks_of(experiment)))
+    assert len(runs) == count
+    assert len({run.name for run in runs}) == count
+    assert {run.steps for run in runs} == {SCALES[scale].steps}
+    assert set(Counter(run.seeds[0] for run in runs)) == set(range(SCALES[scale].seeds))
+
+
+def test_figure1_starts_with_the_first_seed_of_every_setting():
+    runs = runs_of(BLOCKS["figure1"](SCALES["smoke"], tasks_of("figure1", ["Ant-v5"])))
+    assert [run.name for run in runs[:5]] == [
+        "Ant-v5_apo_gae_lambda=0.95_gain_step_size=0.1_value_constraint=0.3_seed0",
+        "Ant-v5_ppo_discount=0.9_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_discount=0.95_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_discount=0.99_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_discount=0.999_gae_lambda=0.95_seed0",
+    ]
+    assert runs[0].settings == {"eval_every": 4000}
+
+
+def test_figure2_has_five_constraints_of_the_best_setting():
+    runs = runs_of(BLOCKS["figure2"](SCALES["smoke"], ["Swimmer-v5"]))
+    assert [run.options["value_constraint"] for run in runs] == [0.0, 0.03, 0.1, 0.3, 1.0] * 2
+    assert {(r.options["gae_lambda"], r.options["gain_step_size"]) for r in runs} == {(0.99, 0.03)}
+
+
+def test_longer_scales_evaluate_every_20_000_steps():
+    assert {SCALES[name].eval_every for name in ("laptop", "paper")} == {20_000}
+    [run, *_] = runs_of(BLOCKS["figure1"](SCALES["laptop"], ["Ant-v5"]))
+    assert run.settings == {"eval_every": 20_000}
+
+
+def test_as_authors_has_their_preset_and_their_discount_where_they_had_one():
+    for experiment in ("figure1", "figure2"):
+        runs = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment), "authors"))
+        assert {run.preset for run in runs} == {"authors"}
+        assert all("_authors_" in run.name for run in runs)
+        for run in runs:
+            [config] = run.configs()
+            assert (config.bounded_mean, config.joint_optimizer) == (True, True)
+            assert (config.time_limit, config.initialisation) == ("as_termination", "torch")
+            assert config.action_bounds == "raw"
+            if run.algorithm == "apo":
+                assert config.value_discount == (1.0 if run.env == "Ant-v5" else 0.999)
+        usual = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment)))
+        assert all(config.time_limit == "bootstrap" for run in usual for config in run.configs())
+        assert all("value_discount" not in run.options for run in usual)
+    grid = runs_of(BLOCKS["grid"](SCALES["smoke"], tasks_of("grid"), "authors"))
+    assert {run.preset for run in grid} == {"authors"}
+    assert all("value_discount" not in run.options for run in grid), "theirs had none"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["figure1", "--as", "author"], "unknown --as 'author'; did you mean authors"),
+        (["figure3"], "unknown experiment 'figure3'; did you mean figure2, figure1"),
+        (["figure1", "--scale", "papr"], "unknown scale 'papr'; did you mean paper"),
+        (["figure1", "--env", "Hoper-v5"], "unknown task 'Hoper-v5'"),
+        (["figure1", "--env", "Ant-v5", "Ant-v5"], "twice; list each value and environment once"),
+        (["figure1", "--workers", "0"], "workers=0 must be 1 or more"),
+        ([], "the following arguments are required: experiment"),
+    ],
+)
+def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert expected in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("way", [[], ["--as", "authors"]], ids=["paper", "authors"])
+def test_an_experiment_is_trained_and_drawn_and_resumed(way, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+    monkeypatch.setitem(experiments.TASKS, "figure2", (KIND,))
+    monkeypatch.setattr(experiments, "CONSTRAINTS", (0.0, 0.1))
+    monkeypatch.setitem(SCALES, "smoke", Scale(steps=2000, seeds=2, eval_every=2000))
+    out = tmp_path / "sweep"
+    command = ["reproduce", "figure2", "--scale", "smoke", "--out", str(out), "--quiet", *way]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert f"4 of 4 runs are finished in {out}" in printed
+    wanted = {"figure2.png", "figure2.pdf", "figure2.svg", "figure2.csv", "evaluations.csv"}
+    assert {line.rpartition("/")[2] for line in printed.splitlines() if "wrote " in line} == wanted
+    assert wanted < {path.name for path in out.iterdir()}
+    before = content(out / "runs")
+    assert main(["sweep", "--resume", "--out", str(out), "--quiet"]) == 0
+    assert content(out / "runs") == before
+    for run in SweepFolder.open(out).runs:
+        summary = json.loads((out / "runs" / run.name / "summary.json").read_text())
+        assert summary["steps"] == 2000
+    options = json.loads((out / "runs" / run.name / "config.json").read_text())["options"]
+    assert options["time_limit"] == ("as_termination" if way else "bootstrap")
+    other = ["--as", "paper"] if way else ["--as", "authors"]
+    assert main([*command[: len(command) - len(way)], *other]) == 2
+    assert "holds another sweep" in capsys.readouterr().err
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """Draws an experiment of two seeds that was never trained; the n-th run rises to reward n."""
+
+    def draw_experiment(experiment: str) -> tuple[SweepFolder, list[Path]]:
+        scale = Scale(1000, seeds=2, whole_grid=True)
+        runs = runs_of(BLOCKS[experiment](scale, ["Ant-v5"]))
+        folder = SweepFolder.create(tmp_path / experiment, runs)
+        for height, run in enumerate(runs):
+            more = {"algorithm": run.algorithm, "env": run.env, "options": [run.options]}
+            fake_run(folder.folder(run), rising(height), seeds=run.seeds, **more)
+        return folder, draw(experiment, folder.path)
+
+    return draw_experiment
+
+
+@pytest.fixture
+def saved(monkeypatch):
+    """Every figure that is saved, once for each file."""
+    figures: list[Figure] = []
+    save = Figure.savefig
+
+    def record(self: Figure, *arguments: Any, **options: Any) -> None:
+        figures.append(self)
+        save(self, *arguments, **options)
+
+    monkeypatch.setattr(Figure, "savefig", record)
+    return figures
+
+
+LABELS = ["episode return", "reward per step in episodes", "average reward"]
+PANELS: dict[str, list[tuple[str, str]]] = {
+    "figure1": [("Ant-v5", LABELS[0])],
+    "appendix": [("Ant-v5", LABELS[0]), ("", LABELS[1]), ("", LABELS[2])],
+    "grid": [(f"Ant-v5: APO, alpha = {alpha}", "lambda") for alpha in ("0.03", "0.1", "0.3")]
+    + [("Ant-v5: PPO", "lambda")],
+}
+
+
+@pytest.mark.parametrize("experiment", PANELS)
+def test_every_experiment_has_its_figure_and_tables(experiment, drawn, saved):
+    folder, written = drawn(experiment)
+    assert [path.suffix for path in written] == [".png", ".pdf", ".svg", ".csv", ".csv"]
+    figure, *again = saved
+    assert again == [figure, figure]
+    assert [(a.get_title(), a.get_ylabel()) for a in figure.axes] == PANELS[experiment]
+    starts = [path.read_bytes()[:5] for path in written[:3]]
+    assert starts == [b"\x89PNG\r", b"%PDF-", b"<?xml"]
+    table, evaluations = (path.read_text().splitlines() for path in written[3:])
+    assert len(table) - 1 == len(folder.runs) / 2
+    assert len(evaluations) - 1 == 10 * len(folder.runs)
+
+
+def test_figure1_draws_five_settings(drawn, saved):
+    drawn("figure1")
+    colours = {line.get_color() for line in saved[0].axes[0].get_lines()}
+    assert len(colours) == 5
+
+
+def test_the_grid_shows_the_final_return_of_each_setting(drawn, saved):
+    """The n-th run rises to n: seeds of the k-th PPO setting to 60 + k and 76 + 60 + k."""
+    drawn("grid")
+    [image] = saved[0].axes[-1].get_images()
+    expected = [[10 * (98 + 4 * gamma + lam) for gamma in range(4)] for lam in range(4)]
+    np.testing.assert_allclose(image.get_array(), expected)
+
+
+def test_a_line_of_figure1_is_the_best_setting_of_its_discount(drawn):
+    folder, _ = drawn("figure1")
+    lines = lines_of(read_experiment(folder.path))
+    assert Counter(line.algorithm for line in lines) == {"apo": 1, "ppo": 4}
+    ppo = [line.options for line in lines if line.algorithm == "ppo"]
+    assert [options["discount"] for options in ppo] == [0.9, 0.95, 0.99, 0.999]
+    assert {options["gae_lambda"] for options in ppo} == {0.99}, (
+        "the last run has the highest reward"
+    )

@@ -1,0 +1,211 @@
+"""Classical policies by hand, and long-run averages against exact gains."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from longrun.queueing.environment import QueueingEnv
+from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
+from longrun.queueing.network import Network
+from longrun.queueing.ordered_queues import OrderedQueueingEnv
+from longrun.queueing.policies import (
+    average_cost,
+    average_reward,
+    c_mu,
+    fcfs,
+    first_buffer_first,
+    fixed_priority,
+    last_buffer_first,
+    max_weight,
+    steps_left,
+)
+from longrun.tabular import evaluate, solve
+
+
+def single_station() -> QueueingEnv:
+    """Three classes at one server; c mu is 1, 2 and 1.5."""
+    return QueueingEnv(
+        Network(
+            "single station",
+            arrivals=(0.2, 0.2, 0.2),
+            stations=(((0, 1.0), (1, 1.0), (2, 0.5)),),
+            routing=((), (), ()),
+            holding_costs=(1.0, 2.0, 3.0),
+        )
+    )
+
+
+def one_queue(arrivals: float) -> QueueingEnv:
+    return QueueingEnv(Network("M/M/1", (arrivals,), (((0, 1.0),),), ((),), (1.0,)), idling=True)
+
+
+def chosen(policy: Any, *queues: int) -> list[int]:
+    return [int(each) for each in policy(jnp.array(queues))]
+
+
+# --- what they choose ------------------------------------------------------------------------
+
+
+def test_c_mu() -> None:
+    policy = c_mu(single_station())
+    assert chosen(policy, 5, 1, 1) == [1] and chosen(policy, 5, 0, 1) == [2]
+    assert chosen(policy, 1, 0, 0) == [0]
+    assert chosen(c_mu(n_model()), 2, 9) == [0], "3 * 0.5 is more than 1"
+    assert chosen(c_mu(n_model()), 1, 9) == [1], "but server 1 has the only one"
+
+
+def test_buffer_priorities() -> None:
+    assert steps_left(six_class().network) == [4, 2, 2, 3, 1, 1]
+    everywhere = (1,) * 6
+    assert chosen(last_buffer_first(six_class()), *everywhere) == [2, 2]
+    assert chosen(first_buffer_first(six_class()), *everywhere) == [0, 0]
+    assert chosen(last_buffer_first(six_class()), 1, 1, 0, 1, 1, 0) == [1, 1]
+    assert chosen(last_buffer_first(reentrant()), 5, 5, 1) == [1]
+    assert chosen(first_buffer_first(reentrant()), 5, 5, 1) == [0]
+
+
+def test_fixed_priority() -> None:
+    policy = fixed_priority(six_class(), [1, 0, 2, 4, 5, 3])
+    assert chosen(policy, 1, 1, 1, 1, 1, 1) == [1, 1]
+    assert chosen(policy, 1, 0, 1, 1, 0, 1) == [0, 2]
+
+
+def test_max_weight() -> None:
+    policy = max_weight(criss_cross())  # 2 (x1 - x2) against 2 x3
+    assert chosen(policy, 5, 1, 3) == [0] and chosen(policy, 5, 3, 3) == [1]
+    assert chosen(policy, 1, 9, 0) == [0], "works although it would rather not"
+
+
+def test_policies_never_idle_where_they_could() -> None:
+    assert chosen(c_mu(tandem()), 0, 0) == [1, 1], "1 is to idle"
+    assert chosen(c_mu(tandem()), 2, 0) == [0, 1] and chosen(c_mu(tandem()), 2, 2) == [0, 0]
+
+
+@pytest.mark.parametrize("policy", [c_mu, max_weight, last_buffer_first])
+def test_policies_can_be_compiled_and_batched(policy: Any) -> None:
+    queues = jnp.array([[0, 0, 1, 0, 4, 0], [2, 1, 0, 3, 1, 9]])
+    found = jax.jit(jax.vmap(policy(six_class())))(queues)
+    assert found.shape == (2, 2) and found[0].tolist() == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: fixed_priority(reentrant(), [0, 1]), "order=[0, 1] must name each of the classes"),
+        (lambda: fcfs(reentrant()), "FCFS needs the order of arrivals, which queue lengths do not"),
+        (lambda: fcfs(OrderedQueueingEnv.of(n_model())), "not defined where servers share a class"),
+        (lambda: OrderedQueueingEnv.of(reentrant(), 0), "capacity=0 is too small; give 1 or more"),
+        (lambda: average_cost(reentrant(), chosen, chains=1), "chains=1 must be 2 or more"),
+    ],
+)
+def test_bad_input(build: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        build()
+
+
+def test_a_loop_has_no_last_buffer() -> None:
+    network = Network("loop", (0.1, 0), (((0, 1), (1, 1)),), (((1, 1),), ((0, 0.5),)), (1, 1))
+    with pytest.raises(ValueError, match=r"leads back to a class.*; use fixed_priority"):
+        last_buffer_first(QueueingEnv(network))
+
+
+# --- first come, first served ----------------------------------------------------------------
+
+
+def test_fcfs_serves_in_the_order_of_arrival() -> None:
+    """Arrivals of classes 2, 0, 0, 1 by hand, then services: they leave in that order."""
+    env = OrderedQueueingEnv.of(single_station(), capacity=3)
+    policy = jax.jit(fcfs(env))
+    step = jax.jit(lambda line, uniform: env.after_line(line, policy(line), uniform))
+    line, _ = env.reset(jax.random.key(0))
+    for queue in (2, 0, 0, 1):
+        line = step(line, (queue + 0.5) * 0.2 / 1.6)
+    served = []
+    for _ in range(4):
+        served.append(int(policy(line)[0]))
+        line = step(line, 0.6 / 1.6 + 0.01)
+    assert served == [2, 0, 0, 1] and line.queues.tolist() == [0, 0, 0]
+    assert not line.overflowed
+
+
+def test_fcfs_ring_goes_round() -> None:
+    """A long path with a small ring: ages are those of a list of stamps."""
+    env = OrderedQueueingEnv.of(single_station(), capacity=40)
+    policy = fcfs(env)
+    step = jax.jit(lambda line, u: env.after_line(line, policy(line), u))
+    random, line = np.random.default_rng(0), env.reset(jax.random.key(0))[0]
+    stamps: list[list[int]] = [[], [], []]
+    for clock in range(600):
+        before = np.asarray(line.queues)
+        line = step(line, jnp.float32(random.random()))
+        for k, change in enumerate(np.asarray(line.queues) - before):
+            if change > 0:
+                stamps[k].append(clock)
+            if change < 0:
+                stamps[k].pop(0)
+        ages = [clock + 1 - each[0] for each in stamps if each]
+        assert np.asarray(env.waiting(line))[line.queues > 0].tolist() == ages
+    assert max(len(each) for each in stamps) <= 40
+
+
+def test_an_overflow_is_an_error() -> None:
+    env = OrderedQueueingEnv.of(single_station(), capacity=2)
+    with pytest.raises(ValueError, match=r"rewards of single station are not finite.*raise that"):
+        average_cost(env, fcfs(env), steps=500, chains=4)
+
+
+def test_the_order_of_arrivals_changes_neither_law_nor_rewards() -> None:
+    plain = reentrant()
+    env = OrderedQueueingEnv.of(plain)
+    options = {"steps": 300, "chains": 8, "warmup": 0}
+    assert average_cost(env, c_mu(env), **options) == average_cost(plain, c_mu(plain), **options)
+
+
+def test_fcfs_in_a_single_queue_of_equal_classes() -> None:
+    """Two classes that do not differ: M/M/1, whatever the order."""
+    network = Network("twins", (0.3, 0.3), (((0, 1.0), (1, 1.0)),), ((), ()), (1.0, 1.0))
+    env = OrderedQueueingEnv.of(QueueingEnv(network), capacity=128)
+    found = average_cost(env, fcfs(env), steps=10_000, chains=256)
+    assert abs(found.mean - 1.5) < 2 * found.half_width < 0.1
+
+
+# --- long-run averages -----------------------------------------------------------------------
+
+
+def test_mm1() -> None:
+    env, load = one_queue(0.6), 0.6
+    found = average_cost(env, c_mu(env), steps=10_000, chains=256)
+    assert abs(found.mean - load / (1 - load)) < 2 * found.half_width < 0.06
+
+
+@pytest.mark.parametrize("policy", [last_buffer_first, max_weight])
+def test_criss_cross_costs_what_the_exact_evaluation_says(policy: Any) -> None:
+    env = criss_cross("IL")
+    exact = -evaluate(env.exact(11), env.exact_policy(policy(env), 11)).gain
+    found = average_cost(env, policy(env), steps=10_000, chains=256)
+    assert abs(found.mean - exact) < 2 * found.half_width < 0.02
+
+
+def test_c_mu_is_optimal_at_a_single_station() -> None:
+    env, size = single_station(), 12
+    mdp = env.exact(size)
+    best = solve(mdp, tolerance=1e-9).gain
+    assert evaluate(mdp, env.exact_policy(c_mu(env), size)).gain == pytest.approx(best, rel=2e-3)
+    for other in ([0, 1, 2], [2, 1, 0], [0, 2, 1]):
+        worse = evaluate(mdp, env.exact_policy(fixed_priority(env, other), size)).gain
+        assert worse < best * 1.02
+
+
+def test_averages_do_not_depend_on_chance() -> None:
+    env = criss_cross()
+    options: dict[str, Any] = {"steps": 200, "chains": 4, "warmup": 0}
+    first, again = (average_reward(env, c_mu(env), **options) for _ in range(2))
+    other = average_reward(env, c_mu(env), seed=1, **options)
+    assert first == again != other and first.mean < 0 < first.half_width
+    assert average_cost(env, c_mu(env), **options).mean == -first.mean

@@ -1,0 +1,199 @@
+"""Sweeps whose workers or main process are killed, interrupted or stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_workers import (
+    ITERATIONS,
+    SLOW,
+    InlineWorkers,
+    evaluations,
+    launch,
+    metric_rows,
+    run_of,
+    saved_iterations,
+    some_runs,
+    sweep_arguments,
+)
+from longrun.cli import main
+from longrun.sweeps import run_sweep as start
+from longrun.sweeps.local_workers import LocalWorkers
+from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.sweeps.worker_process import train_run
+from longrun.train.run_folder import RunFolder
+from tiny_envs import ITERATION, is_running, wait_until
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[int]:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()]
+
+
+def written_since(run: Path, moment: float) -> bool:
+    return (run / "metrics.csv").stat().st_mtime > moment
+
+
+def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt(
+    whole, tmp_path, inline
+):
+    out = tmp_path / "sweep"
+    command = sweep_arguments(out, "--workers", "2", env=SLOW)
+    both = [run_of(out, seed, SLOW) for seed in (0, 1)]
+
+    killed = launch(command)
+    wait_until(lambda: all(metric_rows(run) >= 3 for run in both))
+    lost, moment = workers_of(killed), time.time()
+    for pid in lost:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: all(metric_rows(run) >= 3 and written_since(run, moment) for run in both))
+    workers = workers_of(killed)
+    assert len(workers) == 2
+    assert not set(workers) & set(lost)
+    killed.kill()
+    printed, _ = killed.communicate()
+    for pid in lost:
+        assert re.search(rf"failed, will be retried .*process {pid} died: SIGKILL", printed)
+    wait_until(lambda: not any(map(is_running, workers)))
+    saved = [saved_iterations(run) for run in both]
+    assert all(2 <= at < ITERATIONS for at in saved)  # the workers noticed it and saved
+
+    interrupted = launch(command)
+    wait_until(lambda: any(metric_rows(run) > at + 1 for run, at in zip(both, saved, strict=True)))
+    interrupted.send_signal(signal.SIGINT)
+    printed, errors = interrupted.communicate(timeout=60)
+    assert interrupted.returncode == 130
+    assert "stopping: 2 runs are being saved" in printed
+    again = f"longrun sweep --resume --out {out}"
+    assert errors == f"longrun: interrupted; {again} resumes it\n"
+    later = [saved_iterations(run) for run in both]
+    assert sum(saved) < sum(later) < 2 * ITERATIONS
+
+    assert main([*again.split()[1:], "--quiet"]) == 0
+    assert not (out / "failures.json").exists()
+    for seed, run in enumerate(both):
+        assert evaluations(run) == evaluations(run_of(whole, seed))
+
+
+def test_sigterm_is_an_interrupt_and_its_handler_is_restored():
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), start.sigterm_interrupts():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkeypatch, capsys):
+    closed = []
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+    monkeypatch.setattr(InlineWorkers, "close", lambda self: closed.append(self))
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(InlineWorkers, "start", interrupt)
+    assert main(sweep_arguments(tmp_path / "sweep")) == 130
+    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'}"
+    assert capsys.readouterr().err == f"longrun: interrupted; {resume} resumes it\n"
+    assert len(closed) == 1
+
+
+def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
+    folder = SweepFolder.open(copy)
+    run, path = folder.runs[0], folder.folder(folder.runs[0])
+    shutil.rmtree(path)
+    stopping = threading.Event()
+
+    def report(message: dict[str, Any]) -> None:
+        reported.append(message["steps"])
+        if message["steps"]:
+            stopping.set()
+
+    reported: list[int] = []
+    assert train_run(run, path, report, stopping) == {"kind": "stopped"}
+    assert reported == [0, ITERATION]
+    assert json.loads((path / "summary.json").read_text())["steps"] == ITERATION
+    assert not folder.is_finished(run)
+    reported.clear()
+    assert train_run(run, path, lambda m: reported.append(m["steps"]), threading.Event()) == {
+        "kind": "done"
+    }
+    assert reported[0] == ITERATION
+    assert folder.is_finished(run)
+    assert evaluations(path) == evaluations(run_of(whole, 0))
+
+
+def test_a_worker_waits_while_another_is_saving_the_run(copy):
+    folder = SweepFolder.open(copy)
+    run, path = folder.runs[0], folder.folder(folder.runs[0])
+    lock = RunFolder(path).locked()
+    lock.__enter__()
+    waiting = threading.Timer(0.4, lock.__exit__, (None, None, None))
+    waiting.start()
+    began = time.monotonic()
+    assert train_run(run, path, lambda _: None, threading.Event()) == {"kind": "done"}
+    assert time.monotonic() - began > 0.35
+
+
+HUNG = """
+import subprocess, sys, time
+from longrun.sweeps import worker_process as worker
+
+def hang(*_):
+    print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+    time.sleep(600)
+
+worker.STOP_SECONDS = 0.2
+worker.train_run = hang
+worker.main()
+"""
+
+
+def test_a_worker_ends_after_its_sweep_even_if_its_environment_hangs(whole):
+    ours, theirs = Pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-c", HUNG, str(theirs.fileno())],
+        pass_fds=(theirs.fileno(),),
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    theirs.close()
+    run = SweepFolder.open(whole).runs[0].as_json()
+    ours.send_bytes(json.dumps({"run": run, "path": "nowhere"}).encode())
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    ours.close()
+    process.communicate(timeout=20)
+    assert process.returncode == -signal.SIGKILL
+    wait_until(lambda: not is_running(child), 10)
+
+
+def test_a_dead_worker_is_noticed_though_its_child_keeps_the_connection_open(tmp_path, monkeypatch):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nsleep 600 &\necho $!\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    folder = SweepFolder.create(tmp_path / "sweep", some_runs(1))
+    workers = LocalWorkers(folder, slots=1, native=False)
+    workers.start(0, folder.runs[0])
+    received: list[Any] = []
+    wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)
+    ((slot, message),) = received
+    assert (slot, message["kind"]) == (0, "died")
+    log = tmp_path / "sweep" / "workers" / "0.log"
+    assert message["error"].endswith(f"died: exit status 3 (see {log})")
+    wait_until(lambda: not is_running(int(log.read_text())), 10)
+    workers.close()

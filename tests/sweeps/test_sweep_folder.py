@@ -1,0 +1,143 @@
+"""The folder of a sweep: extensions, other sweeps, files of earlier versions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from fake_workers import a_block
+from longrun.config import make_config
+from longrun.sweeps import run_sweep as start
+from longrun.sweeps.optuna_search import Space, Study, read_studies, written_studies
+from longrun.sweeps.plan import (
+    runs_of,
+)
+from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.train.run_folder import RunFolder, describe_run
+
+
+def names(folder: SweepFolder) -> list[str]:
+    return [run.name for run in folder.runs]
+
+
+def test_a_sweep_is_extended_by_new_runs(tmp_path):
+    first = SweepFolder.create(tmp_path / "sweep", runs_of([a_block(seeds=[0])]))
+    grown = SweepFolder.create(tmp_path / "sweep", runs_of([a_block(), a_block("ppo", grid={})]))
+    assert names(grown) == [
+        *names(first),
+        "tiny_envs-Drift-v0_ppo_seed0",
+        "tiny_envs-Drift-v0_apo_gae_lambda=0.8_seed1",
+        "tiny_envs-Drift-v0_apo_gae_lambda=0.9_seed1",
+        "tiny_envs-Drift-v0_ppo_seed1",
+    ]
+    assert grown.token == first.token
+    opened = SweepFolder.open(tmp_path / "sweep")
+    assert [r.identity for r in opened.runs] == [r.identity for r in grown.runs]
+
+
+def test_a_sweep_is_extended_in_steps_unless_the_learning_rate_decays(tmp_path):
+    for fixed in ({}, {"learning_rate_decay": True}):
+        path = tmp_path / f"sweep{len(fixed)}"
+        SweepFolder.create(path, runs_of([a_block(fixed=fixed)]))
+        longer = runs_of([a_block(steps=256, fixed=fixed)])
+        if fixed:
+            with pytest.raises(ValueError, match="has steps=128, not 256"):
+                SweepFolder.create(path, longer)
+        else:
+            SweepFolder.create(path, longer)
+        wanted = 128 if fixed else 256
+        assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
+
+
+def test_replicas_are_joined_only_on_a_device(tmp_path, monkeypatch):
+    runs = runs_of([a_block(env="jax:tandem", grid={}, seeds=[0, 1])])
+    folder = SweepFolder.create(tmp_path / "sweep", runs)
+    assert names(folder) == ["jax-tandem_apo_seed0", "jax-tandem_apo_seed1"]
+    for backend, on_device in (("cpu", False), ("gpu", True)):
+        monkeypatch.setattr(start, "default_backend", lambda backend=backend: backend)
+        assert start.on_device(["Swimmer-v5", "jax:tandem"]) == on_device
+        assert not start.on_device(["Swimmer-v5"])
+
+
+def test_a_joined_sweep_is_extended_by_separate_runs(tmp_path):
+    for seeds in ([0, 1], [0, 1, 2, 3], [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]):
+        runs = runs_of([a_block(env="jax:tandem", grid={}, seeds=seeds)])
+        folder = SweepFolder.create(tmp_path / "sweep", runs, batched=True)
+    assert names(folder) == [
+        "jax-tandem_apo_2-replicas",
+        "jax-tandem_apo_2-replicas-2",
+        "jax-tandem_apo_seed4",
+    ]
+    assert [run.seeds for run in folder.runs] == [[0, 1], [2, 3], [4]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"steps": 64}, "seed0' has steps=128, not 64"),
+        ({"fixed": {"num_envs": 8}}, "seed0' has num_envs=4, not 8"),
+        ({"evaluation": {"eval_every": 64}}, "seed0' has eval_every=None, not 64"),
+        ({"seeds": [1]}, "gae_lambda=0.8_seed0' is not part of this one"),
+        ({"grid": {}}, "gae_lambda=0.8_seed0' is not part of this one"),
+    ],
+)
+def test_another_sweep_in_the_folder_is_not_changed(changes, why, tmp_path):
+    SweepFolder.create(tmp_path, runs_of([a_block(fixed={"num_envs": 4})]))
+    before = (tmp_path / "sweep.json").read_bytes()
+    with pytest.raises(ValueError) as caught:
+        SweepFolder.create(tmp_path, runs_of([a_block(**{"fixed": {"num_envs": 4}} | changes)]))
+    assert f"{tmp_path}' holds another sweep: " in str(caught.value)
+    assert why in str(caught.value)
+    resume = f"resume it with longrun sweep --resume --out {tmp_path}"
+    assert f"choose another --out, or {resume}" in str(caught.value)
+    assert (tmp_path / "sweep.json").read_bytes() == before
+
+
+def as_first_written(path):
+    """The sweep as it was before the `paper` preset gave raw actions."""
+    content = json.loads((path / "sweep.json").read_text())
+    assert content.pop("meaning") == 2
+    (path / "sweep.json").write_text(json.dumps(content))
+
+
+def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
+    tuned = dataclasses.replace(a_block(), preset="tuned")
+    SweepFolder.create(tmp_path, runs_of([a_block(), tuned]))
+    as_first_written(tmp_path)
+    folder = SweepFolder.open(tmp_path)
+    assert {run.configs()[0].action_bounds for run in folder.runs} == {"clip"}
+    assert [run.fixed for run in folder.runs if run.preset == "tuned"] == [{}] * 4
+    folder.update()
+    again = SweepFolder.open(tmp_path)
+    assert [run.as_json() for run in again.runs] == [run.as_json() for run in folder.runs]
+    with pytest.raises(ValueError, match=r"is not part of this one|has action_bounds=clip"):
+        SweepFolder.create(tmp_path, runs_of([a_block(), tuned]))
+    same = dataclasses.replace(a_block(), fixed={"action_bounds": "clip"})
+    SweepFolder.create(tmp_path, runs_of([same, tuned]))
+
+
+def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):
+    study = Study(dataclasses.replace(a_block(), settings=[]), Space({"epochs": [1, 2]}, {}), 3)
+    SweepFolder.create(tmp_path, [], search=written_studies([study]))
+    as_first_written(tmp_path)
+    for _ in range(2):
+        [found] = read_studies(tmp_path)
+        assert found.block.fixed == {"action_bounds": "clip"}
+        [run, _] = found.runs(0, {"epochs": 1})
+        assert run.configs()[0].action_bounds == "clip"
+        SweepFolder.open(tmp_path).update()
+
+
+def test_an_old_run_folder_belongs_only_to_a_sweep_that_clips(tmp_path):
+    new = SweepFolder.create(tmp_path, runs_of([a_block(seeds=[0])]))
+    run = new.runs[0]
+    clips = make_config("apo", action_bounds="clip", **run.options)
+    about = describe_run(run.env, [clips], [0], run.steps)
+    for name in ("action_bounds", "bounded_mean"):
+        del about["options"][name]
+    RunFolder.create(new.folder(run), about)
+    with pytest.raises(ValueError, match="another sweep: it has action_bounds=clip, not raw"):
+        new.require_own(run)
+    new.require_own(dataclasses.replace(run, fixed={"action_bounds": "clip"}))

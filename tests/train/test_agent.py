@@ -1,0 +1,267 @@
+"""The agent as users meet it: predict, on_log, logging options, errors."""
+
+from __future__ import annotations
+
+import csv
+from functools import partial
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import longrun
+from longrun import APO, ATRPO, PPO, TRPO
+from longrun.envs.numpy_policy import NumpyPolicy
+from longrun.learn.acting import read
+from longrun.learn.mlp import apply_mlp
+from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
+
+UNIT = spaces.Box(-1, 1, (2,), np.float32)
+ACTIONS = {
+    "box": spaces.Box(-0.5, 0.5, (1,), np.float32),
+    "matrix": spaces.Box(np.float32([[-0.1, 0]]), np.float32([[0.2, 5]])),
+    "float64": spaces.Box(-0.1, 0.1, (1,), np.float64),
+    "one-sided": spaces.Box(0, np.inf, (2,), np.float32),
+    "unbounded": spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    "discrete": spaces.Discrete(3),
+    "discrete from -1": spaces.Discrete(3, start=-1),
+    "multi-discrete": spaces.MultiDiscrete([3, 2]),
+    "multi-discrete grid": spaces.MultiDiscrete([[3, 2], [2, 2]], start=[[1, 0], [0, -2]]),
+}
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION)
+
+
+# Predicting.
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_predicted_actions_are_valid_in_every_action_space(name):
+    space = ACTIONS[name]
+    agent = APO(partial(Sampler, UNIT, space), **TINY)
+    rng = np.random.default_rng(0)
+    for obs in rng.uniform(-1, 1, (30, 2)).astype(np.float32):
+        for deterministic in (True, False):
+            action, state = agent.predict(obs, deterministic=deterministic)
+            assert space.contains(action), action
+            assert state is None
+    actions, _ = agent.predict(rng.uniform(-1, 1, (5, 2)).astype(np.float32), deterministic=False)
+    assert len(actions) == 5
+    assert all(space.contains(action) for action in actions)
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_actions_in_training_are_valid_in_every_action_space(name):
+    """Sampler raises for an action outside its space; evaluating needs no compiled update."""
+    agent = APO(partial(Sampler, UNIT, ACTIONS[name]), num_workers=0, **TINY)
+    params = agent.state.params
+    policy = params.policy._replace(layers=[(w, b + 3.0) for w, b in params.policy.layers])
+    state = agent.state._replace(params=params._replace(policy=policy))
+    agent.snapshot = agent.snapshot._replace(state=state)
+    assert agent.evaluate(20).steps == 20
+
+
+def test_the_deterministic_action_is_the_networks_mean_within_bounds(agent):
+    state = agent.state
+    for obs in np.random.default_rng(0).normal(0, 3, (20, 2)).astype(np.float32):
+        seen = read(agent.config, agent.spaces, state.obs_moments, obs)
+        mean = apply_mlp(state.params.policy.layers, seen.features)
+        action, _ = agent.predict(obs)
+        np.testing.assert_allclose(action, np.clip(mean, -0.5, 0.5), rtol=1e-5, atol=1e-6)
+        assert np.array_equal(action, agent.predict(obs)[0])
+
+
+def test_a_batch_gives_what_its_rows_give_to_the_bit(agent):
+    batch = np.random.default_rng(1).normal(size=(7, 2)).astype(np.float32)
+    actions, _ = agent.predict(batch)
+    assert actions.shape == (7, 1)
+    assert actions.tolist() == [agent.predict(obs)[0].tolist() for obs in batch]
+
+
+def test_stochastic_actions_vary_are_clipped_and_repeat_with_the_seed():
+    obs = np.zeros(2, np.float32)
+    one, same, other = (APO(MORTAL, seed=s, **TINY) for s in (0, 0, 1))
+    drawn = [
+        [float(a.predict(obs, deterministic=False)[0][0]) for _ in range(50)]
+        for a in (one, same, other)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(set(drawn[0])) > 10
+    assert (min(drawn[0]), max(drawn[0])) == (-0.5, 0.5)
+
+
+def test_stochastic_discrete_actions_follow_the_policys_probabilities():
+    agent = APO(MORTAL_DISCRETE, **TINY)
+    obs = np.zeros((3000, 2), np.float32)
+    actions, _ = agent.predict(obs, deterministic=False)
+    flat = longrun.train.host.replica.flat_weights(agent.state)
+    policy = NumpyPolicy(agent.spaces, (8,), True, flat)
+    logits = policy.outputs(obs[:1])[0]
+    expected = np.exp(logits) / np.exp(logits).sum()
+    found = [(actions == choice).mean() for choice in (-1, 0, 1)]
+    np.testing.assert_allclose(found, expected, atol=0.04)
+
+
+def test_predicting_changes_nothing(agent):
+    before = bits(agent.snapshot)
+    agent.predict(np.zeros(2, np.float32), deterministic=False)
+    agent.evaluate(20)
+    assert bits(agent.snapshot) == before
+
+
+@pytest.mark.parametrize("obs", [np.zeros(3), np.zeros((2, 3)), np.zeros((1, 1, 2)), 0.0])
+def test_an_observation_of_the_wrong_shape_is_refused(agent, obs):
+    with pytest.raises(ValueError, match=r"shape"):
+        agent.predict(obs)
+
+
+# Learning and its events.
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_on_log_is_called_after_each_iteration(num_workers):
+    logged = []
+    agent = APO(MORTAL, seed=5, num_workers=num_workers, **TINY)
+    agent.learn(
+        4 * ITERATION - 1, eval_every=2 * ITERATION, eval_steps=20, on_log=logged.append
+    ).learn(ITERATION, on_log=logged.append)
+    assert [p.step for p in logged] == [ITERATION * i for i in (1, 2, 3, 4, 5)]
+    assert [p.total_steps for p in logged] == [4 * ITERATION] * 4 + [5 * ITERATION]
+    assert [p.evaluation is not None for p in logged] == [False, True, False, True, False]
+    assert {(p.replica, p.seed) for p in logged} == {(0, 5)}
+    for progress in logged:
+        assert {"reward", "gain", "entropy", "kl", "value_loss"} <= set(progress.metrics)
+        assert all(np.isfinite(list(progress.metrics.values())))
+    assert agent.gain_ == logged[-1].metrics["gain"]
+    assert agent.steps_ == 5 * ITERATION
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("no", [False, np.False_])
+def test_on_log_stops_the_run_by_returning_false_and_is_not_called_again(num_workers, no):
+    logged = []
+
+    def stop(progress):
+        logged.append(progress.step)
+        return no if progress.step == 2 * ITERATION else None
+
+    agent = APO(MORTAL, num_workers=num_workers, **TINY).learn(50 * ITERATION, on_log=stop)
+    assert logged == [ITERATION, 2 * ITERATION]
+    assert agent.steps_ == 2 * ITERATION
+    assert bits(agent.snapshot) == bits(
+        APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION).snapshot
+    )
+
+
+@pytest.mark.parametrize("answer", [None, 0, True, "stop"])
+def test_any_other_return_value_of_on_log_continues_the_run(answer):
+    agent = APO(MORTAL, num_workers=0, **TINY).learn(2 * ITERATION, on_log=lambda p: answer)
+    assert agent.steps_ == 2 * ITERATION
+
+
+def test_learn_returns_the_agent_and_the_gain_is_a_number(agent):
+    assert isinstance(agent, APO)
+    assert isinstance(agent.gain_, float)
+    assert agent.learn(1, on_log=None) is agent
+
+
+@pytest.mark.parametrize("kind", [PPO, TRPO])
+def test_discounted_algorithms_have_no_gain_and_say_what_to_use(kind):
+    with pytest.raises(AttributeError, match=r"evaluate\(\)\.average_reward"):
+        kind(MORTAL, **TINY).gain_  # noqa: B018
+    assert ATRPO(MORTAL, **TINY).gain_ == 0.0
+
+
+def test_tensorboard_writes_the_metrics_as_event_files(tmp_path):
+    APO(MORTAL, num_workers=0, **TINY).learn(
+        2 * ITERATION, log_dir=tmp_path, eval_steps=20, tensorboard=True
+    )
+    (events,) = tmp_path.rglob("events.out.tfevents.*")
+    data = events.read_bytes()
+    for name in (b"train/reward", b"train/gain", b"evaluation/average_reward"):
+        assert name in data
+
+
+def test_tensorboard_without_a_folder_is_refused():
+    with pytest.raises(ValueError, match=r"tensorboard.*log_dir"):
+        APO(MORTAL, num_workers=0, **TINY).learn(ITERATION, tensorboard=True)
+
+
+def test_tensorboard_without_its_package_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr("longrun.train.progress.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install 'longrun\[tensorboard\]'"):
+        APO(MORTAL, num_workers=0, **TINY).learn(ITERATION, log_dir=tmp_path, tensorboard=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_another_run_is_refused_and_the_own_one_is_continued(tmp_path):
+    agent = APO(MORTAL, num_workers=0, **TINY)
+    agent.learn(ITERATION, log_dir=tmp_path, eval_every=0)
+    agent.learn(ITERATION, log_dir=tmp_path, eval_every=0)
+    with (tmp_path / "metrics.csv").open() as file:
+        assert [int(row["step"]) for row in csv.DictReader(file)] == [ITERATION, 2 * ITERATION]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=r"already holds a run"):
+        APO(MORTAL, num_workers=0, **TINY).learn(ITERATION, log_dir=tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_the_progress_bar_can_be_shown(capfd):
+    APO(Drift, num_workers=0, **TINY).learn(ITERATION, progress_bar=True)
+    assert "APO on Drift" in capfd.readouterr().err
+    APO(Drift, num_workers=0, **TINY).learn(ITERATION, progress_bar=False)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_constant_reward_with_terminations_gives_a_warning():
+    class Constant(Drift):
+        def step(self, action):
+            obs, _, *rest = super().step(action)
+            return obs, 1.0, *rest
+
+    with pytest.warns(UserWarning, match=r"every reward so far was 1.*reset_cost"):
+        APO(partial(Constant, wall=1.5), num_workers=0, **TINY).learn(ITERATION)
+    PPO(partial(Constant, wall=1.5), num_workers=0, **TINY).learn(ITERATION)
+    APO(
+        partial(Constant, wall=1.5), num_workers=0, termination="reset", reset_cost=1.0, **TINY
+    ).learn(ITERATION)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: APO(MORTAL, seed=-1), "seed=-1"),
+        (lambda: APO(MORTAL, seed=0.5), "seed=0.5"),
+        (lambda: APO(MORTAL, seed="0"), "seed='0'"),
+        (lambda: APO(MORTAL, num_workers=1.5), "num_workers=1.5"),
+        (lambda: APO(MORTAL, num_workers="2"), "num_workers='2'"),
+        (lambda: APO(MORTAL, discount=0.9), "unknown APO option 'discount'"),
+        (lambda: APO(MORTAL, preset="best"), "unknown preset 'best'"),
+        (lambda: APO(MORTAL, **TINY).learn(0), "steps=0"),
+        (lambda: APO(MORTAL, **TINY).learn(ITERATION, eval_every=-1), "eval_every=-1"),
+        (lambda: APO(MORTAL, **TINY).learn(ITERATION, eval_every=1, eval_steps=0), "eval_steps=0"),
+        (lambda: APO(MORTAL, **TINY).evaluate(0), "steps=0"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "call",
+)
+def test_wrong_arguments_are_refused_with_name_and_value(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_numpy_integers_are_integers():
+    assert APO(MORTAL, seed=np.int64(3), **TINY).seed == 3
+
+
+def test_an_evaluation_of_few_steps_is_possible():
+    assert APO(ENDLESS, **TINY).evaluate(3).steps == 3
+
+
+def test_public_names_exist():
+    for name in longrun.__all__:
+        assert getattr(longrun, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'DQN'"):
+        longrun.DQN  # noqa: B018

@@ -1,0 +1,44 @@
+"""Writing files and locking folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longrun.errors import FolderError
+from longrun.files import locked_folder, read_json, write_json
+
+
+def test_a_locked_folder_is_refused_and_free_again_afterwards(tmp_path: Path) -> None:
+    message = "is being written by another process"
+    with locked_folder(tmp_path), pytest.raises(FolderError, match=message):
+        locked_folder(tmp_path).__enter__()
+    with locked_folder(tmp_path):
+        pass
+
+
+def test_an_error_raised_inside_the_block_comes_out_unchanged(tmp_path: Path) -> None:
+    """A BlockingIOError of the training is not an error of the lock."""
+    error = BlockingIOError("a pipe of the simulator is full")
+    with pytest.raises(BlockingIOError) as caught, locked_folder(tmp_path):
+        raise error
+    assert caught.value is error
+    with locked_folder(tmp_path):
+        pass
+
+
+def test_a_missing_and_a_damaged_file_are_folder_errors(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="does not exist"):
+        read_json(tmp_path / "a.json")
+    (tmp_path / "b.json").write_text("{")
+    with pytest.raises(FolderError, match="damaged or not readable"):
+        read_json(tmp_path / "b.json")
+
+
+def test_values_that_json_cannot_hold_leave_the_old_file_whole(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"x": 1})
+    with pytest.raises(ValueError, match="Out of range"):
+        write_json(tmp_path / "a.json", {"x": float("nan")})
+    assert read_json(tmp_path / "a.json") == {"x": 1}
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

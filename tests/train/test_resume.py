@@ -1,0 +1,266 @@
+"""A run that was stopped, interrupted or killed and resumed is bit-identical to a whole one."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longrun import APO, ATRPO
+from longrun.cli import main
+from longrun.train import session
+from longrun.train.host import episodes as history
+from longrun.train.run_folder import RunFolder
+from tiny_envs import (
+    ENDLESS,
+    ITERATION,
+    MORTAL,
+    MORTAL_DISCRETE,
+    TINY,
+    TINY_FLAGS,
+    bits,
+    wait_until,
+)
+
+EVALUATION = {"eval_every": 2 * ITERATION, "eval_steps": 50}
+EVALUATION_FLAGS = ["--eval-every", str(2 * ITERATION), "--eval-steps", "50"]
+ITERATIONS = 6
+
+
+@pytest.mark.parametrize("env", [MORTAL, MORTAL_DISCRETE, ENDLESS])
+def test_learning_in_two_parts_with_or_without_a_file_between_equals_learning_in_one(env, tmp_path):
+    """Three iterations are 48 steps of each environment: endless ones are in mid-episode."""
+    whole = APO(env, num_workers=0, **TINY).learn(6 * ITERATION)
+    halves = APO(env, num_workers=0, **TINY).learn(3 * ITERATION)
+    halves.save(tmp_path)
+    halves.learn(3 * ITERATION)
+    loaded = APO.load(tmp_path, env, num_workers=2).learn(3 * ITERATION)
+    assert bits(halves.snapshot) == bits(whole.snapshot)
+    assert bits(loaded.snapshot) == bits(whole.snapshot)
+    assert whole.steps_ == halves.steps_ == loaded.steps_ == 6 * ITERATION
+
+
+def test_the_trust_region_step_resumes_bit_identically(tmp_path):
+    options = TINY | {"cg_iterations": 3, "line_search_steps": 3}
+    whole = ATRPO(MORTAL, num_workers=0, **options).learn(2 * ITERATION)
+    ATRPO(MORTAL, num_workers=0, **options).learn(ITERATION).save(tmp_path)
+    loaded = ATRPO.load(tmp_path, MORTAL, num_workers=0).learn(ITERATION)
+    assert bits(loaded.snapshot) == bits(whole.snapshot)
+
+
+def test_episodes_too_long_to_be_repeated_are_started_anew_with_a_warning(monkeypatch):
+    monkeypatch.setattr(history, "LONGEST_REPLAY", 20)
+    agent = APO(ENDLESS, num_workers=0, **TINY).learn(2 * ITERATION)
+    assert agent.snapshot.environments["length"].tolist() == [-1] * 4
+    with pytest.warns(UserWarning, match="4 environments .* too far to repeat"):
+        agent.learn(ITERATION)
+    assert agent.snapshot.environments["number"].tolist() == [1] * 4
+    assert agent.snapshot.environments["length"].tolist() == [16] * 4
+
+
+# On the command line.
+
+
+def rows_of(run: Path, name: str) -> list[dict[str, str]]:
+    """Rows of a CSV in order of replica and step, without the column that measures time."""
+    with (run / name).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row.pop("steps_per_second", None)
+    return sorted(rows, key=lambda row: (int(row["replica"]), int(row["step"])))
+
+
+def assert_same_run(run: Path, other: Path) -> None:
+    for name in ("metrics.csv", "evaluations.csv"):
+        assert rows_of(run, name) == rows_of(other, name), name
+    final, other_final = (
+        json.loads((r / "summary.json").read_text())["final"] for r in (run, other)
+    )
+    assert final == other_final
+
+
+def arguments(out: Path, *more: str, env: str = "Drift-v0") -> list[str]:
+    steps = str(ITERATIONS * ITERATION)
+    run = ["train", "apo", "--env", env, "--steps", steps, "--seeds", "2", "--out", str(out)]
+    return [*run, "--workers", "2", *EVALUATION_FLAGS, *TINY_FLAGS, *more]
+
+
+def resume(out: Path, *more: str) -> None:
+    assert main(["train", "--resume", "--out", str(out), "--quiet", *more]) == 0
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "uninterrupted"
+    assert main(arguments(out)) == 0
+    return out
+
+
+def start(out: Path, checkpoint_seconds: float) -> subprocess.Popen[bytes]:
+    """The same run, slower and in a process of its own; returns once it has written some rows."""
+    program = f"""
+import sys
+import tiny_envs
+from longrun.cli import main
+from longrun.train import session
+
+session.CHECKPOINT_SECONDS = {checkpoint_seconds}
+sys.exit(main({arguments(out, env="SlowDrift-v0")!r}))
+"""
+    paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], env=os.environ | paths, stderr=subprocess.PIPE
+    )
+    metrics = out / "metrics.csv"
+    wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 6)
+    return process
+
+
+def assert_in_the_middle(out: Path) -> None:
+    steps = [int(row["step"]) for row in rows_of(out, "metrics.csv")]
+    assert ITERATION <= max(steps) < ITERATIONS * ITERATION
+
+
+def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, uninterrupted):
+    out = tmp_path / "killed"
+    process = start(out, checkpoint_seconds=0.0)
+    process.kill()
+    process.communicate()
+    assert_in_the_middle(out)
+    resume(out)
+    assert_same_run(out, uninterrupted)
+
+
+def test_a_run_interrupted_from_the_keyboard_says_so_and_resumes(tmp_path, uninterrupted):
+    out = tmp_path / "interrupted"
+    process = start(out, checkpoint_seconds=1000.0)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.decode().count("\n") == 1
+    assert "--resume" in errors.decode()
+    assert_in_the_middle(out)
+    resume(out)
+    assert_same_run(out, uninterrupted)
+
+
+def test_a_run_stopped_by_on_log_resumes_on_the_command_line(tmp_path):
+    options: dict[str, Any] = TINY | {"num_workers": 0}
+    APO("Drift-v0", **options).learn(
+        ITERATIONS * ITERATION, log_dir=tmp_path / "whole", **EVALUATION
+    )
+    APO("Drift-v0", **options).learn(
+        ITERATIONS * ITERATION,
+        log_dir=tmp_path / "stopped",
+        on_log=lambda progress: progress.step < 3 * ITERATION,
+        **EVALUATION,
+    )
+    assert_in_the_middle(tmp_path / "stopped")
+    resume(tmp_path / "stopped")
+    assert_same_run(tmp_path / "stopped", tmp_path / "whole")
+    resumed, whole = (APO.load(tmp_path / name) for name in ("stopped", "whole"))
+    assert bits(resumed.snapshot) == bits(whole.snapshot)
+
+
+@pytest.mark.parametrize("what", ["add_metrics", "add_evaluations"])
+def test_an_interrupt_while_a_row_is_being_written_neither_loses_nor_repeats_one(
+    what, tmp_path, monkeypatch
+):
+    options: dict[str, Any] = TINY | {"num_workers": 0}
+    steps = ITERATIONS * ITERATION
+    APO("Drift-v0", **options).learn(steps, log_dir=tmp_path / "whole", **EVALUATION)
+    write = getattr(RunFolder, what)
+
+    def interrupt(self, rows):
+        rows = list(rows)
+        places = [row if what == "add_metrics" else row[0] for row in rows]
+        if any(place["step"] == 4 * ITERATION for place in places):
+            raise KeyboardInterrupt
+        write(self, rows)
+
+    monkeypatch.setattr(RunFolder, what, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        APO("Drift-v0", **options).learn(steps, log_dir=tmp_path / "cut", **EVALUATION)
+    monkeypatch.undo()
+    resume(tmp_path / "cut")
+    assert_same_run(tmp_path / "cut", tmp_path / "whole")
+
+
+def test_a_decaying_learning_rate_continues_after_a_resume(tmp_path):
+    options: dict[str, Any] = TINY | {"num_workers": 0, "learning_rate_decay": True}
+    for name, until in (("whole", ITERATIONS), ("stopped", 3)):
+        APO("Drift-v0", **options).learn(
+            ITERATIONS * ITERATION,
+            log_dir=tmp_path / name,
+            on_log=lambda progress, until=until: progress.step < until * ITERATION,
+            **EVALUATION,
+        )
+    resume(tmp_path / "stopped")
+    assert_same_run(tmp_path / "stopped", tmp_path / "whole")
+
+
+def test_more_steps_on_resume_equal_a_longer_run(tmp_path, uninterrupted):
+    out = tmp_path / "longer"
+    assert main(arguments(out, "--steps", str(4 * ITERATION))) == 0
+    resume(out, "--steps", str(ITERATIONS * ITERATION))
+    assert_same_run(out, uninterrupted)
+
+
+def test_resuming_a_finished_run_changes_none_of_its_results(tmp_path, uninterrupted):
+    out = tmp_path / "finished"
+    shutil.copytree(uninterrupted, out)
+    resume(out)
+    assert_same_run(out, uninterrupted)
+    state = next((uninterrupted / "checkpoint").glob("*.safetensors"))
+    assert (out / "checkpoint" / state.name).read_bytes() == state.read_bytes()
+
+
+def test_an_agent_loaded_from_a_killed_run_drops_what_came_after_the_checkpoint(tmp_path):
+    run, old = tmp_path / "run", tmp_path / "old"
+    agent = APO("Drift-v0", num_workers=0, **TINY)
+    agent.learn(2 * ITERATION, log_dir=run, **EVALUATION)
+    shutil.copytree(run / "checkpoint", old)
+    agent.learn(2 * ITERATION, log_dir=run, **EVALUATION)
+    expected = rows_of(run, "metrics.csv"), rows_of(run, "evaluations.csv")
+    shutil.rmtree(run / "checkpoint")
+    shutil.copytree(old, run / "checkpoint")  # as if it had been killed before it saved
+    APO.load(run, num_workers=0).learn(2 * ITERATION, log_dir=run, **EVALUATION)
+    assert (rows_of(run, "metrics.csv"), rows_of(run, "evaluations.csv")) == expected
+
+
+def test_a_table_whose_rows_were_all_dropped_gets_its_header_again(tmp_path):
+    folder = RunFolder(tmp_path)
+    row = {"replica": 0, "seed": 0, "step": ITERATION, "reward": 1.5}
+    folder.add_metrics([row])
+    folder.drop_rows_after([0])
+    folder.add_metrics([row])
+    assert (tmp_path / "metrics.csv").read_text() == "replica,seed,step,reward\n0,0,64,1.5\n"
+
+
+def test_a_row_that_a_crash_cut_short_is_left_out(tmp_path, uninterrupted):
+    shutil.copytree(uninterrupted, tmp_path, dirs_exist_ok=True)
+    with (tmp_path / "metrics.csv").open("a") as file:
+        file.write("1,1,64,12")
+    RunFolder(tmp_path).drop_rows_after([ITERATIONS * ITERATION] * 2)
+    assert rows_of(tmp_path, "metrics.csv") == rows_of(uninterrupted, "metrics.csv")
+
+
+def test_a_run_has_a_checkpoint_from_its_start(tmp_path, monkeypatch):
+    """A run that is killed in its first seconds can be resumed as well."""
+    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", 1e9)  # no later one
+    steps = []
+
+    def look(progress):
+        steps.append(APO.load(tmp_path).steps_)
+        return False
+
+    APO("Drift-v0", num_workers=0, **TINY).learn(3 * ITERATION, log_dir=tmp_path, on_log=look)
+    assert steps == [0]

@@ -14,7 +14,7 @@ import pytest
 
 from command_line import call, require_picture
 from longrun.cli.solve import MODELS
-from longrun.tabular import PrecisionWarning, evaluate, figures, from_gymnasium, solve
+from longrun.tabular import NoConvergence, evaluate, figures, from_gymnasium, solve
 from longrun.tabular.models.classic import access_control
 
 
@@ -262,10 +262,29 @@ def test_wrong_input_is_refused_before_the_model_is_solved(longrun_solve, argume
     assert longrun_solve("riverswim", *arguments).status == 2
 
 
-def test_a_bracket_that_does_not_close(longrun_solve):
-    with pytest.warns(PrecisionWarning, match="rounding does not allow more here"):
-        status, out, _ = longrun_solve("riverswim", "--tolerance", 1e-17)
-    assert status == 0 and "0.4286" in out
+def test_a_bracket_that_rounding_keeps_open():
+    """The answer, and a warning in one line, however narrow the terminal is."""
+    run = subprocess.run(
+        [sys.executable, "-m", "longrun", "solve", "riverswim", "--tolerance", "1e-17", "--json"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "40"},
+    )
+    assert run.returncode == 0
+    found = json.loads(run.stdout)
+    assert found["gain_low"] < found["gain"] < found["gain_high"] < found["gain_low"] + 1e-11
+    assert run.stderr.count("\n") == 1
+    assert run.stderr.startswith("longrun: warning: policy_iteration stopped after ")
+    assert run.stderr.endswith("; rounding does not allow more here; raise tolerance=1e-17\n")
+
+
+def test_a_bracket_that_does_not_close(longrun_solve, monkeypatch):
+    def stopped(*_, **__):
+        raise NoConvergence("policy_iteration stopped after 200 iterations")
+
+    monkeypatch.setattr("longrun.cli.solve.solve", stopped)
+    status, out, err = longrun_solve("riverswim")
+    assert (status, out, err) == (1, "", "longrun: policy_iteration stopped after 200 iterations\n")
 
 
 def test_a_map_that_cannot_be_written(longrun_solve, tmp_path):

@@ -161,6 +161,7 @@ def test_an_overflow_is_an_error() -> None:
 
 
 def test_the_order_of_arrivals_changes_neither_law_nor_rewards() -> None:
+    """Costs are whole numbers, whose sums are exact in any order."""
     plain = reentrant()
     env = OrderedQueueingEnv.of(plain)
     options = {"steps": 300, "chains": 8, "warmup": 0}

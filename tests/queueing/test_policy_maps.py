@@ -17,6 +17,7 @@ from longrun.cli import main
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
 from longrun.policy_map.exact_comparison import (
+    SAME,
     box_size,
     compare_policies,
     effects,
@@ -28,7 +29,7 @@ from longrun.policy_map.picture import least_important, places_of_slices, policy
 from longrun.queueing.environment import QueueingEnv
 from longrun.queueing.known_environments import criss_cross, n_model, six_class, tandem
 from longrun.queueing.network import Activity, Network
-from longrun.tabular import evaluate, solve
+from longrun.tabular import MDP, evaluate, solve
 from longrun.tabular.models.classic import riverswim
 
 
@@ -154,6 +155,15 @@ def test_actions_with_the_same_effect_count_as_one() -> None:
     ]  # the next queue is full: server 1 is blocked
     found = compare_policies(mdp, solve(mdp).policy)
     assert np.argwhere(found.undecided.reshape(4, 4)).tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(("off", "same"), [(0.9, True), (1.1, False)])
+def test_actions_that_rounding_tells_apart_are_the_same(off: float, same: bool) -> None:
+    """Moving `off` of SAME from one successor to another is half in each, and so is a reward."""
+    moved, paid = off * SAME / 2, off * SAME
+    stay, other = [[0.5, 0.5], [0.5, 0.5]], [[0.5 + moved, 0.5 - moved], [0.5, 0.5]]
+    mdp = MDP(np.stack([stay, other], axis=1), [[0.0, 0.0], [0.0, paid]])
+    assert effects(mdp).tolist() == [[1 if same else 0, 1], [1 if same else 0, 1]]
 
 
 def test_states_without_a_decision_are_left_out() -> None:

@@ -16,14 +16,18 @@ from longrun.tabular import bounds, evaluation
 from longrun.tabular.bounds import Bound, ImprovementBounds, improvement_bounds
 from longrun.tabular.evaluation import evaluate
 from longrun.tabular.mdp import MDP
+from longrun.tabular.precision import rounding
 
 NEW = [[0.5, 0.5], [1, 0]]
 """State 1 is left with 1/4 for 1/8: d' is (2/5, 3/5), r' is (4, 2), and kappa' = 1 + 8/5."""
 ROUNDING = 1e-11
+"""Of sums of up to 7 states and 4 actions, relative to their terms: some 30 roundings, 1e-14, where
+nothing cancels, and a thousand times that for chains that take a million steps to mix."""
 every_discount = st.one_of(st.just(1.0), discounts)
 
 
 def close(found: Any, expected: Any) -> None:
+    """By hand: some ten operations after a law and a bias of two states, each to 2e-16."""
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
 
 
@@ -171,7 +175,9 @@ def test_equal_policies(parts: tuple[MDP, Any, Any], discount: float) -> None:
     found = improvement_bounds(mdp, old, old, discount)
     assert found.difference == found.policy_distance == found.law_distance == 0
     scale = max(1.0, float(np.abs(evaluate(mdp, old, discount).bias).max()))
-    assert max(abs(found.formula), abs(found.surrogate), found.epsilon) <= 1e-14 * scale
+    # What is 0 is a sum over actions and successors of differences of values.
+    off = rounding(mdp.num_states * mdp.num_actions + 8, 2 * scale)
+    assert max(abs(found.formula), abs(found.surrogate), found.epsilon) <= off
     for bound in (found.by_law, *found.bounds.values()):
         assert bound.lower == found.surrogate == bound.upper  # infinity times 0 is 0 here
         assert not math.isnan(bound.xi)

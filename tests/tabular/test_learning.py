@@ -1,6 +1,7 @@
 """Tabular learning: updates worked by hand, properties of the loop, and known answers."""
 
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,11 @@ from longrun.tabular.models.classic import access_control, riverswim
 
 SHIFTS = {"riverswim": 0.4, "access_control": 2.5}
 SHORT = {"steps": 1000, "snapshots": 5}
+
+
+def close(found: Any, expected: Any) -> None:
+    """Up to eight roundings in single precision, which is what a rule has by default."""
+    np.testing.assert_allclose(found, expected, rtol=8 * np.finfo(np.float32).eps)
 
 
 def learner(gain: float) -> rules.Learner:
@@ -61,12 +67,12 @@ def test_differential_q_by_hand() -> None:
     settings = rules.Settings(1.0, 0.4, 4)
     # alpha 1/2, delta = 4 - 0.5 + 3 - 1 = 5.5, eta = 0.1
     found = rules.differential_q(learner(0.5), step(0), settings)
-    np.testing.assert_allclose(found.q, [[3.75, 2], [0, 3]])
-    np.testing.assert_allclose(found.gain, 0.775)
+    close(found.q, [[3.75, 2], [0, 3]])
+    close(found.gain, 0.775)
     # alpha 1/3, delta = 4 - 0.775 + 3 - 3.75 = 2.475
     again = rules.differential_q(found, step(0), settings)
-    np.testing.assert_allclose(again.q[0, 0], 4.575, rtol=1e-6)
-    np.testing.assert_allclose(again.gain, 0.8575, rtol=1e-6)
+    close(again.q[0, 0], 4.575)
+    close(again.gain, 0.8575)
     assert again.visits[0, 0] == 3
 
 
@@ -75,17 +81,17 @@ def test_differential_td_by_hand() -> None:
     before = learner(0.5)._replace(q=value, visits=value, gain_updates=jnp.array(4.0))
     # alpha = 2 / (2 + 4 / 2), delta = 4 - 0.5 + 3 - 1 = 5.5, eta = 0.2
     found = rules.differential_td(before, step(1), rules.Settings(2.0, 0.4, 2))
-    np.testing.assert_allclose(found.q, [[3.75], [3]])
-    np.testing.assert_allclose(found.gain, 1.05)
+    close(found.q, [[3.75], [3]])
+    close(found.gain, 1.05)
     assert found.gain_updates == 5
 
 
 def test_rvi_q_by_hand_keeps_the_mean() -> None:
     # alpha 1/2, delta = 4 - 1.5 + 3 - 1 = 4.5; f(Q) = 1.5 becomes (3.25 + 2 + 0 + 3) / 4
     found = rules.rvi_q(learner(1.5), step(0), rules.Settings(1.0, 0.0, 4))
-    np.testing.assert_allclose(found.q, [[3.25, 2], [0, 3]])
-    np.testing.assert_allclose(found.gain, 2.0625)
-    np.testing.assert_allclose(found.gain, found.q.mean())
+    close(found.q, [[3.25, 2], [0, 3]])
+    close(found.gain, 2.0625)
+    close(found.gain, found.q.mean())
 
 
 @pytest.mark.parametrize(
@@ -95,8 +101,8 @@ def test_rvi_q_by_hand_keeps_the_mean() -> None:
 )
 def test_r_learning_by_hand(action: int, q: list[list[float]], gain: float, updates: int) -> None:
     found = rules.r_learning(learner(0.5), step(action), rules.Settings(1.0, 1.0, 4))
-    np.testing.assert_allclose(found.q, q)
-    np.testing.assert_allclose(found.gain, gain)
+    close(found.q, q)
+    close(found.gain, gain)
     assert found.gain_updates == updates
 
 
@@ -108,8 +114,8 @@ def test_r_learning_by_hand(action: int, q: list[list[float]], gain: float, upda
 def test_csv_learning_by_hand(action: int, q: list[list[float]], gain: float) -> None:
     settings = rules.Settings(1.0, 1.0, 4, 2.0)
     found = rules.csv_learning(learner(0.5), step(action), settings)
-    np.testing.assert_allclose(found.q, q)
-    np.testing.assert_allclose(found.gain, gain)
+    close(found.q, q)
+    close(found.gain, gain)
     ended = rules.csv_learning(
         learner(0.5)._replace(stopped=jnp.array(True)), step(action), settings
     )
@@ -155,6 +161,7 @@ def test_seeds_are_independent_and_repeatable() -> None:
     for first, second in zip(several[1:], again[1:], strict=True):
         np.testing.assert_array_equal(first, second)
     assert len(set(several.gains[:, -1])) == 3
+    # Programs for one and for three seeds may round otherwise, in each of 1000 steps of averaging.
     np.testing.assert_allclose(several.q[1], single.q[0], rtol=1e-12)
     np.testing.assert_allclose(several.gains[1], single.gains[0], rtol=1e-12)
     assert several.q.dtype == np.float64 and not jax.config.jax_enable_x64

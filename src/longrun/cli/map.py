@@ -94,6 +94,7 @@ def _compared(agent: Agent, given: dict[str, Any]) -> PolicyComparison:
     from longrun.queueing.environment import QueueingEnv
 
     env, size = require_mappable(agent.loop.env), given.get("size")
-    with Console(stderr=True).status(f"solving {env.name}"):
+    console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
+    with console.status(f"solving {env.name}"):
         learned = learned_policy(env, agent.config, agent.state, size)
         return compare_policies(exact_model(env, size), learned, boxed=isinstance(env, QueueingEnv))

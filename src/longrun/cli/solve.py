@@ -128,7 +128,7 @@ def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, A
     mdp = build()
     built = time.perf_counter()
     _check(mdp, parameters, given)
-    console = Console(stderr=True)
+    console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
     with console.status(f"solving {mdp!r}") as status:
 
         def progress(iteration: int, low: float, high: float) -> None:

@@ -36,6 +36,10 @@ SIZES = {2: 60, 3: 30}
 MOST_STATES = 1_200_000
 """States of a box at most; it is solved in minutes."""
 
+SAME = 1e-12
+"""Actions whose probabilities, and rewards, differ by no more do the same: sums of the same rates
+in another order differ by some roundings, 1e-15, and 1e-12 of all rates is no decision."""
+
 
 def require_mappable(env: Environment) -> Mappable:
     """The environment itself, or an InputError with the reason why it has no map."""
@@ -203,6 +207,6 @@ def effects(mdp: MDP) -> Actions:
         for b in range(a + 1, count):
             both = mdp.available[:, a] & mdp.available[:, b]
             moved = np.asarray(abs(kernels[a] - kernels[b]).sum(axis=1)).ravel()
-            paid = np.isclose(mdp.rewards[:, a], mdp.rewards[:, b], rtol=1e-12, atol=1e-12)
-            last[both & (moved < 1e-12) & paid, a] = b
+            paid = np.isclose(mdp.rewards[:, a], mdp.rewards[:, b], rtol=SAME, atol=SAME)
+            last[both & (moved <= SAME) & paid, a] = b
     return last

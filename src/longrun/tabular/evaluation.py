@@ -75,20 +75,14 @@ class Evaluation:
     @cached_property
     def _law(self) -> tuple[Array, float]:
         """The law and its error; transient states have no share and are left out."""
-        result = np.zeros(self.mdp.num_states)
         recurrent = self.structure.recurrent[0]
+        result = np.zeros(self.mdp.num_states)
+        part, start = self.transition[recurrent][:, recurrent], self.initial[recurrent]
         if len(recurrent) <= DENSE:
-            small = chain.dense(self.transition[recurrent][:, recurrent])
-            result[recurrent] = chain.stationary(small)
-            return result, EPS * len(recurrent)
-        part = self._average_chain
-        if not self.structure.irreducible:
-            part = SparseChain(sparse.csr_array(self.transition[recurrent][:, recurrent]))
-        start = self.initial[recurrent]
-        start = start / start.sum() if start.any() else np.full(part.size, 1 / part.size)
-        law = part.stationary(start)
-        result[recurrent] = law
-        error = part.law_error(law, 0.0, part.times(law))
+            result[recurrent], error = chain.stationary(chain.dense(part)), EPS * len(recurrent)
+        else:
+            large = self._average_chain if self.structure.irreducible else SparseChain(part)
+            result[recurrent], error = large.stationary(start if start.any() else start + 1)
         check_precision("the stationary law", error)
         return result, error
 
@@ -144,10 +138,9 @@ class Evaluation:
             return self.stationary
         if self.is_dense:
             return chain.discounted_stationary(self.transition, self.initial, self.discount)
-        law = self._chain.discounted_stationary(self.stationary, self.initial)
-        source = (1 - self.discount) * self.initial
         times = self._average_chain.times(self.stationary)
-        check_precision("the discounted law", self._chain.law_error(law, source, times))
+        law, error = self._chain.discounted_stationary(self.stationary, self.initial, times)
+        check_precision("the discounted law", error)
         return law
 
     @cached_property

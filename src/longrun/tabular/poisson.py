@@ -80,32 +80,39 @@ class SparseChain:
         residual = rewards - self.matrix @ values
         return float(residual.min() + residual.max()) / 2
 
-    def stationary(self, guess: Array) -> Array:
-        """d [S] with d (I - P) = 0 and d e = 1 (gamma = 1), from a law [S] to start with."""
-        law, forward = guess, sparse.csr_array(sparse.identity(self.size) - self._transposed)
+    def stationary(self, guess: Array) -> tuple[Array, float]:
+        """d [S] with d (I - P) = 0 and d e = 1 (gamma = 1), and a bound on the sum of its errors.
+
+        guess: [S] with a positive sum, to start from.
+        """
+        forward = sparse.csr_array(sparse.identity(self.size) - self._transposed)
+        law = _as_law(guess)
         for _ in range(LAW_STEPS):
             law = 0.1 * law + 0.9 * (forward @ law)
         nothing = np.zeros(self.size)
         for _ in range(2):  # how large its entries are, and with them its rounding, comes out first
             law = _as_law(self.left_solve(nothing, law, LAW_TOLERANCE * float(law.max())))
-        return law
+        return law, self._law_error(law, nothing, self.times(law))
 
-    def discounted_stationary(self, law: Array, initial: Array) -> Array:
-        """d_gamma [S] = (1 - gamma) d_0 (I - gamma P)^-1, from d [S] and d_0 [S].
+    def discounted_stationary(
+        self, law: Array, initial: Array, times: Array
+    ) -> tuple[Array, float]:
+        """d_gamma [S] = (1 - gamma) d_0 (I - gamma P)^-1, and a bound on the sum of its errors.
 
-        It is d + (1 - gamma) y with y (I - gamma P) = d_0 - d: exact to rounding for gamma close
-        to 1, where that is a small correction.
+        law, initial, times: [S] d, d_0, and `times` of the average criterion. It is found as
+        d + (1 - gamma) y with y (I - gamma P) = d_0 - d: a small correction for gamma close to 1.
         """
         wrong = initial - law
         goal = LAW_TOLERANCE * float(np.abs(wrong).max())
         visits = self.left_solve(wrong, np.zeros(self.size), goal)
-        return _as_law(law + (1 - self.discount) * visits)
+        found = _as_law(law + (1 - self.discount) * visits)
+        return found, self._law_error(found, (1 - self.discount) * initial, times)
 
     def left_solve(self, right: Array, guess: Array, tolerance: float) -> Array:
         """x [S] with x (I - gamma P) = right, which sums to 0, as near as rounding allows."""
         return bicgstab(self._transposed, right, guess, tolerance, DETOUR, self._left_multigrid)
 
-    def law_error(self, law: Array, source: Array | float, times: Array) -> float:
+    def _law_error(self, law: Array, source: Array, times: Array) -> float:
         """A bound on the sum of |law - x| over all states, for the x with x (I - gamma P) = source.
 
         With T(s) the mean steps from s to some state z, or until they are discounted, and

@@ -14,8 +14,9 @@ from longrun.errors import NoConvergence
 
 EPS = float(np.finfo(float).eps)
 
-LOOSE = 1e-4
-"""Relative error above which an answer comes with a warning: tables and maps show four digits."""
+LOOSE = 1e-5
+"""Relative error above which an answer comes with a warning: a tenth of the last digit that tables
+and maps show."""
 USELESS = 0.1
 """Relative error above which there is no answer: not even its first digit would be right."""
 

@@ -14,6 +14,10 @@ from longrun.tabular.mdp import MDP, Array
 from longrun.tabular.solvers.solution import reward_scale
 from longrun.tabular.structure import chain_structure
 
+SMALLEST = 1e-12
+"""Steps are not made smaller than this: they would promise less than 1e-12 of the advantages, and a
+mean advantage is a sum over actions that is known to about 1e-15 of them."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -96,7 +100,7 @@ def _best_step(
     """Halve the step until the certificate stops growing; None if it is never positive."""
     greedy = now.mdp.distribution(now.advantage.argmax(1))
     best = None
-    while size > 1e-12:
+    while size > SMALLEST:
         policy = (1 - size) * now.policy + size * greedy
         if size == 1 and not chain_structure(now.mdp.chain(policy)[0]).unichain:
             size /= 2  # short of the greedy policy itself there is one recurrent class, as before

@@ -9,14 +9,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longrun.errors import InputError
+from longrun.tabular.precision import EPS
 
 Array: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = Any
 """A NumPy array or a SciPy CSR array; `@` means the same for both."""
 
 TOLERANCE = 1e-8
-"""How far the sum of a row of probabilities may be from 1 (rounding in a file); the row is then
-divided by it."""
+"""How far the sum of a row of probabilities may be from 1: files have eight digits or more, and a
+mistake is larger. The row is then divided by it."""
+AS_GIVEN = 4 * EPS
+"""Rows whose sums are that near to 1 are left as they are: a handful of probabilities cannot be
+nearer, and a division would only move them to other roundings."""
 
 
 def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
@@ -74,7 +78,7 @@ def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
             wrong |= bad.any(1)
     if wrong.any():
         raise InputError(_row_problem(kernel, available, int(np.argmax(wrong))))
-    if np.abs(sums - usable).max() > 4 * np.finfo(float).eps:
+    if np.abs(sums - usable).max() > AS_GIVEN:
         sums[~usable] = 1
         if is_sparse:
             kernel.data /= np.repeat(sums, np.diff(kernel.indptr))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longrun.tabular.mdp import MDP, Matrix
+from longrun.tabular.precision import rounding
 from longrun.tabular.validation import require_at_least
 
 
@@ -84,7 +85,10 @@ def _uniformised(
     columns = np.empty((states, width), index)
     rates = np.empty((states, width))
     columns[:, -1] = np.arange(states)
-    stay = np.full(states, uniformisation)
+    idle = uniformisation - sum(event.rate for event in events)
+    if idle <= rounding(len(events), uniformisation):
+        idle = 0.0  # rates that were added up in another order: rounding is not an event
+    stay = np.full(states, idle)
     for i, event in enumerate(events):
         after = lengths + np.array(event.move)[:, None]
         possible = ((after >= 0) & (after <= size)).all(0)
@@ -92,8 +96,8 @@ def _uniformised(
             possible &= (lengths >= np.array(event.least)[:, None]).all(0)
         rates[:, i] = event.rate * possible
         columns[:, i] = columns[:, -1] + possible * int(strides @ event.move)
-        stay -= rates[:, i]
-    rates[:, -1] = np.where(stay < 1e-12 * uniformisation, 0, stay)  # rounding is not an event
+        stay += event.rate * ~possible  # a sum, never a difference, keeps all its digits
+    rates[:, -1] = stay
     rates /= uniformisation
     row_starts = np.arange(states + 1, dtype=index) * width
     return sparse.csr_array((rates.ravel(), columns.ravel(), row_starts), (states, states))

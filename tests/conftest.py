@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+
+import pytest
 
 CACHE = Path(__file__).parents[1] / ".pytest_cache"
 
@@ -37,3 +40,12 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(CACHE / "bytecode")
     del os.environ["PYTHONDONTWRITEBYTECODE"]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Path]:
+    """A closed gate for `tiny_envs.Gated`, which opens in the end, so that nobody waits for ever."""
+    path = tmp_path / "gate"
+    path.touch()
+    yield path
+    path.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from longrun.train import checkpoint
 from tiny_envs import ITERATION, TINY_FLAGS
 
 TESTS = Path(__file__).parent
-ENV, SLOW = "tiny_envs:Drift-v0", "tiny_envs:SlowDrift-v0"
+ENV, SLOW, GATED = (f"tiny_envs:{name}Drift-v0" for name in ("", "Slow", "Gated"))
 ITERATIONS = 10
 """Of each run that `sweep_arguments` asks for."""
 

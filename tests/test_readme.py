@@ -27,10 +27,11 @@ def shortened(text: str) -> str:
     text = text.replace("100_000", "4_000").replace("10_000", "1_000")
     text = text.replace("--preset queueing", "--preset queueing --num-envs 8 --minibatch-size 512")
     text = text.replace("--seeds 5", "--seeds 1").replace("--trials 30", "--trials 1")
-    text = text.replace("--env Swimmer-v5 HalfCheetah-v5", "--env Swimmer-v5 --eval-steps 1000")
-    text = text.replace("--preset tuned", "--preset tuned --eval-steps 1000")
+    text = text.replace("--env Swimmer-v5 HalfCheetah-v5", "--env Swimmer-v5")
+    text = re.sub(r"(--env \w+-v5)", r"\1 --eval-steps 1000", text)
     text = text.replace("longrun report", "longrun report --no-frames")
-    text = text.replace("solve criss-cross --regime BM", "solve criss-cross --regime IL")
+    text = text.replace("solve criss-cross --regime BM", "solve criss-cross --regime IL --size 20")
+    text = text.replace("longrun map", "longrun map --size 20")
     return re.sub(r"steps (\d+)", lambda m: f"steps {min(int(m[1]) // 100, 5000)}", text)
 
 

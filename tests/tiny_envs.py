@@ -82,6 +82,31 @@ class Drift(gymnasium.Env[Any, Any]):
         return np.array([self.place, 0.1 * self.time], np.float32)
 
 
+GATE = "LONGRUN_TEST_GATE"
+"""environment variable: a file that closes the gate as long as it is there"""
+
+
+class Gated(Drift):
+    """Drift that stops in its 60th step until the gate is open, and is slow from there on.
+
+    So a run is in its fourth iteration of `TINY`, however fast or slow the machine is, while a test
+    does something to it; and has a second left to hear of it when the gate is opened.
+    """
+
+    def __init__(self, **others: Any) -> None:
+        super().__init__(**others)
+        self.steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        gate = os.environ.get(GATE)
+        if gate and self.steps >= 60:
+            time.sleep(4e-3)
+            while os.path.exists(gate):
+                time.sleep(0.02)
+        return super().step(action)
+
+
 class Counter(gymnasium.Env[Any, Any]):
     """Observes (episode, step), both counted; pays the step; ends after `length` steps."""
 
@@ -181,6 +206,7 @@ gymnasium.register("Drift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1
 gymnasium.register(
     "SlowDrift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1.5, "pause": 4e-3}
 )
+gymnasium.register("GatedDrift-v0", "tiny_envs:Gated", kwargs={"limit": 23, "wall": 1.5})
 gymnasium.register("EndlessDrift-v0", "tiny_envs:Drift")
 gymnasium.register(
     "KindDrift-v0", "tiny_envs:Drift", kwargs={"limit": 23, "wall": 1.5, "forgiving": True}
@@ -206,7 +232,7 @@ def is_running(pid: int | str) -> bool:
         return False
 
 
-def wait_until(condition: Any, seconds: float = 60.0) -> None:
+def wait_until(condition: Any, seconds: float = 120.0) -> None:
     """Poll; raise TimeoutError in the end."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from fake_workers import (
+    GATED,
     ITERATIONS,
-    SLOW,
     InlineWorkers,
     evaluations,
     launch,
@@ -35,7 +35,7 @@ from longrun.sweeps.local_workers import LocalWorkers
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import train_run
 from longrun.train.run_folder import RunFolder
-from tiny_envs import ITERATION, is_running, wait_until
+from tiny_envs import GATE, ITERATION, is_running, wait_until
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
@@ -48,13 +48,13 @@ def written_since(run: Path, moment: float) -> bool:
 
 
 def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt(
-    whole, tmp_path, inline
+    whole, tmp_path, gate, inline
 ):
     out = tmp_path / "sweep"
-    command = sweep_arguments(out, "--workers", "2", env=SLOW)
-    both = [run_of(out, seed, SLOW) for seed in (0, 1)]
+    command = sweep_arguments(out, "--workers", "2", env=GATED)
+    both = [run_of(out, seed, GATED) for seed in (0, 1)]
 
-    killed = launch(command)
+    killed = launch(command, **{GATE: str(gate)})
     wait_until(lambda: all(metric_rows(run) >= 3 for run in both))
     lost, moment = workers_of(killed), time.time()
     for pid in lost:
@@ -67,16 +67,21 @@ def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt
     printed, _ = killed.communicate()
     for pid in lost:
         assert re.search(rf"failed, will be retried .*process {pid} died: SIGKILL", printed)
+    gate.unlink()
     wait_until(lambda: not any(map(is_running, workers)))
     saved = [saved_iterations(run) for run in both]
     assert all(2 <= at < ITERATIONS for at in saved)  # the workers noticed it and saved
 
-    interrupted = launch(command)
-    wait_until(lambda: any(metric_rows(run) > at + 1 for run, at in zip(both, saved, strict=True)))
+    gate.touch()
+    interrupted = launch(command, **{GATE: str(gate)})
+    wait_until(lambda: all(metric_rows(run) > at + 1 for run, at in zip(both, saved, strict=True)))
     interrupted.send_signal(signal.SIGINT)
-    printed, errors = interrupted.communicate(timeout=60)
+    assert interrupted.stdout is not None
+    told = next(line for line in interrupted.stdout if line.startswith("stopping"))
+    assert told == "stopping: 2 runs are being saved\n"
+    gate.unlink()
+    _, errors = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
-    assert "stopping: 2 runs are being saved" in printed
     again = f"longrun sweep --resume --out {out}"
     assert errors == f"longrun: interrupted; {again} resumes it\n"
     later = [saved_iterations(run) for run in both]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
 from longrun.train import session
@@ -21,6 +20,7 @@ from longrun.train.host import episodes as history
 from longrun.train.run_folder import RunFolder
 from tiny_envs import (
     ENDLESS,
+    GATE,
     ITERATION,
     MORTAL,
     MORTAL_DISCRETE,
@@ -104,23 +104,17 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def start(out: Path, checkpoint_seconds: float) -> subprocess.Popen[bytes]:
-    """The same run, slower and in a process of its own; returns once it has written some rows."""
-    program = f"""
-import sys
+def start(out: Path, gate: Path, checkpoint_seconds: float) -> subprocess.Popen[str]:
+    """The same run in a process of its own, returned when it waits in its fourth iteration."""
+    patches = f"""
 import tiny_envs
-from longrun.cli import main
 from longrun.train import session
-
 session.CHECKPOINT_SECONDS = {checkpoint_seconds}
-sys.exit(main({arguments(out, env="SlowDrift-v0")!r}))
 """
-    paths = {"PYTHONPATH": str(Path(__file__).parents[1])}
-    process = subprocess.Popen(
-        [sys.executable, "-c", program], env=os.environ | paths, stderr=subprocess.PIPE
-    )
+    command = arguments(out, env="GatedDrift-v0")
+    process = launch(command, patches, **{GATE: str(gate)})
     metrics = out / "metrics.csv"
-    wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 6)
+    wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 1 + 2 * 3)
     return process
 
 
@@ -129,9 +123,9 @@ def assert_in_the_middle(out: Path) -> None:
     assert ITERATION <= max(steps) < ITERATIONS * ITERATION
 
 
-def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, uninterrupted):
+def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, gate, uninterrupted):
     out = tmp_path / "killed"
-    process = start(out, checkpoint_seconds=0.0)
+    process = start(out, gate, checkpoint_seconds=0.0)
     process.kill()
     process.communicate()
     assert_in_the_middle(out)
@@ -139,14 +133,14 @@ def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, uninterrupt
     assert_same_run(out, uninterrupted)
 
 
-def test_a_run_interrupted_from_the_keyboard_says_so_and_resumes(tmp_path, uninterrupted):
+def test_a_run_interrupted_from_the_keyboard_says_so_and_resumes(tmp_path, gate, uninterrupted):
     out = tmp_path / "interrupted"
-    process = start(out, checkpoint_seconds=1000.0)
+    process = start(out, gate, checkpoint_seconds=1000.0)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.decode().count("\n") == 1
-    assert "--resume" in errors.decode()
+    assert errors.count("\n") == 1
+    assert "--resume" in errors
     assert_in_the_middle(out)
     resume(out)
     assert_same_run(out, uninterrupted)

@@ -44,7 +44,7 @@ if sys.dont_write_bytecode:
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Iterator[Path]:
-    """A closed gate for `tiny_envs.Gated`, which opens in the end, so that nobody waits for ever."""
+    """A closed gate for `tiny_envs.Gated`; it is opened in the end, so that nothing waits on."""
     path = tmp_path / "gate"
     path.touch()
     yield path

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from rliable import library
 from rliable import metrics as rliable
 
 from fake_runs import fake_setting
@@ -236,7 +235,15 @@ def drawn() -> np.ndarray:
     return np.random.default_rng(3).normal(size=(8, 3)) * [1.0, 5.0, 0.2] + [0.0, 2.0, 1.0]
 
 
-def test_intervals_are_those_of_rliable(drawn):
+@pytest.fixture(scope="module")
+def library():
+    """It brings pandas and statsmodels along, a second that other processes can do without."""
+    from rliable import library
+
+    return library
+
+
+def test_intervals_are_those_of_rliable(drawn, library):
     functions = {"iqm": rliable.aggregate_iqm, "mean": rliable.aggregate_mean}
     np.random.seed(0)  # it draws from NumPy's global state
     _, theirs = library.get_interval_estimates(
@@ -249,7 +256,7 @@ def test_intervals_are_those_of_rliable(drawn):
         assert ours[name].high == pytest.approx(high, abs=noise)
 
 
-def test_the_interval_of_an_improvement_is_that_of_rliable(drawn):
+def test_the_interval_of_an_improvement_is_that_of_rliable(drawn, library):
     other = np.random.default_rng(4).normal(size=(6, 3)) * [1.0, 5.0, 0.2] + [0.5, 1.0, 1.0]
     np.random.seed(0)
     _, theirs = library.get_interval_estimates(
@@ -262,7 +269,7 @@ def test_the_interval_of_an_improvement_is_that_of_rliable(drawn):
     assert ours.high == pytest.approx(high, abs=noise)
 
 
-def test_profiles_are_those_of_rliable(drawn):
+def test_profiles_are_those_of_rliable(drawn, library):
     thresholds = np.linspace(-3, 6, 10)
     np.random.seed(0)
     theirs, bands = library.create_performance_profile({"a": drawn}, thresholds, reps=1000)

@@ -77,7 +77,6 @@ CHAINS = {
     "absorbing state, merged": absorbing(700),
 }
 """Those with more states than poisson.COARSEST have more than one level."""
-every_chain = pytest.mark.parametrize("matrix", CHAINS.values(), ids=CHAINS)
 discounts = pytest.mark.parametrize("discount", [1.0, 0.9999, 0.9, 0.0])
 
 
@@ -91,6 +90,16 @@ def residual(matrix: Any, discount: float, rewards: Any, values: Any) -> float:
     return float(np.abs(left - left.mean()).max())
 
 
+@pytest.fixture(scope="module", params=CHAINS.values(), ids=CHAINS)
+def matrix(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def exact_law(matrix: Any) -> Any:
+    return dense_law(matrix)
+
+
 def dense_law(matrix: Any) -> Any:
     law = np.zeros(len(matrix))
     states = chain_structure(matrix).recurrent[0]
@@ -98,24 +107,22 @@ def dense_law(matrix: Any) -> Any:
     return law
 
 
-@every_chain
 @discounts
-@pytest.mark.parametrize("tolerance", [1e-4, 1e-9])
-def test_solutions(matrix: Any, discount: float, tolerance: float) -> None:
+def test_solutions(matrix: Any, exact_law: Any, discount: float) -> None:
     """The tolerance is met by the residual itself; with it the solution comes close."""
-    rewards = rewards_of(matrix)
-    values, reached = SparseChain(sparse.csr_array(matrix), discount).solve(
-        rewards, None, tolerance
-    )
-    assert reached
-    assert residual(matrix, discount, rewards, values) <= tolerance * (1 + 1e-6)
-    law = dense_law(matrix)
+    rewards, law = rewards_of(matrix), exact_law
     deviation = chain.deviation(matrix, law, discount)
     exact = deviation @ rewards
     reach = float(np.abs(deviation).sum(1).max())  # how far a residual can move the solution
-    distance = np.abs((values - law @ values) - exact).max()
     off = rounding(2 * len(matrix), float(np.abs(rewards).max()))  # of D r, in sums over states
-    assert distance <= reach * (2 * tolerance + off)
+    for tolerance in (1e-4, 1e-9):
+        values, reached = SparseChain(sparse.csr_array(matrix), discount).solve(
+            rewards, None, tolerance
+        )
+        assert reached, tolerance
+        assert residual(matrix, discount, rewards, values) <= tolerance * (1 + 1e-6)
+        distance = np.abs((values - law @ values) - exact).max()
+        assert distance <= reach * (2 * tolerance + off)
 
 
 def exact_times(matrix: Any, law: Any) -> Any:
@@ -124,9 +131,8 @@ def exact_times(matrix: Any, law: Any) -> Any:
     return (column.max() - column) / law.max()
 
 
-@every_chain
-def test_stationary_laws(matrix: Any) -> None:
-    exact = dense_law(matrix)
+def test_stationary_laws(matrix: Any, exact_law: Any) -> None:
+    times = exact_times(matrix, exact_law)
     for guess in (
         np.full(len(matrix), 1 / len(matrix)),
         np.eye(1, len(matrix), len(matrix) - 1)[0],
@@ -134,11 +140,11 @@ def test_stationary_laws(matrix: Any) -> None:
         law, error = SparseChain(sparse.csr_array(matrix)).stationary(guess)
         assert law.sum() == pytest.approx(1) and (law >= 0).all()
         # The exact one is itself off by about a rounding a state, relative to its entries.
-        assert np.abs(law - exact).sum() <= error + len(matrix) * EPS
+        assert np.abs(law - exact_law).sum() <= error + len(matrix) * EPS
         # Twice what the tolerance and rounding leave, times the mean steps to the likeliest state,
         # which are known to a tenth either way: 2 / (1 - 2 / 10) is less than 3.
         left = LAW_TOLERANCE * law.max() + rounding(int((matrix > 0).sum(0).max()) + 5, 2.0) * law
-        assert error <= 3 * float(left @ exact_times(matrix, exact))
+        assert error <= 3 * float(left @ times)
 
 
 def test_a_solution_is_no_further_off_than_its_guess() -> None:

@@ -53,6 +53,7 @@ def natural_step(
     def divergence(x: jax.Array) -> jax.Array:
         return mean_kl(unravel(x))
 
+    @jax.jit  # traced once, however often `cg` asks for it
     def product(v: jax.Array) -> jax.Array:
         result: jax.Array = fisher_product(divergence, flat, v, damping)
         return result

@@ -10,6 +10,7 @@ from longrun.config import known
 from longrun.envs.env_strings import written
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
+from longrun.envs.native.maintenance import Maintenance
 from longrun.envs.native.protocol import Environment
 from longrun.errors import InputError
 from longrun.queueing.known_environments import ENVIRONMENTS
@@ -18,6 +19,7 @@ BUILTIN: dict[str, Callable[..., Environment]] = {
     **ENVIRONMENTS,
     "access-control": AccessControl,
     "inventory": Inventory,
+    "maintenance": Maintenance,
 }
 """Builders: every parameter has a default; the first line of the docstring says what it is."""
 

@@ -51,6 +51,11 @@ def test_every_built_in_environment_runs(name: str) -> None:
         ("tandem", {"arrival_rate": 0.5}, "jax:tandem?arrival_rate=0.5"),
         ("access-control", {"servers": 3}, "jax:access-control?servers=3"),
         ("inventory", {"fixed_cost": 4}, "jax:inventory?fixed_cost=4.0"),
+        (
+            "maintenance",
+            {"levels": 3, "repair_time": 50},
+            "jax:maintenance?levels=3&repair_time=50.0",
+        ),
     ],
 )
 def test_names_are_env_strings(name: str, args: dict[str, Any], string: str) -> None:
@@ -78,6 +83,8 @@ def test_names_are_env_strings(name: str, args: dict[str, Any], string: str) -> 
         ("reentrant", {"service_times": [1, 0, 1]}, "service_times[1]=0.0 is not positive; give"),
         ("access-control", {"servers": 0}, "servers=0 is too small; give 1 or more"),
         ("inventory", {"capacity": None}, "capacity=None must be a whole number"),
+        ("maintenance", {"levels": 0}, "levels=0 is too small; give 1 or more"),
+        ("maintenance", {"service_time": "x"}, "service_time='x' must be a number"),
     ],
 )
 def test_bad_arguments(name: str, args: dict[str, Any], message: str) -> None:

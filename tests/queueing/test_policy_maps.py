@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from probes import Choice
 
 from longrun import APO
 from longrun.cli import main
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
+from longrun.envs.native.maintenance import Maintenance
 from longrun.policy_map.exact_comparison import (
     SAME,
     box_size,
@@ -78,6 +80,7 @@ def test_a_customer_in_service_is_not_served_by_another_server() -> None:
 def test_tables_of_finite_models() -> None:
     assert indifferent(AccessControl(3)).tolist() == [0] * 16
     assert indifferent(Inventory(5)).tolist() == [0] * 6
+    assert indifferent(Maintenance()).tolist() == [0] * 8
 
 
 def test_a_table_is_what_the_agent_predicts() -> None:
@@ -122,6 +125,23 @@ def test_rewards_and_costs_of_doing_nothing() -> None:
     nothing = compare_policies(exact_model(Inventory()), np.zeros(21, int), boxed=False)
     assert nothing.learned_gain == pytest.approx(-50)  # five sales lost a period, at 10 each
     assert nothing.at_walls == nobody.at_walls == 0
+
+
+def test_states_without_a_decision_are_not_drawn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A machine in service, or broken."""
+    drawn: list[list[int]] = []
+    plot = Axes.plot
+
+    def noted(axis: Axes, places: np.ndarray, *rest: Any, **style: Any) -> Any:
+        drawn.append(places.tolist())
+        return plot(axis, places, *rest, **style)
+
+    monkeypatch.setattr(Axes, "plot", noted)
+    mdp = exact_model(Maintenance(levels=2))
+    policy_map(compare_policies(mdp, solve(mdp).policy, boxed=False), tmp_path / "map.png")
+    assert drawn == [[0, 1, 2]] * 2
 
 
 def test_a_policy_that_lets_a_queue_grow_stays_at_the_wall() -> None:
@@ -213,6 +233,7 @@ def test_a_map_shows_the_queue_lengths_that_are_visited() -> None:
         (tandem(), 5, ["station 1: class 1, station 2: idle"]),
         (AccessControl(3), None, ["accept", "free servers", "pays 1, 2, 4, 8"]),
         (Inventory(5), None, ["order 2", "stock"]),
+        (Maintenance(), None, ["service", "wear", "a gap of 85.27 %"]),
     ],
     ids=lambda value: getattr(value, "name", None),
 )

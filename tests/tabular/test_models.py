@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longrun.tabular import evaluate, solve
 from longrun.tabular.mdp import MDP
 from longrun.tabular.models import MODELS
 from longrun.tabular.models.classic import (
@@ -23,6 +24,7 @@ from longrun.tabular.models.classic import (
     riverswim,
 )
 from longrun.tabular.models.laws import distinct_numbers, stock_after_poisson_demand
+from longrun.tabular.models.maintenance import maintenance
 from reference_networks import criss_cross, n_model, tandem
 
 
@@ -90,6 +92,11 @@ def test_the_command_line_can_read_the_builder(name: str) -> None:
             "failure_probability=nan is not",
         ),
         ("machine-replacement", {"failure_cost": math.nan}, "failure_cost=nan is not finite"),
+        ("maintenance", {"levels": 0}, "levels=0 is too small; give 1 or more"),
+        ("maintenance", {"wear_probability": 2.0}, "wear_probability=2.0 is not a probability"),
+        ("maintenance", {"failure_probability": -1.0}, "failure_probability=-1.0 is not a prob"),
+        ("maintenance", {"service_time": 0.5}, "service_time=0.5 is less than a step or infinite"),
+        ("maintenance", {"repair_time": math.inf}, "repair_time=inf is less than a step or inf"),
         ("inventory", {"capacity": 0}, "capacity=0 is too small; give 1 or more"),
         (
             "inventory",
@@ -187,6 +194,53 @@ def test_access_control_gain() -> None:
     accepted = policy.reshape(11, 4)
     assert (np.diff(accepted[1:], axis=1) >= 0).all(), "who pays more is never worse off"
     assert (np.diff(accepted[1:], axis=0) >= 0).all(), "nor anyone with more free servers"
+
+
+# --- maintenance -----------------------------------------------------------------------------
+
+
+def test_maintenance_rows() -> None:
+    mdp = maintenance(2, 0.25, 0.125, service_time=4, repair_time=8)
+    service, broken = 3, 4
+    assert law(mdp, 0, 0) == {0: 0.75, 1: 0.25} and law(mdp, 1, 0) == {1: 0.75, 2: 0.25}
+    assert law(mdp, 2, 0) == {2: 0.875, broken: 0.125}, "a worn machine breaks, others wear"
+    assert [law(mdp, wear, 1) for wear in range(3)] == [{service: 1}] * 3
+    assert law(mdp, service, 0) == {0: 0.25, service: 0.75}
+    assert law(mdp, broken, 0) == {0: 0.125, broken: 0.875}
+    assert mdp.rewards[:3].tolist() == [[1, 0]] * 3
+    assert mdp.rewards[3:].tolist() == [[0, -np.inf]] * 2
+    assert mdp.initial.tolist() == [1, 0, 0, 0, 0]
+
+
+def never_serviced(mdp: MDP) -> Any:
+    return np.zeros(mdp.num_states, int)
+
+
+def serviced_when_worn(mdp: MDP) -> Any:
+    return np.eye(1, mdp.num_states, mdp.num_states - 3, dtype=int)[0]
+
+
+def test_maintenance_gains_are_those_of_renewal_cycles() -> None:
+    """100 steps of wear, then the decision and 40 steps of service; or 250 more and a repair."""
+    mdp = maintenance()
+    best = solve(mdp)
+    assert best.policy.tolist() == serviced_when_worn(mdp).tolist()
+    assert best.gain == pytest.approx(100 / 141)
+    assert best.gain_low <= 100 / 141 <= best.gain_high
+    assert evaluate(mdp, never_serviced(mdp)).gain == pytest.approx(350 / 3350)
+
+
+@pytest.mark.parametrize(
+    ("discount", "optimal"),
+    [(0.9, never_serviced), (0.99, never_serviced), (0.999, serviced_when_worn)],
+)
+def test_what_a_discount_makes_of_maintenance(discount: float, optimal: Any) -> None:
+    """No action is better than the policy's own, which is to say that it is optimal."""
+    mdp = maintenance()
+    found = evaluate(mdp, optimal(mdp), discount)
+    others = found.advantage[found.policy == 0]
+    assert others.max() < -0.01
+    np.testing.assert_allclose(found.advantage[found.policy == 1], 0, atol=1e-12)
 
 
 # --- machine replacement, inventory, admission -----------------------------------------------

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from longrun.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate, solve
 from longrun.tabular.models.classic import access_control, inventory, machine_replacement, riverswim
+from longrun.tabular.models.maintenance import maintenance
 from longrun.tabular.precision import USELESS, rounding
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.solvers.policy_iteration import one_recurrent_class
@@ -112,6 +113,7 @@ def check(mdp: MDP, found: Solution, tolerance: float = 1e-8) -> None:
         (criss_cross("BL", size=4), -0.8393215183),
         (inventory(), -20.8337391820),
         (machine_replacement(), -2.2724124205),
+        (maintenance(), 100 / 141),
     ],
     ids=lambda value: value.name if isinstance(value, MDP) else "",
 )

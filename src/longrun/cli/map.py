@@ -19,7 +19,8 @@ DESCRIPTION = """\
 Draw the policy of a run beside the optimal one. The map has the learned policy on the left, the
 optimal one on the right, and a dot at each state where the learned policy chooses another action.
 Three queues are shown in slices. It is for runs on networks of two or three queues
-(jax:criss-cross, jax:n-model, jax:tandem, jax:reentrant), jax:access-control and jax:inventory.
+(jax:criss-cross, jax:n-model, jax:tandem, jax:reentrant), jax:access-control, jax:inventory and
+jax:maintenance.
 
 Both average costs are exact for a box of queue lengths: a customer who arrives at a full queue is
 turned away, which favours policies that let queues grow. A note is printed when that matters. Near

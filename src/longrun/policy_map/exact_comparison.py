@@ -1,7 +1,7 @@
 """A learned policy and the optimal one, evaluated exactly.
 
 The exact model of a network with unbounded queues is restricted to a box of queue lengths; both
-policies are evaluated in the same box. Access control and inventory have finite models.
+policies are evaluated in the same box. Access control, inventory and maintenance are finite.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from longrun.config import Config, whole_number
 from longrun.envs.env_strings import arguments_of
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
+from longrun.envs.native.maintenance import Maintenance
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
@@ -27,8 +28,9 @@ from longrun.learn.types import TrainState
 from longrun.queueing.environment import QueueingEnv
 from longrun.tabular import MDP, evaluate, reachable, solve
 from longrun.tabular.models.classic import access_control, inventory
+from longrun.tabular.models.maintenance import maintenance
 
-Mappable = QueueingEnv | AccessControl | Inventory
+Mappable = QueueingEnv | AccessControl | Inventory | Maintenance
 Actions = NDArray[np.intp]
 
 SIZES = {2: 60, 3: 30}
@@ -43,7 +45,7 @@ in another order differ by some roundings, 1e-15, and 1e-12 of all rates is no d
 
 def require_mappable(env: Environment) -> Mappable:
     """The environment itself, or an InputError with the reason why it has no map."""
-    if not isinstance(env, QueueingEnv | AccessControl | Inventory):
+    if not isinstance(env, Mappable):
         raise InputError(no_model(env.name))
     queues = env.network.num_classes if isinstance(env, QueueingEnv) else 2
     if queues not in SIZES:
@@ -57,7 +59,7 @@ def no_model(name: str) -> str:
     """The message for an environment that has no exact model."""
     return (
         f"'{name}' has no exact model; a map is for networks of two or three queues"
-        " (jax:criss-cross, ...), jax:access-control and jax:inventory"
+        " (jax:criss-cross, ...), jax:access-control, jax:inventory and jax:maintenance"
     )
 
 
@@ -86,9 +88,11 @@ def exact_model(env: Mappable, size: int | None = None) -> MDP:
         mdp = access_control(**arguments_of(env))
         paid = ", ".join(f"{priority:g}" for priority in env.priorities)
         mdp.sides = ("free servers", f"kind of the customer (pays {paid})")
-    else:
+    elif isinstance(env, Inventory):
         mdp = inventory(**arguments_of(env))
         mdp.sides = ("stock",)
+    else:
+        mdp = maintenance(**arguments_of(env))
     return mdp
 
 
@@ -112,10 +116,12 @@ def learned_policy(
     return np.asarray(rows[:, 0], np.intp)
 
 
-def _places(env: AccessControl | Inventory) -> NDArray[np.int32]:
+def _places(env: AccessControl | Inventory | Maintenance) -> NDArray[np.int32]:
     """The states [S, ...] in the order of the exact model."""
     if isinstance(env, Inventory):
         return np.arange(env.capacity + 1, dtype=np.int32)
+    if isinstance(env, Maintenance):
+        return np.arange(env.levels + 3, dtype=np.int32)
     shape = (env.servers + 1, len(env.priorities))
     return np.indices(shape, np.int32).reshape(2, -1).T
 

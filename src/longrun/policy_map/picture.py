@@ -167,16 +167,17 @@ def _add_legend(figure: Figure, mdp: MDP, slices: list[Slice]) -> None:
 
 
 def _draw_lines(found: PolicyComparison, out: Path) -> None:
-    """Both policies over a single side."""
+    """Both policies over a single side, at the states where there is a decision."""
+    places = np.flatnonzero(~found.undecided)
+    optimal, learned = found.optimal[places], found.learned[places]
     with picture(out, (8, 4.8), dpi=100) as figure:
         axis = figure.subplots()
-        places = np.arange(found.mdp.num_states)
         colours = action_colours(2)
-        axis.plot(places, found.optimal, "o", color=colours[0], markersize=9, label="optimal")
-        axis.plot(places, found.learned, ".", color=DARK, label="learned")
+        axis.plot(places, optimal, "o", color=colours[0], markersize=9, label="optimal")
+        axis.plot(places, learned, ".", color=DARK, label="learned")
         axis.set_xlabel(found.mdp.sides[0])
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        used = max(found.optimal.max(), found.learned.max())
+        used = max(optimal.max(initial=0), learned.max(initial=0))
         ticks = range(0, used + 1, max(1, -(-used // 12)))
         axis.set_yticks(ticks, [found.mdp.actions[a] for a in ticks])
         axis.spines[["top", "right"]].set_visible(False)

@@ -16,6 +16,7 @@ from longrun.tabular.models.classic import (
     machine_replacement,
     riverswim,
 )
+from longrun.tabular.models.maintenance import maintenance
 
 MODELS: dict[str, Callable[..., MDP]] = {
     "access-control": access_control,
@@ -23,6 +24,7 @@ MODELS: dict[str, Callable[..., MDP]] = {
     "garnet": garnet,
     "inventory": inventory,
     "machine-replacement": machine_replacement,
+    "maintenance": maintenance,
     "riverswim": riverswim,
 }
 """Builders: every parameter has a default; the first line of the docstring says what it is."""

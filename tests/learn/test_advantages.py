@@ -421,7 +421,8 @@ def test_an_adaptive_reset_cost_holds_the_rate_at_any_target(target: float) -> N
     @jax.jit
     def run(state: CriterionState, key: jax.Array) -> jax.Array:
         def batch(state: CriterionState, key: jax.Array) -> tuple[CriterionState, jax.Array]:
-            ended = jax.random.uniform(key, (200, 10)) < 0.1 * jnp.exp(-state.reset_cost)
+            count = jax.random.binomial(key, 2000, 0.1 * jnp.exp(-state.reset_cost))
+            ended = (jnp.arange(2000) < count).reshape(200, 10)
             return adapt_reset_cost(config, state, facts(reward, ended)), ended.mean()
 
         return jax.lax.scan(batch, state, jax.random.split(key, 20_000))[1]

@@ -4,8 +4,8 @@ BIN := .venv/bin
 
 .PHONY: run test test-portable test-adapters lint types format clean
 
-run: .venv/core             ## APO against discounted PPO on Swimmer-v5, about three minutes
-	$(BIN)/python examples/swimmer.py
+run: .venv/core             ## APO against discounted PPO on a machine to be serviced, about two minutes
+	$(BIN)/python examples/maintenance.py
 
 test: lint                  ## set-up, lint, type check beside the tests
 	$(BIN)/mypy & types=$$!; $(BIN)/pytest; tests=$$?; wait $$types && exit $$tests

@@ -1,8 +1,9 @@
 """When should a machine be serviced? APO against discounted PPO, five seeds each: about a minute.
 
-A service takes about 40 hours, a repair about 3000. The best policy is known exactly here. So is the
-best one for a discount of 0.99, which is never to service the machine, and PPO learns just that. APO
-has no discount to choose and learns the best policy. Ten more seeds are in results/maintenance-demo.
+A service takes about 40 hours, a repair about 3000. The best policy is known exactly here. So is
+the best one for a discount of 0.99: never to service the machine, and PPO learns just that. APO has
+no discount to choose and learns the best policy, or nearly so: ten more seeds in
+results/maintenance-demo earn 93 to 100 % of the best possible.
 """
 
 from __future__ import annotations

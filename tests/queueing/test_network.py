@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longrun.queueing.environment import QueueingEnv, event_laws, scaled
+from longrun.queueing.environment import QueueingEnv, scaled
 from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
 from longrun.queueing.network import Activity, Decision, Network
 
@@ -135,6 +135,19 @@ def test_a_network_without_a_choice_is_refused() -> None:
 
 
 # --- the simulator ---------------------------------------------------------------------------
+
+
+def event_laws(
+    env: QueueingEnv, queues: tuple[int, ...], action: tuple[int, ...]
+) -> dict[tuple[int, ...], float]:
+    """The law of the next queues, exactly: the simulator's own step in each part of [0, 1)."""
+    cuts = np.unique(np.concatenate([[0.0], env.events.start, env.events.end]))
+    middles = jnp.asarray((cuts[1:] + cuts[:-1]) / 2, jnp.float32)
+    after = jax.vmap(env.after, (None, None, 0))(jnp.array(queues), jnp.array(action), middles)
+    law: dict[tuple[int, ...], float] = {}
+    for probability, row in zip(np.diff(cuts), after.tolist(), strict=True):
+        law[tuple(row)] = law.get(tuple(row), 0.0) + float(probability)
+    return law
 
 
 def law_of(env: QueueingEnv, queues: tuple[int, ...], *action: int) -> dict[Any, float]:

@@ -29,8 +29,8 @@ def learner(gain: float) -> rules.Learner:
     return rules.Learner(q, visits, jnp.array(gain), jnp.array(3.0), jnp.array(False))
 
 
-def step(action: int) -> rules.Step:
-    return rules.Step(jnp.array(0), jnp.array(action), jnp.array(4.0), jnp.array(1))
+def step(action: int) -> rules.Transition:
+    return rules.Transition(jnp.array(0), jnp.array(action), jnp.array(4.0), jnp.array(1))
 
 
 def three_states() -> MDP:

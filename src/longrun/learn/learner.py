@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import accumulate
 
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Clipped, Config, TrustRegion
+from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
+from longrun.learn.checks import all_finite, choice_is_left, flagged
 from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.learning_rate import learning_rate
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.mlp import Layers, apply_mlp, init_mlp, init_mlp_as_torch
 from longrun.learn.moments import init_moments, merge
-from longrun.learn.policy_steps import clipped_task, trust_region_step
+from longrun.learn.policy_steps import policy_step_of
 from longrun.learn.tasks import joint_targets, joint_task, value_task
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
@@ -65,9 +65,9 @@ def _layers(config: Config, key: jax.Array, sizes: tuple[int, ...], gain: float)
 def _optimisers(config: Config, networks: Networks) -> Networks:
     if has_joint_optimizer(config):
         return Networks(init_optimiser(config, networks), ())
-    steps_by_gradient = isinstance(config, Clipped)
+    in_minibatches = policy_step_of(config).minibatch_task is not None
     return Networks(
-        init_optimiser(config, networks.policy) if steps_by_gradient else (),
+        init_optimiser(config, networks.policy) if in_minibatches else (),
         init_optimiser(config, networks.value),
     )
 
@@ -90,9 +90,9 @@ def prepare(
         rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
     metrics = {
-        "environment_finite": _all_finite((rollout.obs, rollout.next_obs, rollout.reward)),
-        "criterion_finite": _all_finite((criterion, state.obs_moments)),
-        "mask_allows": _choice_is_left(spaces, batch.mask),
+        "environment_finite": all_finite((rollout.obs, rollout.next_obs, rollout.reward)),
+        "criterion_finite": all_finite((criterion, state.obs_moments)),
+        "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
         "reward_max": rollout.reward.max(),
@@ -151,14 +151,15 @@ def improve_policy(
 ) -> Trained:
     """Line 9 of Algorithm 1. `progress` in [0, 1) is the part of the run that is over."""
     policy, opt_state = state.params.policy, state.opt_state.policy
-    if isinstance(config, TrustRegion):
-        policy, metrics = trust_region_step(config, spaces, policy, batch)
-        trained = Trained(policy, opt_state, metrics)
-    else:
-        assert isinstance(config, Clipped)
-        task = clipped_task(config, spaces, policy, opt_state, batch, shuffles)
+    step = policy_step_of(config)
+    if step.minibatch_task is not None:
+        task = step.minibatch_task(config, spaces, policy, opt_state, batch, shuffles)
         [trained] = train_epochs(config, [task], learning_rate(config, progress))
-    return _flagged("policy", trained)
+    else:
+        assert step.whole_batch is not None
+        policy, metrics = step.whole_batch(config, spaces, policy, batch)
+        trained = Trained(policy, opt_state, metrics)
+    return flagged("policy", trained)
 
 
 @jax.jit
@@ -168,7 +169,7 @@ def fit_value(
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
     task = value_task(state.params.value, state.opt_state.value, batch, shuffles)
     [trained] = train_epochs(config, [task], learning_rate(config, progress))
-    return _flagged("value", trained)
+    return flagged("value", trained)
 
 
 @partial(jax.jit, static_argnames="spaces")
@@ -189,7 +190,7 @@ def update(
         return Targets(*map(_flat, _advantages_and_targets(config, state, rollout, values)))
 
     policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
-    policy, value = _flagged("policy", policy), _flagged("value", value)
+    policy, value = flagged("policy", policy), flagged("value", value)
     state = state._replace(
         params=Networks(policy.params, value.params),
         opt_state=Networks(policy.opt_state, value.opt_state),
@@ -210,26 +211,27 @@ def _train_both(
     train = partial(train_epochs, config, learning_rate=learning_rate(config, progress))
     anew = recomputes_targets(config)
     params, opt_state = state.params, state.opt_state
+    value_of_batch = value_task(params.value, opt_state.value, batch, shuffles.value)
+    if (minibatch_task := policy_step_of(config).minibatch_task) is None:
+        policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
+        recompute = (lambda networks: [recomputed(networks[0]).value_target]) if anew else None
+        [value] = train([value_of_batch], recompute=recompute)
+        return policy, value
+    before = (params.policy, opt_state.policy, batch, shuffles.policy)
+    policy_of_batch = minibatch_task(config, spaces, *before)
     if has_joint_optimizer(config):
-        assert isinstance(config, Clipped)
-        both = joint_task(config, spaces, params, opt_state.policy, batch, shuffles.policy)
+        both = joint_task(policy_of_batch, value_of_batch, opt_state.policy)
         recompute = (
-            (lambda networks: [joint_targets(recomputed(networks[0].value))]) if anew else None
+            (lambda networks: [joint_targets(*recomputed(networks[0].value))]) if anew else None
         )
         [trained] = train([both], recompute=recompute)
         return (
             Trained(trained.params.policy, trained.opt_state, trained.metrics),
             Trained(trained.params.value, (), {}),
         )
-    own = value_task(params.value, opt_state.value, batch, shuffles.value)
-    if isinstance(config, Clipped):  # both networks in one loop, which suits a device
-        before = (params.policy, opt_state.policy, batch, shuffles.policy)
-        recompute = (lambda networks: list(recomputed(networks[-1]))) if anew else None
-        policy, value = train([clipped_task(config, spaces, *before), own], recompute=recompute)
-        return policy, value
-    policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
-    recompute = (lambda networks: [recomputed(networks[-1]).value_target]) if anew else None
-    [value] = train([own], recompute=recompute)
+    # Both networks in one loop, which suits a device.
+    recompute = (lambda networks: list(recomputed(networks[1]))) if anew else None
+    policy, value = train([policy_of_batch, value_of_batch], recompute=recompute)
     return policy, value
 
 
@@ -239,28 +241,10 @@ def recomputes_targets(config: Config) -> bool:
 
 
 def has_joint_optimizer(config: Config) -> bool:
-    return isinstance(config, Clipped) and config.joint_optimizer
+    """Only policy steps in minibatches have the option."""
+    return getattr(config, "joint_optimizer", False)
 
 
 def is_one_program(config: Config) -> bool:
     """Whether neither network can be trained without the other: `update` is the only way."""
     return recomputes_targets(config) or has_joint_optimizer(config)
-
-
-def _flagged(what: str, trained: Trained) -> Trained:
-    """With a flag among its metrics: whether its parameters are finite."""
-    flag = {f"{what}_finite": _all_finite(trained.params)}
-    return trained._replace(metrics=trained.metrics | flag)
-
-
-def _choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:
-    """Whether every row of the mask [n, K] allows a choice of every component."""
-    if not spaces.masked:
-        return jnp.ones((), bool)
-    ends = list(accumulate(spaces.categories))[:-1]
-    parts = jnp.split(mask > 0, ends, axis=-1)
-    return jnp.stack([part.any(-1).all() for part in parts]).all()
-
-
-def _all_finite(params: object) -> jax.Array:
-    return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(params)]).all()

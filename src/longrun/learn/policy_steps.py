@@ -1,13 +1,14 @@
-"""The two policy steps: how advantages change the policy (line 9 of Algorithm 1)."""
+"""The policy steps: how advantages change the policy (line 9 of Algorithm 1)."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Clipped, TrustRegion
+from longrun.config import Clipped, Config, TrustRegion
 from longrun.envs.spaces import Spaces
 from longrun.learn import trust_region
 from longrun.learn.acting import policy_outputs
@@ -15,6 +16,20 @@ from longrun.learn.distributions import distribution_of
 from longrun.learn.minibatches import Task
 from longrun.learn.types import Batch, Metrics, Policy
 from longrun.learn.weights import weighted_mean
+
+
+class PolicyStep(NamedTuple):
+    """How a policy is improved, in one of two forms; the other one is None."""
+
+    minibatch_task: Callable[[Any, Spaces, Policy, Any, Batch, jax.Array], Task] | None = None
+    """what epochs of minibatches train, beside the value network"""
+    whole_batch: Callable[[Any, Spaces, Policy, Batch], tuple[Policy, Metrics]] | None = None
+    """a single step on the whole batch"""
+
+
+def policy_step_of(config: Config) -> PolicyStep:
+    """The entry of `POLICY_STEPS` for the configuration's kind."""
+    return next(step for kind, step in POLICY_STEPS.items() if isinstance(config, kind))
 
 
 def clipped_surrogate(
@@ -93,3 +108,10 @@ def trust_region_step(
         "step_fraction": step.fraction,
     }
     return new, metrics
+
+
+POLICY_STEPS: dict[type[Config], PolicyStep] = {
+    Clipped: PolicyStep(minibatch_task=clipped_task),
+    TrustRegion: PolicyStep(whole_batch=trust_region_step),
+}
+"""The policy step of each family of configurations; a new policy step is a new entry."""

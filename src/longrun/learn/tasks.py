@@ -7,11 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Clipped
-from longrun.envs.spaces import Spaces
 from longrun.learn.minibatches import Samples, Task
 from longrun.learn.mlp import Layers, apply_mlp
-from longrun.learn.policy_steps import clipped_task
 from longrun.learn.types import Batch, Metrics, Networks
 from longrun.learn.weights import weighted_mean
 
@@ -29,33 +26,25 @@ def value_task(layers: Layers, opt_state: Any, batch: Batch, shuffles: jax.Array
     return Task(loss, layers, opt_state, samples, shuffles)
 
 
-def joint_task(
-    config: Clipped,
-    spaces: Spaces,
-    networks: Networks,
-    opt_state: Any,
-    batch: Batch,
-    shuffles: jax.Array,
-) -> Task:
-    """Both networks by the sum of their losses, on the same minibatches.
+def joint_task(policy: Task, value: Task, opt_state: Any) -> Task:
+    """Both networks by the sum of their losses, on the minibatches of the policy.
 
     Adam treats each weight on its own, so what this changes is the norm that gradients are clipped
-    by, which is that of both together, and the order of the value's samples, the policy's.
+    by, which is that of both together, and the order of the value's samples.
     """
-    policy = clipped_task(config, spaces, networks.policy, (), batch, shuffles)
-    value = value_task(networks.value, (), batch, shuffles)
     count = len(policy.samples) - 1
 
     def loss(networks: Networks, samples: Samples) -> tuple[jax.Array, Metrics]:
-        *facts, words = samples
-        policy_loss, metrics = policy.loss(networks.policy, (*facts[:count], words[..., 0]))
-        value_loss, more = value.loss(networks.value, (*facts[count:], words[..., 1]))
+        *facts, targets = samples
+        policy_loss, metrics = policy.loss(networks.policy, (*facts[:count], targets[..., 0]))
+        value_loss, more = value.loss(networks.value, (*facts[count:], targets[..., 1]))
         return policy_loss + value_loss, metrics | more
 
     facts = (*policy.samples[:-1], *value.samples[:-1])
-    return Task(loss, networks, opt_state, (*facts, joint_targets(batch)), shuffles)
+    samples = (*facts, joint_targets(policy.samples[-1], value.samples[-1]))
+    return Task(loss, Networks(policy.params, value.params), opt_state, samples, policy.shuffles)
 
 
-def joint_targets(targets: Any) -> jax.Array:
-    """[n, 2]: the criterion's word for both networks, from anything that has both."""
-    return jnp.stack([targets.advantage, targets.value_target], axis=-1)
+def joint_targets(advantage: jax.Array, value_target: jax.Array) -> jax.Array:
+    """[n] each -> [n, 2]: what both networks are trained towards."""
+    return jnp.stack([advantage, value_target], axis=-1)

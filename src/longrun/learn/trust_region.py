@@ -13,8 +13,8 @@ from jax.scipy.sparse.linalg import cg
 Params = TypeVar("Params")
 
 
-class Step(NamedTuple):
-    """What the line search settled on; `fraction` is 0 when no step was good enough."""
+class NaturalStep(NamedTuple):
+    """What the line search returns; `fraction` is 0 when no step was good enough."""
 
     surrogate: jax.Array
     kl: jax.Array
@@ -38,7 +38,7 @@ def natural_step(
     damping: jax.Array | float,
     cg_iterations: int,
     line_search_steps: int,
-) -> tuple[Params, Step]:
+) -> tuple[Params, NaturalStep]:
     """Maximise `surrogate` subject to `mean_kl <= kl_limit`, both functions of the parameters.
 
     The step solves the problem linearised (surrogate) and to second order (KL), then is halved
@@ -63,9 +63,9 @@ def natural_step(
     curvature = direction @ product(direction)
     full_step = jnp.sqrt(2 * kl_limit / jnp.maximum(curvature, 1e-20)) * direction
 
-    def at(fraction: jax.Array) -> Step:
+    def at(fraction: jax.Array) -> NaturalStep:
         candidate = flat + fraction * full_step
-        return Step(objective(candidate), divergence(candidate), fraction)
+        return NaturalStep(objective(candidate), divergence(candidate), fraction)
 
     step = backtrack(at, start, kl_limit, line_search_steps)
     moved = unravel(flat + step.fraction * full_step)
@@ -74,30 +74,32 @@ def natural_step(
 
 
 def backtrack(
-    at: Callable[[jax.Array], Step],
+    at: Callable[[jax.Array], NaturalStep],
     start: jax.Array,
     kl_limit: jax.Array | float,
     line_search_steps: int,
-) -> Step:
+) -> NaturalStep:
     """The first of the fractions 1, 1/2, 1/4, ... that improves on `start` within the limit.
 
     After `line_search_steps` halvings it is given up: no step, fraction 0.
     """
 
-    def good(step: Step) -> jax.Array:
+    def good(step: NaturalStep) -> jax.Array:
         # Comparisons with NaN are false, so a step into nowhere is never good.
         return (step.surrogate > start) & (step.kl <= kl_limit)
 
-    def search_on(state: tuple[jax.Array, Step]) -> jax.Array:
+    def search_on(state: tuple[jax.Array, NaturalStep]) -> jax.Array:
         halvings, step = state
         return ~good(step) & (halvings < line_search_steps)
 
-    def halve(state: tuple[jax.Array, Step]) -> tuple[jax.Array, Step]:
+    def halve(state: tuple[jax.Array, NaturalStep]) -> tuple[jax.Array, NaturalStep]:
         halvings, step = state
         return halvings + 1, at(step.fraction / 2)
 
     zero = jnp.zeros_like(start)
     first = (jnp.zeros((), jnp.int32), at(jnp.ones_like(start)))
     _, last = jax.lax.while_loop(search_on, halve, first)
-    no_step = Step(start, zero, zero)
-    return Step(*(jnp.where(good(last), new, old) for new, old in zip(last, no_step, strict=True)))
+    no_step = NaturalStep(start, zero, zero)
+    return NaturalStep(
+        *(jnp.where(good(last), new, old) for new, old in zip(last, no_step, strict=True))
+    )

@@ -136,16 +136,3 @@ def scaled(queues: jax.Array) -> jax.Array:
     """
     lengths = queues.astype(jnp.float32)
     return jnp.concatenate([jnp.log1p(lengths), lengths / 20])
-
-
-def event_laws(
-    env: QueueingEnv, queues: tuple[int, ...], action: tuple[int, ...]
-) -> dict[tuple[int, ...], float]:
-    """The law of the next queues, exactly: the simulator's own step in each part of [0, 1)."""
-    cuts = np.unique(np.concatenate([[0.0], env.events.start, env.events.end]))
-    middles = jnp.asarray((cuts[1:] + cuts[:-1]) / 2, jnp.float32)
-    after = jax.vmap(env.after, (None, None, 0))(jnp.array(queues), jnp.array(action), middles)
-    law: dict[tuple[int, ...], float] = {}
-    for probability, row in zip(np.diff(cuts), after.tolist(), strict=True):
-        law[tuple(row)] = law.get(tuple(row), 0.0) + float(probability)
-    return law

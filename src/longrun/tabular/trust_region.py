@@ -20,7 +20,7 @@ mean advantage is a sum over actions that is known to about 1e-15 of them."""
 
 
 @dataclass(frozen=True)
-class Step:
+class CertifiedStep:
     """One improvement: how far towards the greedy policy, and all that is known about it."""
 
     size: float
@@ -39,7 +39,7 @@ class TrustRegionPath:
     """eta_gamma of the last policy."""
     gap: float
     """No policy's eta_gamma is above `gain + gap`: the largest advantage."""
-    steps: list[Step]
+    steps: list[CertifiedStep]
     certificate: str
     converged: bool
     """Whether `gap` is within the tolerance; else max_steps or rounding ended it."""
@@ -72,14 +72,14 @@ def trust_region_policy_iteration(
         policy = mdp.uniform_policy
     now = evaluate(mdp, policy, discount, initial)
     enough = tolerance * (float(np.abs(now.rewards).max()) or reward_scale(mdp) or 1.0)
-    steps: list[Step] = []
+    steps: list[CertifiedStep] = []
     while now.advantage.max() > enough and len(steps) < max_steps:
         first = min(1.0, 4 * steps[-1].size) if steps else 1.0
         found = _best_step(now, certificate, first)
         if found is None:
             break  # the promised improvement is below rounding
         size, bounds, now = found
-        steps.append(Step(size, bounds, now.discounted_gain))
+        steps.append(CertifiedStep(size, bounds, now.discounted_gain))
     gap = max(float(now.advantage.max()), 0.0)
     return TrustRegionPath(
         now.policy, now.discounted_gain, gap, steps, certificate, converged=gap <= enough

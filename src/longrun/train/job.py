@@ -55,7 +55,7 @@ class Snapshot(NamedTuple):
     """named arrays that restore the environments; on a device empty before the first step"""
 
 
-class Event(NamedTuple):
+class TrainingEvent(NamedTuple):
     """What a replica reports after an iteration."""
 
     replica: int
@@ -64,7 +64,7 @@ class Event(NamedTuple):
     evaluation: EvaluationReport | None
 
 
-OnEvents = Callable[[Sequence[Event], Mapping[int, Snapshot]], bool]
+OnEvents = Callable[[Sequence[TrainingEvent], Mapping[int, Snapshot]], bool]
 """Called with events in order and the replicas' snapshots after them; False stops the run."""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from longrun.config import algorithm_name, differing
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.job import Event, Job, Seconds, Snapshot
+from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.loops import Loop
 from longrun.train.progress import OnLog, Progress, ProgressBar, TensorBoard
 from longrun.train.run_folder import RunFolder, describe_run
@@ -79,7 +79,9 @@ class Session:
             self._folder.write_summary(self._summary(self._folder))
         return self
 
-    def _on_events(self, events: Sequence[Event], snapshots: Mapping[int, Snapshot]) -> bool:
+    def _on_events(
+        self, events: Sequence[TrainingEvent], snapshots: Mapping[int, Snapshot]
+    ) -> bool:
         """Handle the events of a loop; False if `on_log` asks to stop."""
         self._rate.count({e.replica: e.iteration * self._steps_per_iteration for e in events})
         logged = [self._progress(event) for event in events]
@@ -100,7 +102,7 @@ class Session:
         answer = None if self._on_log is None else self._on_log(progress)
         return not isinstance(answer, bool | np.bool_) or bool(answer)
 
-    def _progress(self, event: Event) -> Progress:
+    def _progress(self, event: TrainingEvent) -> Progress:
         return Progress(
             replica=event.replica,
             seed=self.job.seeds[event.replica],

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from longrun.tabular.learning import rules
-from longrun.tabular.learning.rules import Learner, Number, Rule, Settings, Step
+from longrun.tabular.learning.rules import Learner, Number, Rule, Settings, Transition
 from longrun.tabular.mdp import MDP, Array
 
 Place: TypeAlias = tuple[Learner, jax.Array]
@@ -113,7 +113,7 @@ def _one_step(
     action = jnp.where(uniforms[0] < epsilon, other, learner.q[state].argmax())
     drawn = _draw(simulator.probabilities[state, action], uniforms[2])
     successor = simulator.successors[state, action, drawn]
-    step = Step(state, action, simulator.rewards[state, action], successor)
+    step = Transition(state, action, simulator.rewards[state, action], successor)
     return (rule(learner, step, settings), successor), None
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 Number: TypeAlias = jax.Array | float
-Rule: TypeAlias = Callable[["Learner", "Step", "Settings"], "Learner"]
+Rule: TypeAlias = Callable[["Learner", "Transition", "Settings"], "Learner"]
 
 
 class Settings(NamedTuple):
@@ -41,7 +41,7 @@ class Learner(NamedTuple):
     """[], bool: whether CSV-learning has terminated; nothing is learnt from then on."""
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """One transition; every entry is a scalar."""
 
     state: Number
@@ -56,7 +56,7 @@ def beginner(available: jax.Array) -> Learner:
     return Learner(q, jnp.zeros_like(q), zero, zero, jnp.zeros((), bool))
 
 
-def differential_q(learner: Learner, step: Step, settings: Settings) -> Learner:
+def differential_q(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """Differential Q-learning (Wan, Naik, Sutton 2021).
 
     delta = r - g + max_b Q(s', b) - Q(s, a)
@@ -68,7 +68,7 @@ def differential_q(learner: Learner, step: Step, settings: Settings) -> Learner:
     return _moved(learner, step, change)._replace(gain=gain)
 
 
-def differential_td(learner: Learner, step: Step, settings: Settings) -> Learner:
+def differential_td(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """Differential TD(0), on policy (Wan, Naik, Sutton 2021); q is V, [S, 1].
 
     delta = r - g + V(s') - V(s)
@@ -84,7 +84,7 @@ def differential_td(learner: Learner, step: Step, settings: Settings) -> Learner
     return _moved(learner, here, change)._replace(gain=gain, gain_updates=time + 1)
 
 
-def rvi_q(learner: Learner, step: Step, settings: Settings) -> Learner:
+def rvi_q(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """RVI Q-learning (Abounadi, Bertsekas, Borkar 2001); f(Q) is the mean over the pairs.
 
     Q(s, a) += alpha (r - f(Q) + max_b Q(s', b) - Q(s, a)),  and f(Q) is the gain.
@@ -96,7 +96,7 @@ def rvi_q(learner: Learner, step: Step, settings: Settings) -> Learner:
     return _moved(learner, step, change)._replace(gain=gain)
 
 
-def r_learning(learner: Learner, step: Step, settings: Settings) -> Learner:
+def r_learning(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """R-learning (Schwartz 1993).
 
     Q(s, a) += alpha (r - g + max_b Q(s', b) - Q(s, a))
@@ -106,7 +106,7 @@ def r_learning(learner: Learner, step: Step, settings: Settings) -> Learner:
     return _moved(_gain_learnt(learner, step, settings), step, change)
 
 
-def csv_learning(learner: Learner, step: Step, settings: Settings) -> Learner:
+def csv_learning(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """CSV-learning (Yang, Gao, An, Wang, Chen 2016): a constant c, not the gain, is subtracted.
 
     Q(s, a) += alpha (r - c + max_b Q(s', b) - Q(s, a))
@@ -129,12 +129,12 @@ def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> jax.Ar
     return most.max() - least.min() < tolerance
 
 
-def _error(learner: Learner, step: Step, shift: Number) -> jax.Array:
+def _error(learner: Learner, step: Transition, shift: Number) -> jax.Array:
     best = learner.q[step.successor].max()
     return step.reward - shift + best - learner.q[step.state, step.action]
 
 
-def _step_size(learner: Learner, step: Step, settings: Settings) -> jax.Array:
+def _step_size(learner: Learner, step: Transition, settings: Settings) -> jax.Array:
     """Steps like 1 / n weigh all pairs alike in the end, however often each is visited.
 
     RVI Q-learning's proof asks for that, and without it CSV-learning's Q-values drift apart.
@@ -143,14 +143,14 @@ def _step_size(learner: Learner, step: Step, settings: Settings) -> jax.Array:
     return jnp.where(learner.stopped, 0, h / (h + n))
 
 
-def _moved(learner: Learner, step: Step, change: jax.Array) -> Learner:
+def _moved(learner: Learner, step: Transition, change: jax.Array) -> Learner:
     place = step.state, step.action
     return learner._replace(
         q=learner.q.at[place].add(change), visits=learner.visits.at[place].add(1)
     )
 
 
-def _gain_learnt(learner: Learner, step: Step, settings: Settings) -> Learner:
+def _gain_learnt(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """R-learning's gain after a step; Q as it was before the step."""
     best = learner.q[step.state].max()
     counts = (learner.q[step.state, step.action] == best) & ~learner.stopped

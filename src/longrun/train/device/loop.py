@@ -23,7 +23,7 @@ from longrun.train.device.program import MOST_ITERATIONS, Evaluated, Span
 from longrun.train.device.sharding import Layout, agreed
 from longrun.train.device.snapshots import placed, snapshot_of, stacked
 from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
-from longrun.train.job import Event, Job, OnEvents, Seconds, Snapshot, fresh_state
+from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, fresh_state
 from longrun.train.training_checks import (
     FLAGS,
     ConstantRewardWatch,
@@ -160,7 +160,7 @@ def _events(
     steps: int,
     log: dict[str, Array],
     reports: Sequence[EvaluationReport],
-) -> list[Event]:
+) -> list[TrainingEvent]:
     """Events of a call's iterations; the last ones have the evaluations, if there are any."""
     replicas = len(job.seeds)
     every = max(1, (job.iterations - job.begins) * replicas // MOST_ROWS)
@@ -173,5 +173,5 @@ def _events(
         for i in range(replicas):
             metrics = without_flags({name: values[row, i] for name, values in log.items()})
             evaluation = reports[i] if last and reports else None
-            events.append(Event(i, iteration, metrics, evaluation))
+            events.append(TrainingEvent(i, iteration, metrics, evaluation))
     return events

@@ -23,7 +23,15 @@ from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
 from longrun.train.host.episodes import no_episodes
 from longrun.train.host.replica import Replica, flat_weights
-from longrun.train.job import Event, Job, OnEvents, Seconds, Snapshot, available_cores, fresh_state
+from longrun.train.job import (
+    Job,
+    OnEvents,
+    Seconds,
+    Snapshot,
+    TrainingEvent,
+    available_cores,
+    fresh_state,
+)
 from longrun.train.training_checks import ConstantRewardWatch
 
 
@@ -113,7 +121,7 @@ class HostLoop:
 def _run_all(job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents) -> Seconds:
     """Run each replica in a thread; this thread handles their events until all are done."""
     # An event with its snapshot, the error that ended a replica, or None for one that is done.
-    queued: queue.Queue[tuple[Event, Snapshot] | BaseException | None] = queue.Queue()
+    queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
     constant = ConstantRewardWatch(job.configs)
     with ThreadPoolExecutor(available_cores()) as compute:

@@ -25,7 +25,7 @@ from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, report
 from longrun.train.host.episodes import EpisodeHistory, Episodes
-from longrun.train.job import Event, Job, Seconds, Snapshot
+from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.training_checks import require_healthy, without_flags
 
 
@@ -49,7 +49,7 @@ class Replica:
         job: Job,
         stopping: threading.Event,
         compute: ThreadPoolExecutor,
-        emit: Callable[[Event, Snapshot], None],
+        emit: Callable[[TrainingEvent, Snapshot], None],
     ) -> None:
         """Iterate until the job is done or `stopping` is set; each iteration emits an event."""
         self.history.restore(pool, self.index)
@@ -75,7 +75,7 @@ class Replica:
             with _clock(self.seconds, "evaluate"):
                 evaluation = evaluated()
             snapshot = Snapshot(self.state, self.history.snapshot()._asdict())
-            emit(Event(self.index, iteration, metrics, evaluation), snapshot)
+            emit(TrainingEvent(self.index, iteration, metrics, evaluation), snapshot)
 
     def _start_rollout(self, pool: Pool, job: Job, iteration: int) -> Callable[[], None]:
         """Start collecting, unless the job is done; the returned function waits for the end."""

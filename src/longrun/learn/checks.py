@@ -1,0 +1,31 @@
+"""Flags that the compiled update returns among its metrics; the training loops raise errors."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import jax
+import jax.numpy as jnp
+
+from longrun.envs.spaces import Spaces
+from longrun.learn.minibatches import Trained
+
+
+def flagged(what: str, trained: Trained) -> Trained:
+    """With a flag among its metrics: whether its parameters are finite."""
+    flag = {f"{what}_finite": all_finite(trained.params)}
+    return trained._replace(metrics=trained.metrics | flag)
+
+
+def choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:
+    """Whether every row of the mask [n, K] allows a choice of every component."""
+    if not spaces.masked:
+        return jnp.ones((), bool)
+    ends = list(accumulate(spaces.categories))[:-1]
+    parts = jnp.split(mask > 0, ends, axis=-1)
+    return jnp.stack([part.any(-1).all() for part in parts]).all()
+
+
+def all_finite(arrays: object) -> jax.Array:
+    """[] bool: whether no leaf has a NaN or an infinity."""
+    return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(arrays)]).all()

@@ -26,6 +26,7 @@ LAYERS = (
     ("fields",),
     ("presets",),
     ("tabular",),
+    ("picture_files",),
     ("files",),
     ("errors",),
 )

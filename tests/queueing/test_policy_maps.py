@@ -284,7 +284,7 @@ def test_help_has_options_and_examples(capsys: pytest.CaptureFixture[str]) -> No
         ("jax:n-model", ["--replica", "1"], "replica=1 is not in"),
         ("jax:n-model", ["--size", "0"], "size=0 must be 1 or more"),
         ("jax:n-model", ["--size", "2.5"], "--size: invalid whole number value: '2.5'"),
-        ("jax:n-model", ["--out", "map.doc"], "map.doc: '.doc' is no ending of a picture"),
+        ("jax:n-model", ["--out", "map.doc"], "map.doc: '.doc' is not a picture format"),
         ("jax:n-model", ["--sise", "3"], "did you mean --size"),
         ("jax:inventory", ["--size", "3"], "size=3 is for queueing networks; 'jax:inventory'"),
         (None, [], "there is no checkpoint in"),

@@ -296,7 +296,7 @@ def test_pictures_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         figures.policy_map(riverswim(), np.ones(6), out)
     for name in ("map.doc", "map"):
-        message = f"{tmp_path / name}: '{Path(name).suffix}' is no ending of a picture; take png"
+        message = f"{tmp_path / name}: '{Path(name).suffix}' is not a picture format; use png"
         with pytest.raises(ValueError, match=re.escape(message)):
             figures.policy_map(tandem(size=2), np.zeros(9), tmp_path / name)
         with pytest.raises(ValueError, match=re.escape(message)):

@@ -36,7 +36,7 @@ def compare_command(arguments: list[str]) -> int:
     for out in outs:
         require_table(out)
     if "profile" in given:
-        from longrun.results.plot_style import require_picture
+        from longrun.picture_files import require_picture
 
         require_picture(given["profile"])
     chosen = known("metric", given.get("metric", "all"), [*SCORES, "all"])

@@ -51,8 +51,8 @@ def map_command(arguments: list[str]) -> int:
         "--out", type=Path, metavar="FILE", help="picture: png, pdf or svg (default: policy.png)"
     )
     given = parse(parser, arguments)
+    from longrun.picture_files import require_picture
     from longrun.policy_map.picture import policy_map
-    from longrun.tabular.figures import require_picture
 
     out = given.get("out", Path("policy.png"))
     require_picture(out)

@@ -28,7 +28,7 @@ examples:
 
 def plot_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.results.plot_style import require_picture
+    from longrun.picture_files import require_picture
     from longrun.results.plots import DEFAULT_METRICS, learning_curves
     from longrun.results.tables import print_final
 

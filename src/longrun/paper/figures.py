@@ -16,8 +16,9 @@ from matplotlib.axes import Axes
 from longrun.envs.spaces import Array
 from longrun.files import write_bytes
 from longrun.paper.experiments import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_SIZES
-from longrun.results import plot_style
+from longrun.picture_files import picture
 from longrun.results.metric_names import metric_name
+from longrun.results.plot_style import DPI
 from longrun.results.plots import Panel, draw_panels
 from longrun.results.read import Setting, read_metrics, read_results
 from longrun.results.statistics import scores_of
@@ -147,7 +148,8 @@ def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
     """Final returns of each task: APO for each alpha (lambda x nu), and PPO (lambda x gamma)."""
     tasks = list(dict.fromkeys(result.env for result in results))
     columns = [f"APO, alpha = {alpha:g}" for alpha in STEP_SIZES] + ["PPO"]
-    with plot_style.pictures(outs, (3.6 * len(columns), 2.9 * len(tasks) + 0.4)) as figure:
+    size = (3.6 * len(columns), 2.9 * len(tasks) + 0.4)
+    with picture(*outs, size=size, dpi=DPI) as figure:
         axes = figure.subplots(len(tasks), len(columns), squeeze=False)
         for row, task in zip(axes, tasks, strict=True):
             own = {_cell(r): r.score for r in results if r.env == task}

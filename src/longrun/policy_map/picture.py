@@ -18,9 +18,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from longrun.picture_files import picture
 from longrun.policy_map.exact_comparison import PolicyComparison
 from longrun.tabular import MDP
-from longrun.tabular.figures import UNDECIDED, action_colours, draw_actions, picture
+from longrun.tabular.figures import UNDECIDED, action_colours, draw_actions
 
 Panel = Any
 """A masked array of actions [x, y], masked where nothing is decided."""
@@ -55,7 +56,7 @@ def policy_map(found: PolicyComparison, out: Path) -> None:
     columns = 1 if len(slices) == 1 else 2
     rows = -(-len(slices) // columns)
     size = (10.5, 5.4) if columns == 1 else (12.5, 2.9 * rows + 1.5)
-    with picture(out, size, dpi=100) as figure:
+    with picture(out, size=size, dpi=100) as figure:
         figure.suptitle(_title(found, shown=slices[0].learned.shape), fontsize=12)
         blocks = figure.subfigures(1, 2, squeeze=False, wspace=0.03)[0]
         for block, name in zip(blocks, ("learned", "optimal"), strict=True):
@@ -170,7 +171,7 @@ def _draw_lines(found: PolicyComparison, out: Path) -> None:
     """Both policies over a single side, at the states where there is a decision."""
     places = np.flatnonzero(~found.undecided)
     optimal, learned = found.optimal[places], found.learned[places]
-    with picture(out, (8, 4.8), dpi=100) as figure:
+    with picture(out, size=(8, 4.8), dpi=100) as figure:
         axis = figure.subplots()
         colours = action_colours(2)
         axis.plot(places, optimal, "o", color=colours[0], markersize=9, label="optimal")

@@ -1,42 +1,20 @@
-"""What all figures of results share: file formats, colours, legends."""
+"""What all figures of results share: resolution, colours, legends."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-
-from longrun.errors import InputError
 
 Colour = tuple[float, float, float, float]
 LEGEND_LINE = 0.2
 """Height in inches."""
-
-
-def require_picture(out: Path) -> None:
-    """Raise an InputError if a file name does not end in a format of figures."""
-    if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
-        raise InputError(f"{out}: '{out.suffix}' is not a picture format; use png, pdf or svg")
-
-
-@contextmanager
-def pictures(outs: Sequence[Path], size: tuple[float, float]) -> Iterator[Figure]:
-    """An empty figure, which is written to all files at the end, in the formats of their names."""
-    for out in outs:
-        require_picture(out)
-    figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is for the user
-    yield figure
-    for out in outs:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out, dpi=150)
+DPI = 150
 
 
 def legend(figure: Figure, entries: Sequence[tuple[str, Colour]], about: str, shared: str) -> None:

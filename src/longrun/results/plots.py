@@ -13,10 +13,11 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from longrun.envs.spaces import Array
 from longrun.errors import InputError
+from longrun.picture_files import picture
 from longrun.results.comparison import Comparison
 from longrun.results.labels import shortened
 from longrun.results.metric_names import metric_name
-from longrun.results.plot_style import Colour, colours_of, legend, pictures, tidy
+from longrun.results.plot_style import DPI, Colour, colours_of, legend, tidy
 from longrun.results.read import Setting, mean_interval
 from longrun.results.statistics import curve_estimates, profile
 
@@ -97,7 +98,8 @@ def draw_panels(
     words = {label: (names or {}).get(label, short[label]) for label in labels}
     colours = dict(zip(labels, colours_of(len(labels)), strict=True))
     rows, columns = len(grid), len(grid[0])
-    with pictures(outs, (max(3.6 * columns, 5.6) + 0.4, 2.7 * rows + 0.6)) as figure:
+    size = (max(3.6 * columns, 5.6) + 0.4, 2.7 * rows + 0.6)
+    with picture(*outs, size=size, dpi=DPI) as figure:
         figure.suptitle(title, fontsize=12)
         axes = figure.subplots(rows, columns, squeeze=False)
         for line, panel_row in zip(axes, grid, strict=False):
@@ -169,7 +171,7 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
     thresholds = np.linspace(low - margin, high + margin, 201)
     short, shared = shortened(scores)
     colours = colours_of(len(scores))
-    with pictures([out], (6.4, 3.8)) as figure:
+    with picture(out, size=(6.4, 3.8), dpi=DPI) as figure:
         axis = figure.subplots()
         for own, colour in zip(scores.values(), colours, strict=True):
             share, below, above = profile(own, thresholds, np.random.default_rng(SEED))

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.colors import BoundaryNorm, ListedColormap
-from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
 from longrun.errors import InputError
+from longrun.picture_files import picture, require_picture
 from longrun.tabular import bounds
 from longrun.tabular.bounds import ImprovementBounds
 from longrun.tabular.evaluation import evaluate
@@ -163,31 +162,15 @@ def require_map(mdp: MDP, out: Path) -> None:
     require_picture(out)
 
 
-def require_picture(out: Path) -> None:
-    """Refuse a file whose ending is that of no picture."""
-    if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
-        raise InputError(f"{out}: '{out.suffix}' is no ending of a picture; take png, pdf or svg")
-
-
 @contextmanager
 def _figure(
     out: Path, columns: int, size: tuple[float, float], rows: int = 1
 ) -> Iterator[list[Axes]]:
-    with picture(out, size) as figure:
+    with picture(out, size=size) as figure:
         axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
         for axis in axes:
             axis.spines[["top", "right"]].set_visible(False)
         yield axes
-
-
-@contextmanager
-def picture(out: Path, size: tuple[float, float], dpi: int = 110) -> Iterator[Figure]:
-    """An empty figure, which is written to `out` in the end."""
-    require_picture(out)
-    figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is the user's
-    yield figure
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=dpi)
 
 
 def _width(bound: bounds.Bound) -> float:

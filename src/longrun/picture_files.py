@@ -1,0 +1,30 @@
+"""Figures that are written to files, in the formats of the files' names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.figure import Figure
+
+from longrun.errors import InputError
+
+
+def require_picture(out: Path) -> None:
+    """Raise an InputError if a file name does not end in a format of figures."""
+    if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
+        raise InputError(f"{out}: '{out.suffix}' is not a picture format; use png, pdf or svg")
+
+
+@contextmanager
+def picture(*outs: Path, size: tuple[float, float], dpi: int = 110) -> Iterator[Figure]:
+    """An empty figure, which is written to all files at the end."""
+    for out in outs:
+        require_picture(out)
+    figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is for the user
+    yield figure
+    for out in outs:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(out, dpi=dpi)

@@ -242,7 +242,10 @@ MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "
         (["riverswim", "--check-truncation"], ["--check-truncation is for models with a --size"]),
         (["tandem", "--size", "2", "--check-truncation"], ["give --size 3 or more"]),
         (["riverswim", "--map", "map.png"], ["needs a box of 2 or 3 sides; this model's is (6,)"]),
-        (["tandem", "--size", "2", "--map", "map.doc"], ["map.doc: '.doc' is no ending"]),
+        (
+            ["tandem", "--size", "2", "--map", "map.doc"],
+            ["map.doc: '.doc' is not a picture"],
+        ),
         (MULTICHAIN, ["the model has 2 sets of states in which a policy can stay forever"]),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 from fake_runs import csv_rows, fake_run, fake_sweep, require_refusal, rising
 from longrun import FolderError, InputError, compare, read_results
 from longrun.cli.compare import compare_command
-from longrun.results.comparison import find_baseline
+from longrun.results.baselines import find_baseline
 from longrun.results.tables import TextTable, as_latex, as_markdown, latex_escaped, number_text
 from svg_files import FIRST_COLOURS, heights_of_line, words_in
 
@@ -42,7 +42,7 @@ def wide_terminal(monkeypatch):
 
 def test_there_is_a_table_for_each_environment_and_one_over_all(sweep, capsys):
     out = shown(capsys, sweep)
-    assert out.count("interquartile mean over seeds [95 % interval]") == 3
+    assert out.count("interquartile mean over seeds [nominal 95 % interval]") == 3
     for words in ("A-v0:", "B-v0:", "2 tasks", "APO", "PPO discount=0.99", "baseline"):
         assert words in out
     for metric in ("average reward", "episode return", "reward per step in episodes"):
@@ -64,6 +64,32 @@ def test_the_numbers_are_those_of_the_seeds(sweep):
     assert improvements[""].value == pytest.approx(0.5)
 
 
+def test_few_seeds_are_shown_instead_of_an_interval(sweep, capsys):
+    out = shown(capsys, sweep)
+    assert "4 (3, 4, 5)" in out
+    assert "no interval for fewer than 5 seeds; (scores of the seeds) instead" in out
+
+
+def test_five_seeds_have_an_interval(tmp_path, capsys):
+    curves = {f"{seed}": (rising(seed), {"seeds": [seed]}) for seed in range(1, 6)}
+    sweep = fake_sweep(tmp_path / "sweep", curves)
+    (row,) = compare(sweep, "average_reward").rows
+    assert row.scores == (1, 2, 3, 4, 5)
+    assert 1 <= row.aggregates["iqm"].low < 3 < row.aggregates["iqm"].high <= 5
+    out = shown(capsys, sweep)
+    assert "3 [" in out and "no interval" not in out
+
+
+@pytest.mark.parametrize(("points", "count"), [(10, 1), (20, 2), (30, 3)])
+def test_a_final_score_of_few_evaluations_says_so(tmp_path, capsys, points, count):
+    sweep = fake_sweep(tmp_path / "sweep", {"a": (rising(1, 3000, points), {})})
+    assert {row.evaluations for row in compare(sweep).rows} == {count}
+    out = " ".join(shown(capsys, sweep).split())
+    note = f"fewer than 3 evaluations in the last tenth of training (APO: {count})"
+    assert (note in out) == (count < 3)
+    assert "fewer than 3 evaluations" not in shown(capsys, sweep, "--best")
+
+
 def test_over_all_tasks_scores_are_scaled(sweep):
     scores = compare(sweep).scores["average_reward"]
     assert scores["APO"].T.tolist() == [[0.5, 0.75, 1.0], [0.0, 0.25, 0.5]]
@@ -75,7 +101,7 @@ def test_paths_and_settings_give_the_same_comparison(sweep):
     of_settings = compare(read_results(sweep), "episode_return")
     for paths in (sweep, str(sweep), [str(sweep)], sorted((sweep / "runs").iterdir())):
         found = compare(paths, "episode_return")
-        assert found.rows == of_settings.rows
+        assert repr(found.rows) == repr(of_settings.rows)  # few seeds: NaN instead of intervals
     assert {row.metric for row in of_settings.rows} == {"episode_return"}
 
 
@@ -96,7 +122,7 @@ def test_a_setting_that_is_not_on_all_tasks_is_left_out_over_all_and_named(sweep
     fake_run(sweep / "runs" / "more", rising(1), algorithm="trpo", env="A-v0")
     out = shown(capsys, sweep)
     assert "not on all tasks: TRPO discount=0.99" in out
-    assert out.count("TRPO") == 2
+    assert out.count("TRPO disc") == 3  # its row, and the notes: one evaluation, and this one
 
 
 def test_where_no_episode_ends_only_the_reward_rate_is_compared(tmp_path, capsys):
@@ -122,7 +148,7 @@ def test_runs_of_two_versions_can_be_compared(tmp_path, capsys):
     out = shown(capsys, tmp_path / "old", tmp_path / "new")
     assert "old: APO" in out
     assert "new: APO" in out
-    assert "1 [1, 1]" in out
+    assert "1 (1, 1)" in out
 
 
 def test_settings_of_different_lengths_are_compared_with_a_warning(tmp_path, capsys):
@@ -196,7 +222,8 @@ def test_tables_are_written_in_all_formats_by_ending(sweep, tmp_path, capsys):
     assert len(rows) == 3 * 3 * 2, "metrics, tasks and all of them, settings"
     first = rows[0]
     assert (first["env"], first["setting"], first["metric"]) == ("A-v0", "APO", "average_reward")
-    assert float(first["iqm_low"]) <= float(first["iqm"]) <= float(first["iqm_high"])
+    assert (first["iqm"], first["iqm_low"], first["scores"]) == ("4", "", "3 4 5")
+    assert first["evaluations"] == "1"
     assert first["improvement"] == ""
     assert rows[1]["improvement"] == "0.0555556"
     assert "| PPO discount=0.99 | 3 | 1,000 |" in outs[1].read_text()

@@ -93,7 +93,7 @@ def test_curves_of_training_need_no_evaluations(tmp_path, capsys):
 def test_the_interquartile_mean_on_request(sweep, tmp_path):
     plot(sweep, "--iqm", "--smooth", "3", "--out", tmp_path / "curves.svg")
     (about,) = (text for text in words_in(tmp_path / "curves.svg") if "95 %" in text)
-    assert about == "thick: interquartile mean, band: its 95 % interval, thin: seeds"
+    assert about == "thick: interquartile mean, band: its nominal 95 % interval, thin: seeds"
 
 
 def test_a_metric_without_a_value_has_no_panel(tmp_path):

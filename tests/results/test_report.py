@@ -33,14 +33,24 @@ def data_of(path: Path) -> dict[str, Any]:
 
 
 def test_final_figures_are_means_over_seeds_with_students_interval(tmp_path):
-    [setting] = data_of(report_run(tmp_path, [[1, 2], [1, 4]]))["settings"]
-    reach = 12.706  # Student's with one degree of freedom, times the error sqrt(2) / sqrt(2) = 1
-    expected = {"mean": 3.0, "low": 3 - reach, "high": 3 + reach}
-    assert setting["final"]["average_reward"] == pytest.approx(expected, abs=1e-3)
+    run = report_run(tmp_path, [[1, 1], [1, 2], [1, 3], [1, 4], [1, 5]])
+    [setting] = data_of(run)["settings"]
+    found = setting["final"]["average_reward"]
+    reach = 2.776 * 0.7071  # Student's with four degrees of freedom, times sqrt(2.5 / 5)
+    assert (found["mean"], found["scores"]) == (3, [])
+    assert (found["low"], found["high"]) == pytest.approx((3 - reach, 3 + reach), abs=1e-3)
     assert setting["final"]["episode_return"]["mean"] == 30
     assert setting["final"]["episode_average_reward"]["mean"] == 3  # episodes of 10 steps
     assert setting["final"]["iqm"]["mean"] == 3
-    assert (setting["step"], setting["seeds"]) == (2000, [0, 1])
+    assert (setting["step"], setting["seeds"]) == (2000, [0, 1, 2, 3, 4])
+
+
+def test_few_seeds_are_shown_instead_of_an_interval(tmp_path):
+    data = data_of(report_run(tmp_path, [[1, 2], [1, 4]]))
+    [setting] = data["settings"]
+    expected = {"mean": 3, "low": None, "high": None, "scores": [2, 4]}
+    assert setting["final"]["average_reward"] == setting["final"]["iqm"] == expected
+    assert data["result"] == "On Swimmer-v5, APO has an average reward of 3 (2 seeds)."
 
 
 def test_final_figures_are_the_final_scores_that_are_compared(tmp_path):
@@ -92,13 +102,13 @@ def test_training_metrics_are_thinned_to_means_of_blocks(tmp_path):
 
 def test_the_result_names_the_setting_with_the_highest_average_reward(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
-    report_run(one / "runs" / "a", [[2.0], [2.1], [2.2]], value_constraint=0.0)
-    report_run(one / "runs" / "b", [[5.0], [5.1], [5.2]], value_constraint=0.3)
+    report_run(one / "runs" / "a", [[2.0], [2.1], [2.2], [2.1], [2.1]], value_constraint=0.0)
+    report_run(one / "runs" / "b", [[5.0], [5.1], [5.2], [5.1], [5.1]], value_constraint=0.3)
     write_json(one / "sweep.json", {"runs": []})
     assert data_of(one)["result"] == (
-        "On Swimmer-v5, APO value_constraint=0.3 has the highest average reward: 5.1 [4.85, 5.35]"
-        " (3 seeds), ahead of APO value_constraint=0.0 with 2.1 [1.85, 2.35], and their 95 %"
-        " intervals do not overlap."
+        "On Swimmer-v5, APO value_constraint=0.3 has the highest average reward: 5.1 [5.01, 5.19]"
+        " (5 seeds), ahead of APO value_constraint=0.0 with 2.1 [2.01, 2.19], and their nominal"
+        " 95 % intervals do not overlap."
     )
     several = data_of(report_sweep(two))["result"]
     assert several.startswith(

@@ -12,6 +12,7 @@ from rliable import metrics as rliable
 from fake_runs import fake_setting
 from longrun.results.read import Setting
 from longrun.results.statistics import (
+    FEWEST_SEEDS,
     ScoreEstimate,
     as_matrix,
     curve_estimates,
@@ -93,8 +94,8 @@ def test_the_order_of_seeds_does_not_matter(scores, random):
 @given(matrices())
 def test_an_interval_lies_within_the_scores(scores):
     for found in estimates(scores, fresh()).values():
-        if len(scores) == 1:
-            assert np.isnan(found.low) and np.isnan(found.high), "one seed has no interval"
+        if len(scores) < FEWEST_SEEDS:
+            assert np.isnan(found.low) and np.isnan(found.high), "few seeds have no interval"
         else:
             assert scores.min() - 1e-6 <= found.low <= found.high <= scores.max() + 1e-6
 
@@ -124,14 +125,17 @@ def test_ties_count_half():
 
 
 def test_improvement_is_the_mean_over_tasks():
-    better, worse = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0.0, 0.5], [0.0, 0.5]])
+    better, worse = np.array([[1.0, 0.0]] * 5), np.array([[0.0, 0.5]] * 5)
     assert improvement(better, worse, fresh()) == ScoreEstimate(0.5, 0.5, 0.5)
 
 
-def test_improvement_over_a_single_seed_has_no_interval():
-    found = improvement(column(1, 2, 3), column(0), fresh())
-    assert found.value == 1.0
-    assert np.isnan(found.low)
+def test_improvement_with_five_seeds_of_each_has_an_interval():
+    for few in (column(0), column(0, 0, 0, 0)):
+        found = improvement(column(1, 2, 3, 4, 5), few, fresh())
+        assert found.value == 1.0
+        assert np.isnan(found.low)
+    found = improvement(column(1, 2, 3, 4, 5), column(0, 0, 0, 0, 0), fresh())
+    assert found == ScoreEstimate(1.0, 1.0, 1.0)
 
 
 @quick
@@ -140,7 +144,7 @@ def test_one_beats_the_other_or_the_other_way_round(a, b):
     there, back = improvement(a, b, fresh()), improvement(b, a, fresh())
     assert there.value + back.value == pytest.approx(1)
     assert there.value == pytest.approx(rliable.probability_of_improvement(a, b))
-    if min(len(a), len(b)) > 1:
+    if min(len(a), len(b)) >= FEWEST_SEEDS:
         assert -1e-9 <= there.low <= there.value + 1e-9
         assert there.value - 1e-9 <= there.high <= 1 + 1e-9
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Draw learning curves: a row for each metric, a column for each environment, a colour for each
-setting. The thick line is the mean over seeds, the band its 95 % interval; thin lines are seeds.
-Seeds of a setting are collected from all folders. The table of final scores is printed.
+setting. The thick line is the mean over seeds, the band its nominal 95 % interval; thin lines are
+seeds. Seeds of a setting are collected from all folders. The table of final scores is printed.
 """
 
 EXAMPLES = """\

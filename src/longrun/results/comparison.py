@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from longrun.config import known
 from longrun.envs.spaces import Array
 from longrun.errors import InputError, warn
-from longrun.results.labels import shortened
+from longrun.results.baselines import find_baselines
 from longrun.results.metric_names import SCORES
 from longrun.results.read import NEARLY, Setting, read_results
 from longrun.results.settings import Paths
@@ -20,6 +21,7 @@ from longrun.results.statistics import (
     ScoreEstimate,
     as_matrix,
     estimates,
+    final_evaluations,
     improvement,
     normalised,
     scores_of,
@@ -40,6 +42,10 @@ class Row:
     metric: str
     seeds: int
     steps: int | None
+    evaluations: int | None
+    """of each seed in its final score; None for other scores, and over all tasks"""
+    scores: tuple[float, ...]
+    """of each seed; empty over all tasks, and where a seed has no score"""
     aggregates: dict[str, ScoreEstimate]
     """iqm, mean and median; none of them where a seed has no score"""
     improvement: ScoreEstimate | None
@@ -90,8 +96,9 @@ def compare(
     Returns
     -------
     comparison
-        Its `rows` have the interquartile mean, mean and median over seeds with 95 % bootstrap
-        intervals, and the probability of improvement over the baseline.
+        Its `rows` have the scores of the seeds, their interquartile mean, mean and median with
+        nominal 95 % bootstrap intervals (with five seeds or more), and the probability of
+        improvement over the baseline.
     """
     settings = [setting for setting in _settings(results) if len(setting.steps)]
     if not settings:
@@ -102,16 +109,21 @@ def compare(
     if at is None:
         _warn_of_lengths(settings)
     scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
-    return _compared(settings, scores, find_baselines(settings, baseline))
+    is_final = at is None and not best
+    counts = {(s.env, s.label): final_evaluations(s) for s in settings} if is_final else {}
+    return _compared(settings, scores, find_baselines(settings, baseline), counts)
 
 
 def _compared(
-    settings: Sequence[Setting], scores: Mapping[str, Scores], baselines: dict[str, str]
+    settings: Sequence[Setting],
+    scores: Mapping[str, Scores],
+    baselines: dict[str, str],
+    counts: Mapping[tuple[str, str], int],
 ) -> Comparison:
-    """From the scores in each metric."""
+    """From the scores in each metric; `counts` has the evaluations in those of (env, label)."""
     tasks = list(dict.fromkeys(s.env for s in settings))
     rows = [
-        row
+        replace(row, evaluations=counts.get((env, row.label)))
         for env in tasks
         for metric, own in scores.items()
         for row in _task_rows(env, metric, own[env], baselines.get(env))
@@ -151,46 +163,6 @@ def _scores(settings: Sequence[Setting], metric: str, at: int | None, best: bool
     return scores
 
 
-def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:
-    """For each environment the label of its baseline; "" is for all environments together.
-
-    Options may be chosen for each environment separately: then words that fit one setting on each
-    ("APO") name a baseline everywhere, but none that all environments share.
-    """
-    labels: dict[str, list[str]] = {}
-    for setting in settings:
-        labels.setdefault(setting.env, []).append(setting.label)
-    first = settings[0].label
-    found = {
-        env: (first if first in own else own[0]) if wanted is None else find_baseline(own, wanted)
-        for env, own in labels.items()
-        if wanted is None or _matching(own, wanted)
-    }
-    if not found:
-        find_baseline([setting.label for setting in settings], wanted)  # raises an error
-    shared = set(found.values())
-    return found | ({"": shared.pop()} if len(shared) == 1 else {})
-
-
-def find_baseline(labels: Sequence[str], wanted: str | None) -> str:
-    """The label, given as it is, in its short form, or by words that no other label has."""
-    if wanted is None:
-        return labels[0]
-    matching = _matching(labels, wanted)
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
-        raise InputError(f"baseline='{wanted}' fits several: {'; '.join(matching[:4])}")
-    return known("baseline", wanted, shortened(labels)[0])
-
-
-def _matching(labels: Sequence[str], wanted: str) -> list[str]:
-    short, _ = shortened(labels)
-    exactly = [label for label in short if wanted in (label, short[label])]
-    words = wanted.split()
-    return exactly or [label for label in short if all(w in label.split() for w in words)]
-
-
 def _by_label(scores: Scores) -> dict[str, Array]:
     """Scores [seeds, tasks] of each setting: of one task raw, of several normalised."""
     if len(scores) > 1:
@@ -221,7 +193,16 @@ def _task_rows(
     """A setting in which a seed has no score has no aggregates: the other seeds may be biased."""
     complete = _complete(scores)
     return [
-        Row(env, label, metric, len(own), steps, *_figures(label, complete, baseline))
+        Row(
+            env=env,
+            label=label,
+            metric=metric,
+            seeds=len(own),
+            steps=steps,
+            evaluations=None,
+            scores=tuple(own.tolist()) if label in complete else (),
+            **_figures(label, complete, baseline),
+        )
         for label, (own, steps) in scores.items()
     ]
 
@@ -229,19 +210,25 @@ def _task_rows(
 def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str | None) -> list[Row]:
     return [
         Row(
-            "", label, metric, int(np.isfinite(own).sum()), None, *_figures(label, scores, baseline)
+            env="",
+            label=label,
+            metric=metric,
+            seeds=int(np.isfinite(own).sum()),
+            steps=None,
+            evaluations=None,
+            scores=(),
+            **_figures(label, scores, baseline),
         )
         for label, own in scores.items()
     ]
 
 
-def _figures(
-    label: str, scores: Mapping[str, Array], baseline: str | None
-) -> tuple[dict[str, ScoreEstimate], ScoreEstimate | None]:
+def _figures(label: str, scores: Mapping[str, Array], baseline: str | None) -> dict[str, Any]:
     """Aggregates and the improvement over the baseline, as far as there are scores."""
     if label not in scores:
-        return {}, None
-    found = estimates(scores[label], np.random.default_rng(SEED))
-    if baseline is None or label == baseline or baseline not in scores:
-        return found, None
-    return found, improvement(scores[label], scores[baseline], np.random.default_rng(SEED))
+        return {"aggregates": {}, "improvement": None}
+    aggregates = estimates(scores[label], np.random.default_rng(SEED))
+    better = None
+    if baseline is not None and label != baseline and baseline in scores:
+        better = improvement(scores[label], scores[baseline], np.random.default_rng(SEED))
+    return {"aggregates": aggregates, "improvement": better}

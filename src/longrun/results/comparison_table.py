@@ -9,7 +9,7 @@ import numpy as np
 from longrun.results.comparison import Comparison, Row
 from longrun.results.labels import shortened
 from longrun.results.metric_names import metric_name
-from longrun.results.statistics import ScoreEstimate
+from longrun.results.statistics import FEWEST_EVALUATIONS, FEWEST_SEEDS, ScoreEstimate
 from longrun.results.tables import TextTable, estimate_text, number_text
 
 
@@ -44,17 +44,19 @@ def _text_table(
         of = {row.metric: row for row in rows if row.label == label}
         main = of[first]
         line = [short[label], str(main.seeds), *([] if over_all else [f"{main.steps:,}"])]
-        line += [estimate_text(main.aggregates.get("iqm"))]
+        line += [estimate_text(main.aggregates.get("iqm"), main.scores)]
         line += [
             number_text(main.aggregates[a].value, 4) if main.aggregates else "-" for a in aspects
         ]
         line += ["baseline" if label == baseline else estimate_text(main.improvement)]
-        line += [estimate_text(of[metric].aggregates.get("iqm")) for metric in others]
+        rest = [of[metric] for metric in others]
+        line += [estimate_text(row.aggregates.get("iqm"), row.scores) for row in rest]
         lines.append(line)
     place = rows[0].env or f"{len(found.tasks)} tasks, each from 0 (worst seed) to 1 (best seed)"
-    title = f"{place}: interquartile mean over seeds [95 % interval]"
+    title = f"{place}: interquartile mean over seeds [nominal 95 % interval]"
     notes = _notes(metric_name(first), over_all, baseline, short, found)
     notes += [f"all with {shared}"] if shared else []
+    notes += _cautions(rows, short)
     return TextTable(title, header, lines, "; ".join(notes))
 
 
@@ -71,6 +73,22 @@ def _notes(
     return notes
 
 
+def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
+    """Scores of few evaluations, and aggregates of few seeds."""
+    counts = {row.label: row.evaluations for row in rows if row.evaluations is not None}
+    few = {label: count for label, count in counts.items() if count < FEWEST_EVALUATIONS}
+    found = []
+    if few:
+        listed = ", ".join(f"{short[label]}: {count}" for label, count in few.items())
+        found.append(
+            f"fewer than {FEWEST_EVALUATIONS} evaluations in the last tenth of training ({listed})"
+        )
+    if any(row.aggregates and np.isnan(row.aggregates["iqm"].low) for row in rows):
+        instead = "" if rows[0].env == "" else "; (scores of the seeds) instead"
+        found.append(f"no interval for fewer than {FEWEST_SEEDS} seeds{instead}")
+    return found
+
+
 def raw_rows(found: Comparison) -> list[dict[str, object]]:
     """For a CSV: a row for each task, setting and metric."""
     lines = []
@@ -81,6 +99,8 @@ def raw_rows(found: Comparison) -> list[dict[str, object]]:
             "metric": row.metric,
             "seeds": row.seeds,
             "steps": "" if row.steps is None else row.steps,
+            "evaluations": "" if row.evaluations is None else row.evaluations,
+            "scores": " ".join(f"{score:.6g}" for score in row.scores),
         }
         for name in ("iqm", "mean", "median"):
             line |= _flat(name, row.aggregates.get(name))

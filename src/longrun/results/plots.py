@@ -88,9 +88,9 @@ def draw_panels(
 ) -> None:
     """Panels in rows of the same length, with one legend below; a label has one colour everywhere.
 
-    Thick: mean over seeds (or interquartile mean) with its 95 % interval (Student's, or bootstrap),
-    of curves that are means of the last `smooth` points; thin: seeds. `names` replaces labels in
-    the legend.
+    Thick: mean over seeds (or interquartile mean) with its nominal 95 % interval (Student's, or
+    bootstrap), of curves that are means of the last `smooth` points; thin: seeds. `names` replaces
+    labels in the legend.
     """
     panels = [panel for row in grid for panel in row]
     labels = list(dict.fromkeys(s.label for p in panels for s in p.settings if _has(s, p.metric)))
@@ -108,7 +108,7 @@ def draw_panels(
         for axis in axes[-1]:
             axis.set_xlabel("environment steps")
         middle = "interquartile mean" if iqm else "mean"
-        about = f"thick: {middle}, band: its 95 % interval"
+        about = f"thick: {middle}, band: its nominal 95 % interval"
         about += "" if len(labels) > CROWDED else ", thin: seeds"
         legend(figure, [(words[label], colours[label]) for label in labels], about, shared)
 
@@ -184,7 +184,7 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
         axis.set_title(title, fontsize=11)
         tidy(axis)
         entries = [(short[label], colour) for label, colour in zip(scores, colours, strict=True)]
-        legend(figure, entries, "band: 95 % interval", shared)
+        legend(figure, entries, "band: nominal 95 % interval", shared)
 
 
 def _fit(axis: Axes, values: Sequence[Array]) -> None:

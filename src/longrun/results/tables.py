@@ -19,7 +19,7 @@ from longrun.files import write_bytes
 from longrun.results.labels import shortened
 from longrun.results.metric_names import metric_name
 from longrun.results.read import Setting, mean_interval
-from longrun.results.statistics import FINAL_SHARE, ScoreEstimate, scores_of
+from longrun.results.statistics import FEWEST_SEEDS, FINAL_SHARE, ScoreEstimate, scores_of
 from longrun.train.evaluation import EvaluationReport
 
 NAMES = ("setting", "environment", "replica")
@@ -48,7 +48,7 @@ class TextTable:
 
 
 def print_final(settings: Sequence[Setting]) -> None:
-    """Each setting's final score: mean over seeds with a 95 % interval."""
+    """Each setting's final score: mean over seeds with an interval, or with the seeds if few."""
     environments = list(dict.fromkeys(setting.env for setting in settings))
     short, shared = shortened(setting.label for setting in settings)
     metrics = ("average_reward", "episode_return")
@@ -67,7 +67,9 @@ def print_final(settings: Sequence[Setting]) -> None:
     place = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
     header = ["environment"] if len(environments) > 1 else []
     header += ["setting", "seeds", "steps", *map(metric_name, metrics)]
-    title = f"{place}: final score, mean over seeds [95 % interval]"
+    few = any(len(setting.seeds) < FEWEST_SEEDS for setting in settings)
+    instead = f", or (scores of the seeds) if fewer than {FEWEST_SEEDS}" if few else ""
+    title = f"{place}: final score, mean over seeds [nominal 95 % interval]{instead}"
     share = f"{100 * FINAL_SHARE:.0f} %"
     notes = [f"final score: mean of the evaluations in the last {share} of training"]
     notes += [f"all with {shared}"] if shared else []
@@ -102,10 +104,18 @@ def print_tables(tables: Sequence[TextTable]) -> None:
             justify: JustifyMethod = "left" if name in NAMES else "right"
             table.add_column(escape(name), justify=justify, overflow="fold", min_width=width)
         for row in each.rows:
-            table.add_row(*(escape(c.replace(" [", "\n[") if narrow else c) for c in row))
+            cells = zip(each.header, row, strict=True)
+            table.add_row(
+                *(escape(_broken(c) if narrow and n not in NAMES else c) for n, c in cells)
+            )
         # If the terminal is too narrow, it wraps the lines: cropping them would lose numbers.
         room = sum(least) + 3 * len(least) + 1
         console.print(table, width=max(console.width, room), crop=False)
+
+
+def _broken(cell: str) -> str:
+    """A number and the brackets behind it in two lines."""
+    return cell.replace(" [", "\n[").replace(" (", "\n(")
 
 
 def _longest_word(cells: Sequence[str]) -> int:
@@ -173,12 +183,13 @@ def latex_escaped(text: str) -> str:
     return "".join(SPECIAL_IN_LATEX.get(character, character) for character in text)
 
 
-def estimate_text(found: ScoreEstimate | None) -> str:
-    """Like `0.27 [0.25, 0.29]`; the number alone if there is no interval."""
+def estimate_text(found: ScoreEstimate | None, seeds: Sequence[float] = ()) -> str:
+    """Like `0.27 [0.25, 0.29]`; without an interval the seeds instead, like `0.27 (0.25, 0.29)`."""
     if found is None:
         return "-"
     if np.isnan(found.low):
-        return number_text(found.value, 4)
+        own = ", ".join(number_text(seed, 3) for seed in seeds)
+        return number_text(found.value, 4) + (f" ({own})" if len(seeds) > 1 else "")
     low, high = number_text(found.low, 3), number_text(found.high, 3)
     return f"{number_text(found.value, 4)} [{low}, {high}]"
 
@@ -196,5 +207,6 @@ def _with_interval(values: Array) -> str:
     if np.isnan(values).any():
         return "-"
     mean, low, high = (float(x) for x in mean_interval(values))
-    nan = float("nan")
-    return estimate_text(ScoreEstimate(mean, *((low, high) if len(values) > 1 else (nan, nan))))
+    if len(values) < FEWEST_SEEDS:
+        low = high = float("nan")
+    return estimate_text(ScoreEstimate(mean, low, high), values.tolist())

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from longrun.results.read import Setting, mean_interval
 from longrun.results.report import formatting
 from longrun.results.report.curves import brief, evaluation_curves, points_each, training_curves
 from longrun.results.report.runs import Folder, ReportedSetting
-from longrun.results.statistics import estimates, improvement, scores_of
+from longrun.results.statistics import FEWEST_SEEDS, estimates, improvement, scores_of
 
 Json = dict[str, Any]
 
@@ -82,13 +82,16 @@ def _last_step(setting: Setting | None) -> int | None:
     return int(setting.steps[-1]) if setting is not None and len(setting.steps) else None
 
 
-def final_figures(setting: Setting | None) -> dict[str, Mapping[str, float | None]]:
-    """Mean over seeds and interval of the final score in each metric that all seeds have."""
+def final_figures(setting: Setting | None) -> dict[str, Json]:
+    """Mean over seeds and interval of the final score in each metric that all seeds have.
+
+    Where there are too few seeds for an interval, the figure has their scores instead.
+    """
     if setting is None or not len(setting.steps):
         return {}
     scores = {metric: scores_of(setting, metric)[0] for metric in SCORES}
     return {
-        metric: _with_ends(*(float(x) for x in mean_interval(own)))
+        metric: _with_ends([float(x) for x in mean_interval(own)], own)
         for metric, own in scores.items()
         if np.isfinite(own).all()
     }
@@ -107,10 +110,10 @@ def _add_statistics(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> N
         for k in means:
             rows[k]["best"] = k == best and len(means) > 1  # not if there is a single setting
             rng = np.random.default_rng(0)  # the same page from the same runs
-            rows[k]["final"]["iqm"] = _with_ends(*estimates(scores[k], rng)["iqm"])
+            rows[k]["final"]["iqm"] = _with_ends(estimates(scores[k], rng)["iqm"], scores[k][:, 0])
             if k != best:
                 wins = improvement(scores[k], scores[best], rng)
-                rows[k]["final"]["improvement"] = _with_ends(*wins)
+                rows[k]["final"]["improvement"] = _with_ends(wins)
 
 
 def _scores(each: ReportedSetting) -> Array:
@@ -119,8 +122,12 @@ def _scores(each: ReportedSetting) -> Array:
     return scores_of(each.evaluation, "average_reward")[0][:, None]
 
 
-def _with_ends(mean: float, low: float, high: float) -> dict[str, float | None]:
-    return {"mean": brief(mean), "low": brief(low), "high": brief(high)}
+def _with_ends(figure: Sequence[float], seeds: Array | None = None) -> Json:
+    """A value with the ends of its interval, or with the scores of the seeds if these are few."""
+    mean, low, high = figure
+    few = [] if seeds is None or len(seeds) >= FEWEST_SEEDS else seeds.tolist()
+    ends = {} if few else {"low": brief(low), "high": brief(high)}
+    return {"mean": brief(mean), "low": None, "high": None, "scores": [*map(brief, few)]} | ends
 
 
 def _metrics(settings: Sequence[Json]) -> list[Json]:

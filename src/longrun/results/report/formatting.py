@@ -7,6 +7,7 @@ from typing import Any
 
 from longrun.config import value_text
 from longrun.results.report.runs import Folder, ReportedSetting
+from longrun.results.statistics import FEWEST_SEEDS
 
 Row = Mapping[str, Any]
 """A setting of the page: env, name, seeds, and `final`, its final scores with intervals."""
@@ -87,16 +88,17 @@ def _sentence(env: str, ranked: Sequence[Row]) -> str:
     first = f"On {env}, {best['name']} has the highest average reward: {_figure(best)} ({over})"
     second = ranked[1]
     compared = f"{first}, ahead of {second['name']} with {_figure(second)}"
-    if min(len(best["seeds"]), len(second["seeds"])) < 2:
-        return f"{compared}, but single seeds do not show a difference."
+    if min(len(best["seeds"]), len(second["seeds"])) < FEWEST_SEEDS:
+        return f"{compared}, but fewer than {FEWEST_SEEDS} seeds are too few to show a difference."
     apart = best["final"]["average_reward"]["low"] > second["final"]["average_reward"]["high"]
     return (
-        f"{compared}, {'and' if apart else 'but'} their 95 % intervals {'do not ' * apart}overlap."
+        f"{compared}, {'and' if apart else 'but'} their nominal 95 % intervals"
+        f" {'do not ' * apart}overlap."
     )
 
 
 def _figure(row: Row) -> str:
     final = row["final"]["average_reward"]
-    if len(row["seeds"]) < 2:
+    if len(row["seeds"]) < FEWEST_SEEDS:
         return f"{final['mean']:.4g}"
     return f"{final['mean']:.4g} [{final['low']:.3g}, {final['high']:.3g}]"

@@ -59,7 +59,7 @@ function environmentControl() {
 }
 
 function lookControl() {
-  const looks = { mean: "mean", band: "95 % interval of the mean", seeds: "single seeds" };
+  const looks = { mean: "mean", band: "nominal 95 % interval of the mean", seeds: "single seeds" };
   const boxes = Object.entries(looks).map(([key, text]) => tick(text, state[key], (on) => {
     state[key] = on;
     drawChart();

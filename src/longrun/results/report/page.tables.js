@@ -1,15 +1,17 @@
 // The comparison of the settings.
 const NOTE = "The score of a seed is the mean of its evaluations in the last 10 % of training."
-  + " Mean over seeds with Student's 95 % interval. IQM: the mean of the middle half of the seeds."
-  + " P: the probability that a seed beats one of the setting with the highest mean; 0.5 means"
-  + " equal. Both with bootstrap intervals, which are too narrow for fewer than about five seeds.";
+  + " Mean over seeds with Student's nominal 95 % interval. IQM: the mean of the middle half of the"
+  + " seeds. P: the probability that a seed beats one of the setting with the highest mean; 0.5"
+  + " means equal. Both with nominal bootstrap intervals. Fewer than five seeds are shown"
+  + " themselves, in parentheses, instead of an interval.";
 const table = { column: "average_reward", descending: true };
 
 // The content of a cell, and the value that it is sorted by.
 function figure(setting, key) {
   const found = setting.final[key];
   if (!found) return { value: null, cell: ["–"] };
-  const ends = setting.seeds.length > 1 ? intervalText(found.low, found.high) : "";
+  const seeds = found.scores.length > 1 ? `(${found.scores.map(number).join(", ")})` : "";
+  const ends = found.low === null ? seeds : intervalText(found.low, found.high);
   return { value: found.mean, cell: [number(found.mean), el("span", { class: "interval" }, ends)] };
 }
 
@@ -49,16 +51,22 @@ function isShown([key]) {
   return !OPTIONAL.includes(key) || data.settings.some((setting) => setting.final[key]);
 }
 
+// The ends of the line through a mean: its interval, or the worst and the best of few seeds.
+function lineEnds(found) {
+  if (found.low !== null) return [found.low, found.high];
+  return [Math.min(...found.scores), Math.max(...found.scores)];
+}
+
 // Mean and interval of a setting beside those of the others in its environment.
 function forest(setting) {
   const own = setting.final.average_reward;
   if (!own) return null;
   const mine = data.settings.filter((s) => s.env === setting.env && s.final.average_reward);
-  const all = mine.map((s) => s.final.average_reward);
-  const low = Math.min(...all.map((f) => f.low)), high = Math.max(...all.map((f) => f.high));
+  const all = mine.flatMap((s) => lineEnds(s.final.average_reward));
+  const low = Math.min(...all), high = Math.max(...all), [from, to] = lineEnds(own);
   const x = (value) => (high > low ? 5 + 110 * (value - low) / (high - low) : 60);
   const mark = svg("circle", { cx: x(own.mean), cy: 9, r: 4 });
-  const line = svg("line", { x1: x(own.low), x2: x(own.high), y1: 9, y2: 9 });
+  const line = svg("line", { x1: x(from), x2: x(to), y1: 9, y2: 9 });
   mark.style.fill = line.style.stroke = setting.colour;
   const zero = svg("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: 18 });
   const parts = low < 0 && high > 0 ? [zero, line, mark] : [line, mark];

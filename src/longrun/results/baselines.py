@@ -1,0 +1,50 @@
+"""The setting that a comparison has as its baseline, from the words that a user gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from longrun.config import known
+from longrun.errors import InputError
+from longrun.results.labels import shortened
+from longrun.results.read import Setting
+
+
+def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:
+    """For each environment the label of its baseline; "" is for all environments together.
+
+    Options may be chosen for each environment separately: then words that fit one setting on each
+    ("APO") name a baseline everywhere, but none that all environments share.
+    """
+    labels: dict[str, list[str]] = {}
+    for setting in settings:
+        labels.setdefault(setting.env, []).append(setting.label)
+    first = settings[0].label
+    found = {
+        env: (first if first in own else own[0]) if wanted is None else find_baseline(own, wanted)
+        for env, own in labels.items()
+        if wanted is None or _matching(own, wanted)
+    }
+    if not found:
+        find_baseline([setting.label for setting in settings], wanted)  # raises an error
+    shared = set(found.values())
+    return found | ({"": shared.pop()} if len(shared) == 1 else {})
+
+
+def find_baseline(labels: Sequence[str], wanted: str | None) -> str:
+    """The label, given as it is, in its short form, or by words that no other label has."""
+    if wanted is None:
+        return labels[0]
+    matching = _matching(labels, wanted)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        raise InputError(f"baseline='{wanted}' fits several: {'; '.join(matching[:4])}")
+    return known("baseline", wanted, shortened(labels)[0])
+
+
+def _matching(labels: Sequence[str], wanted: str) -> list[str]:
+    short, _ = shortened(labels)
+    exactly = [label for label in short if wanted in (label, short[label])]
+    words = wanted.split()
+    return exactly or [label for label in short if all(w in label.split() for w in words)]

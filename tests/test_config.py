@@ -10,7 +10,22 @@ import pytest
 from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name, make_config
 
 FIELDS = [(name, field) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
-NUMBERS = [(name, field) for name, field in FIELDS if "low" in field.metadata]
+SHARE, COUNT, AMOUNT = (0, 1), (1, math.inf), (0, math.inf)
+BOUNDS = {
+    **dict.fromkeys(("gae_lambda", "gain_step_size", "value_constraint"), SHARE),
+    **dict.fromkeys(("discount", "value_discount"), SHARE),
+    **dict.fromkeys(("num_envs", "rollout_steps", "epochs", "minibatch_size"), COUNT),
+    **dict.fromkeys(("cg_iterations", "line_search_steps"), COUNT),
+    **dict.fromkeys(("learning_rate", "entropy_coefficient", "cg_damping"), AMOUNT),
+    **dict.fromkeys(("value_constraint_step_size", "reset_cost", "reset_cost_step_size"), AMOUNT),
+    "max_grad_norm": (1e-9, math.inf),  # 0 would leave no gradient
+    "clip_range": (1e-9, 1),  # 0 would leave no ratio but 1
+    "termination_target": (1e-9, 1),  # it is divided by
+    "kl_limit": (1e-12, math.inf),  # 0 would leave no step
+    "initial_log_std": (-10, 2),  # a standard deviation of 5e-5 to 7.4
+}
+"""The smallest and the largest value of each numeric option."""
+NUMBERS = [(name, field) for name, field in FIELDS if field.name in BOUNDS]
 
 
 def name_of(value):
@@ -19,13 +34,19 @@ def name_of(value):
 
 @pytest.mark.parametrize("algorithm, field", NUMBERS, ids=name_of)
 def test_a_number_out_of_range_is_refused_with_field_value_and_fix(algorithm, field):
-    low, high = field.metadata["low"], field.metadata["high"]
-    for value in (low - 1, high + 1, -1):
-        if math.isfinite(value) and not low <= value <= high:
+    low, high = BOUNDS[field.name]
+    is_count = BOUNDS[field.name] == COUNT
+    for value in (low - 1 if is_count else low - 1e-3, low - 1, high + 1e-3, high + 1):
+        if math.isfinite(value):
             with pytest.raises(ValueError) as caught:
                 make_config(algorithm, **{field.name: value})
             assert str(caught.value).startswith(f"{field.name}={value}")
             assert f"at least {low:g}" in str(caught.value) or f"{low:g} and" in str(caught.value)
+
+
+def test_every_number_has_bounds_here():
+    numeric = {field.name for _, field in FIELDS if type(field.default) in (int, float)}
+    assert numeric == set(BOUNDS)
 
 
 @pytest.mark.parametrize("algorithm, field", NUMBERS, ids=name_of)
@@ -39,7 +60,7 @@ def test_what_is_no_number_is_refused(algorithm, field, value):
 def test_limits_themselves_are_allowed(algorithm, field):
     room = {"num_envs": 10, "rollout_steps": 100, "minibatch_size": 1, "termination": "reset"}
     names = {f.name for f in dataclasses.fields(ALGORITHMS[algorithm])}
-    for value in (field.metadata["low"], field.metadata["high"]):
+    for value in BOUNDS[field.name]:
         if math.isfinite(value):
             options = {k: v for k, v in room.items() if k in names} | {field.name: value}
             assert getattr(make_config(algorithm, **options), field.name) == value

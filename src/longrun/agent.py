@@ -12,6 +12,7 @@ from longrun.config import make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_id
 from longrun.errors import InputError
+from longrun.files import FolderLock
 from longrun.learn.types import TrainState
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
@@ -22,6 +23,9 @@ from longrun.train.prediction import Predictor
 from longrun.train.progress import OnLog, require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
+
+SAVE_SECONDS = 10.0
+"""How long `save` waits for another process that saves to the same folder."""
 
 
 class Agent:
@@ -65,6 +69,8 @@ class Agent:
         self.snapshot = self.loop.fresh_snapshot(self.config, seed)
         self._predictor: tuple[Snapshot, Predictor] | None = None
         self._log_dir: Path | None = None
+        self._digest: str | None = None
+        """of the checkpoint in `_log_dir`"""
         self._predictions = np.random.default_rng(seed)
 
     def __repr__(self) -> str:
@@ -129,6 +135,7 @@ class Agent:
             session.run(progress_bar, tensorboard)
         finally:
             self.snapshot = session.snapshots[0]
+            self._digest = session.digest or self._digest
         return self
 
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
@@ -152,13 +159,20 @@ class Agent:
         return self.loop.measure(self.config, self.state, self.seed, steps)
 
     def save(self, path: str | Path) -> None:
-        """Write a checkpoint folder of JSON and safetensors; an old one is replaced in one step."""
+        """Write a checkpoint folder of JSON and safetensors; an old one is replaced in one step.
+
+        Raises FolderError if another process is training in the folder.
+        """
         path = Path(path)
         folder = path / "checkpoint" if (path / "config.json").exists() else path
         content = Checkpoint(
             self.loop.name, self.spaces, [self.config], [self.seed], [self.snapshot]
         )
-        checkpoint.save(folder, content)
+        path.mkdir(parents=True, exist_ok=True)
+        with FolderLock(path, 0.0 if folder != path else SAVE_SECONDS):
+            digest = checkpoint.save(folder, content)
+        if self._log_dir == path.resolve():
+            self._digest = digest
 
     @classmethod
     def load(
@@ -199,7 +213,7 @@ class Agent:
         agent.config = saved.configs[replica]
         agent.snapshot = saved.snapshots[replica]
         if (path / "config.json").exists() and len(saved.seeds) == 1:
-            agent._log_dir = path.resolve()
+            agent._log_dir, agent._digest = path.resolve(), saved.digest
         return agent
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
@@ -207,10 +221,7 @@ class Agent:
         steps = job.iterations * self.config.steps_per_iteration
         path = path.resolve()
         if self._log_dir == path:
-            folder = RunFolder(path)
-            folder.extend_to(steps)
-            folder.drop_rows_after([self.steps_])
-            return folder
+            return RunFolder.reopen(path, steps, [self.steps_], self._digest)
         folder = create_folder(path, self.loop.name, job, steps)
         self._log_dir = path
         return folder

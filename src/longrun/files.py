@@ -8,29 +8,46 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+import weakref
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from longrun.errors import FolderError
 
 
-@contextmanager
-def locked_folder(path: Path) -> Iterator[None]:
-    """Lock a folder for writing; the lock is released when the block or the process ends.
+class FolderLock(AbstractContextManager["FolderLock"]):
+    """The right to write a folder, which one holder has at a time.
 
-    Raises FolderError if another process holds the lock. What the block raises passes unchanged.
+    It ends with `release`, with its `with` block, or with the process, whatever ends that. Raises
+    FolderError if another holder has it and does not release it within `wait` seconds.
     """
-    folder = os.open(path, os.O_RDONLY)
+
+    def __init__(self, path: Path, wait: float = 0.0) -> None:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self._release = weakref.finalize(self, os.close, folder)
+        deadline = time.monotonic() + wait
+        while not _try_to_lock(folder):
+            if time.monotonic() >= deadline:
+                self.release()
+                raise FolderError(f"'{path}' is being written by another process")
+            time.sleep(0.05)
+
+    def release(self) -> None:
+        """Let others write the folder; a second call has no effect."""
+        self._release()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def _try_to_lock(folder: int) -> bool:
     try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FolderError(f"'{path}' is being written by another process") from None
-        yield
-    finally:
-        os.close(folder)
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def write_bytes(path: Path, content: bytes) -> None:

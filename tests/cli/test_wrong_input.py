@@ -12,7 +12,7 @@ from command_line import (
     script,
     train_arguments,
 )
-from longrun.train.run_folder import RunFolder
+from longrun.files import FolderLock
 
 TRAIN = ["train", "apo", "--env", "Drift-v0", "--no-eval", "--workers", "0", "--steps", "64"]
 REFUSED: dict[str, tuple[list[str], list[str]]] = {
@@ -133,7 +133,7 @@ def test_a_finished_run_is_left_as_it_is(longrun, run, tmp_path):
 def test_a_folder_that_another_process_writes_to_is_refused(longrun, run, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(run, out)
-    with RunFolder(out).locked():
+    with FolderLock(out):
         result = longrun("train", "--resume", "--out", out, "--steps", "1e5")
     refused(result, "another process")
 

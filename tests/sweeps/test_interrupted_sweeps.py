@@ -30,11 +30,11 @@ from fake_workers import (
     sweep_arguments,
 )
 from longrun.cli import main
+from longrun.files import FolderLock
 from longrun.sweeps import run_sweep as start
 from longrun.sweeps.local_workers import LocalWorkers
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import train_run
-from longrun.train.run_folder import RunFolder
 from tiny_envs import GATE, ITERATION, is_running, wait_until
 
 
@@ -144,9 +144,8 @@ def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
 def test_a_worker_waits_while_another_is_saving_the_run(copy):
     folder = SweepFolder.open(copy)
     run, path = folder.runs[0], folder.folder(folder.runs[0])
-    lock = RunFolder(path).locked()
-    lock.__enter__()
-    waiting = threading.Timer(0.4, lock.__exit__, (None, None, None))
+    lock = FolderLock(path)
+    waiting = threading.Timer(0.4, lock.release)
     waiting.start()
     began = time.monotonic()
     assert train_run(run, path, lambda _: None, threading.Event()) == {"kind": "done"}

@@ -7,24 +7,24 @@ from pathlib import Path
 import pytest
 
 from longrun.errors import FolderError
-from longrun.files import locked_folder, read_json, write_json
+from longrun.files import FolderLock, read_json, write_json
 
 
 def test_a_locked_folder_is_refused_and_free_again_afterwards(tmp_path: Path) -> None:
     message = "is being written by another process"
-    with locked_folder(tmp_path), pytest.raises(FolderError, match=message):
-        locked_folder(tmp_path).__enter__()
-    with locked_folder(tmp_path):
+    with FolderLock(tmp_path), pytest.raises(FolderError, match=message):
+        FolderLock(tmp_path)
+    with FolderLock(tmp_path):
         pass
 
 
 def test_an_error_raised_inside_the_block_comes_out_unchanged(tmp_path: Path) -> None:
     """A BlockingIOError of the training is not an error of the lock."""
     error = BlockingIOError("a pipe of the simulator is full")
-    with pytest.raises(BlockingIOError) as caught, locked_folder(tmp_path):
+    with pytest.raises(BlockingIOError) as caught, FolderLock(tmp_path):
         raise error
     assert caught.value is error
-    with locked_folder(tmp_path):
+    with FolderLock(tmp_path):
         pass
 
 

@@ -19,14 +19,14 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from longrun import __version__
 from longrun.config import field_defaults
 from longrun.errors import FolderError
-from longrun.files import locked_folder, read_json, write_json
+from longrun.files import FolderLock, read_json, write_json
 from longrun.sweeps.json_content import MEANING, read_sweep
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.train.run_folder import is_finished
@@ -153,9 +153,9 @@ class SweepFolder:
         else:
             file.unlink()
 
-    def locked(self) -> AbstractContextManager[None]:
+    def locked(self) -> FolderLock:
         """Lock the folder for writing. Raises FolderError if another process holds the lock."""
-        return locked_folder(self.path)
+        return FolderLock(self.path)
 
     def _grow(self, runs: Sequence[PlannedRun], batched: bool) -> None:
         """Add runs that are not there yet. Raises FolderError if a run there is not among these."""

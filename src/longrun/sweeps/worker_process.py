@@ -69,12 +69,12 @@ def _train(run: PlannedRun, path: Path, report: Report, stopping: threading.Even
 
 def _wait_for_lock(path: Path, stopping: threading.Event) -> None:
     """Wait until no other process writes the run: a worker of a killed sweep may still save it."""
-    from longrun.files import locked_folder
+    from longrun.files import FolderLock
 
     deadline = time.monotonic() + STOP_SECONDS
     while path.exists() and not stopping.is_set():
         try:
-            with locked_folder(path):
+            with FolderLock(path):
                 return
         except FolderError:
             if time.monotonic() > deadline:

@@ -42,14 +42,16 @@ class Checkpoint:
     configs: list[Config]
     seeds: list[int]
     snapshots: list[Snapshot]
+    digest: str | None = None
+    """of the file that it was read from"""
 
     @property
     def algorithm(self) -> str:
         return algorithm_name(self.configs[0])
 
 
-def save(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; one that is in the folder already is replaced in one step."""
+def save(folder: Path, checkpoint: Checkpoint) -> str:
+    """Write a checkpoint and return its digest; an older one is replaced in one step."""
     tensors = {
         f"{i}{name}": value
         for i, snapshot in enumerate(checkpoint.snapshots)
@@ -77,6 +79,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> None:
     for old in folder.iterdir():
         if OWN_FILES.fullmatch(old.name) and old.name != state_file:
             old.unlink(missing_ok=True)
+    return digest
 
 
 def load(path: Path) -> Checkpoint:
@@ -108,7 +111,7 @@ def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
     configs = [saved_config(header["algorithm"], r["options"]) for r in header["replicas"]]
     snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
     seeds = [replica["seed"] for replica in header["replicas"]]
-    return Checkpoint(header["env"], spaces, configs, seeds, snapshots)
+    return Checkpoint(header["env"], spaces, configs, seeds, snapshots, header["sha256"])
 
 
 def _jsonable(spaces: Spaces) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from longrun import __version__
 from longrun.config import Config, algorithm_name, differing
 from longrun.errors import FolderError
-from longrun.files import locked_folder, read_json, write_bytes, write_json
+from longrun.files import FolderLock, read_json, write_bytes, write_json
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.run_csv import columns_of, read_rows
 
@@ -26,23 +26,51 @@ PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
 
 class RunFolder:
-    """One run's files. Rows are flushed as they are added, so that a crash loses none."""
+    """One run's files. Rows are flushed as they are added, so that a crash loses none.
 
-    def __init__(self, path: Path) -> None:
+    `create` and `reopen` lock the folder before they look at it, and it stays locked until `close`;
+    a folder that is made directly is for reading.
+    """
+
+    def __init__(self, path: Path, lock: FolderLock | None = None) -> None:
         self.path = path
         self.checkpoint = path / "checkpoint"
+        self._lock = lock
 
     @classmethod
     def create(cls, path: Path, description: Mapping[str, Any]) -> RunFolder:
         """A new folder. Raises FolderError if it holds a run already."""
+        path.mkdir(parents=True, exist_ok=True)
+        folder = cls(path, FolderLock(path))
         if (path / "config.json").exists():
+            folder.close()
             raise FolderError(f"'{path}' already holds a run; resume it or choose another folder")
         write_json(path / "config.json", description)
-        return cls(path)
+        return folder
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Lock the folder for writing. Raises FolderError if another process holds the lock."""
-        return locked_folder(self.path)
+    @classmethod
+    def reopen(cls, path: Path, steps: int, done: Sequence[int], digest: str | None) -> RunFolder:
+        """A run to be resumed from a checkpoint that was read before.
+
+        steps: what the run is to be extended to, if that is more; done: the steps of each replica
+        in the checkpoint, later rows are dropped; digest: the checkpoint's. Raises FolderError if
+        another process writes the folder, or has replaced the checkpoint since it was read.
+        """
+        folder = cls(path, FolderLock(path))
+        try:
+            if folder._stored_digest() != digest:
+                raise FolderError(f"'{path}' has been trained by another process; load it again")
+            folder.drop_rows_after(done)
+            folder._extend_to(steps)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._lock.release()
 
     def add_metrics(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Append rows to metrics.csv."""
@@ -104,7 +132,14 @@ class RunFolder:
         content: dict[str, Any] = read_json(self.path / "config.json")
         return content
 
-    def extend_to(self, steps: int) -> None:
+    def _stored_digest(self) -> str | None:
+        """Of the checkpoint in the folder; None if there is none."""
+        if not (self.checkpoint / "checkpoint.json").exists():
+            return None
+        header = read_json(self.checkpoint / "checkpoint.json")
+        return str(header["sha256"]) if isinstance(header, dict) and "sha256" in header else None
+
+    def _extend_to(self, steps: int) -> None:
         """Raise the number of steps in config.json to `steps`, if it is smaller."""
         config = self.read_config()
         if steps > config["steps"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -52,6 +52,8 @@ class Session:
         self.job = job
         self.snapshots = list(starts)
         self.seconds = Seconds()
+        self.digest: str | None = None
+        """of the checkpoint that was saved last"""
         self._displays: list[OnLog] = []
         self._folder = folder
         self._on_log = on_log
@@ -65,7 +67,7 @@ class Session:
         title = f"{algorithm_name(self.job.configs[0]).upper()} on {self.loop.name}"
         total = self.job.iterations * len(self.job.seeds) * self._steps_per_iteration
         with (
-            nullcontext() if self._folder is None else self._folder.locked(),
+            nullcontext() if self._folder is None else closing(self._folder),
             ProgressBar(title, len(self.job.seeds), done, total, progress_bar) as bar,
             TensorBoard(self._folder.path if self._folder and tensorboard else None) as board,
         ):
@@ -75,8 +77,8 @@ class Session:
                 self.seconds = self.loop.train(self.job, self.snapshots, self._on_events)
             finally:
                 self.save()
-        if self._folder is not None:
-            self._folder.write_summary(self._summary(self._folder))
+            if self._folder is not None:
+                self._folder.write_summary(self._summary(self._folder))
         return self
 
     def _on_events(
@@ -118,7 +120,7 @@ class Session:
         if self._folder is not None:
             loop, configs, seeds = self.loop, list(self.job.configs), list(self.job.seeds)
             state = Checkpoint(loop.name, loop.spaces, configs, seeds, self.snapshots)
-            checkpoint.save(self._folder.checkpoint, state)
+            self.digest = checkpoint.save(self._folder.checkpoint, state)
         self._saved_at = time.monotonic()
 
     def _summary(self, folder: RunFolder) -> dict[str, Any]:

@@ -86,12 +86,10 @@ def resume(saved: SavedRun, steps: int, on_log: OnLog | None = None, **settings:
     state = saved.checkpoint
     job = make_job(state.configs, state.seeds, steps, **before | settings)
     wait_for_hosts("all have read the checkpoint")
-    folder = RunFolder(saved.path) if is_first_host() else None
+    folder = None
     with ends_all_hosts():
-        if folder is not None:
-            with folder.locked():
-                folder.drop_rows_after(saved.done)
-                folder.extend_to(steps)
+        if is_first_host():
+            folder = RunFolder.reopen(saved.path, steps, saved.done, state.digest)
     return Session(saved.loop, job, state.snapshots, folder, on_log)
 
 

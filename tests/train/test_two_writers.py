@@ -1,0 +1,84 @@
+"""One process writes a run folder at a time; another one is refused before it changes anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fake_workers import launch
+from longrun import APO, FolderError
+from longrun.cli import main
+from longrun.files import FolderLock
+from tiny_envs import GATE, ITERATION, TINY, TINY_FLAGS, Drift, wait_until
+
+STEPS = 10 * ITERATION
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def trained(run: Path) -> APO:
+    return APO(Drift, num_workers=0, **TINY).learn(3 * ITERATION, log_dir=run)
+
+
+@pytest.mark.parametrize("what", ["learn", "save"])
+def test_an_agent_changes_nothing_in_a_folder_that_another_process_writes(tmp_path, what):
+    run = tmp_path / "run"
+    trained(run)
+    agent = APO.load(run, Drift, num_workers=0)
+    before = contents(run)
+    with FolderLock(run), pytest.raises(FolderError, match="is being written by another process"):
+        agent.learn(ITERATION, log_dir=run) if what == "learn" else agent.save(run)
+    assert contents(run) == before
+    assert agent.steps_ == 3 * ITERATION
+
+
+def test_a_run_that_another_agent_has_trained_meanwhile_is_refused(tmp_path):
+    run = tmp_path / "run"
+    trained(run)
+    first, second = (APO.load(run, Drift, num_workers=0) for _ in range(2))
+    first.learn(ITERATION, log_dir=run)
+    before = contents(run)
+    with pytest.raises(FolderError, match="has been trained by another process; load it again"):
+        second.learn(2 * ITERATION, log_dir=run)
+    assert contents(run) == before
+    first.learn(ITERATION, log_dir=run)
+    assert first.steps_ == 5 * ITERATION
+
+
+def test_saving_to_the_own_run_folder_does_not_count_as_another_process(tmp_path):
+    run = tmp_path / "run"
+    agent = trained(run)
+    agent.learn(ITERATION).save(run)
+    agent.learn(ITERATION, log_dir=run)
+    assert APO.load(run, Drift, num_workers=0).steps_ == 5 * ITERATION
+
+
+def test_the_command_line_changes_nothing_in_a_run_that_is_being_trained(tmp_path, gate, capsys):
+    run = tmp_path / "run"
+    command = ["train", "apo", "--env", "tiny_envs:GatedDrift-v0", *TINY_FLAGS, "--out", str(run)]
+    command += ["--steps", str(STEPS), "--workers", "0", "--no-eval"]
+    process = launch(command, **{GATE: str(gate)})
+    metrics = run / "metrics.csv"
+    wait_until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 3)
+    before = contents(run)
+    for arguments in (command, ["train", "--resume", "--out", str(run), "--steps", "100000"]):
+        assert main(arguments) == 2
+        assert "is being written by another process" in capsys.readouterr().err
+    assert contents(run) == before
+    gate.unlink()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert metrics.read_text().count("\n") == 1 + 10
+
+
+def test_a_folder_whose_lock_is_released_in_time_is_waited_for(tmp_path):
+    lock = FolderLock(tmp_path)
+    with pytest.raises(FolderError):
+        FolderLock(tmp_path, wait=0.1)
+    lock.release()
+    lock.release()
+    FolderLock(tmp_path, wait=0.1).release()

@@ -133,14 +133,19 @@ def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, gate, unint
     assert_same_run(out, uninterrupted)
 
 
-def test_a_run_interrupted_from_the_keyboard_says_so_and_resumes(tmp_path, gate, uninterrupted):
-    out = tmp_path / "interrupted"
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_run_stopped_by_a_signal_says_so_and_resumes(
+    tmp_path, gate, uninterrupted, number, status, word
+):
+    out = tmp_path / "stopped"
     process = start(out, gate, checkpoint_seconds=1000.0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert errors.count("\n") == 1
-    assert "--resume" in errors
+    assert process.returncode == status
+    assert errors == f"longrun: {word}; longrun train --resume --out {out} resumes it\n"
     assert_in_the_middle(out)
     resume(out)
     assert_same_run(out, uninterrupted)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -50,11 +52,21 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     if first:
         steps = session.job.iterations * session.job.configs[0].steps_per_iteration
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
+    again = f"longrun train --resume --out {path} resumes it"
+
+    def end_at_once() -> None:
+        """Without waiting for threads that compile: the last checkpoint is on disk."""
+        os.write(2, f"longrun: interrupted; {again}\n".encode())
+        os._exit(130)
+
     try:
         show = None if first and not given.get("quiet") else False
-        session.run(show, bool(given.get("tensorboard")))
+        session.run(show, bool(given.get("tensorboard")), end_at_once)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"; longrun train --resume --out {path} resumes it") from None
+        raise KeyboardInterrupt(f"; {again}") from None
+    except SystemExit:
+        print(f"longrun: terminated; {again}", file=sys.stderr)
+        raise
 
 
 def resume(algorithm: str | None, given: dict[str, Any]) -> Path:

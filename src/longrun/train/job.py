@@ -65,7 +65,8 @@ class TrainingEvent(NamedTuple):
 
 
 OnEvents = Callable[[Sequence[TrainingEvent], Mapping[int, Snapshot]], bool]
-"""Called with events in order and the replicas' snapshots after them; False stops the run."""
+"""Called with events in order and the replicas' snapshots after them; False stops the run. While
+there is none for long, a loop may call it without events, to hear whether to stop."""
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +17,7 @@ from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.loops import Loop
 from longrun.train.progress import OnLog, Progress, ProgressBar, TensorBoard
 from longrun.train.run_folder import RunFolder, describe_run
+from longrun.train.stop_signals import StopRequest, stop_signals
 
 CHECKPOINT_SECONDS = 30.0
 """time between two checkpoints"""
@@ -55,14 +56,24 @@ class Session:
         self.digest: str | None = None
         """of the checkpoint that was saved last"""
         self._displays: list[OnLog] = []
+        self._stop = StopRequest()
         self._folder = folder
         self._on_log = on_log
         self._saved_at = time.monotonic()
         self._rate = Rate(len(job.seeds))
         self._steps_per_iteration = job.configs[0].steps_per_iteration
 
-    def run(self, progress_bar: bool | None = None, tensorboard: bool = False) -> Self:
-        """Train until the job is done or stopped; everything is saved in any case."""
+    def run(
+        self,
+        progress_bar: bool | None = None,
+        tensorboard: bool = False,
+        end_at_once: Callable[[], None] | None = None,
+    ) -> Self:
+        """Train until the job is done or stopped; everything is saved in any case.
+
+        Ctrl-C and SIGTERM stop it after the iteration, with KeyboardInterrupt or SystemExit; a
+        second signal calls `end_at_once`.
+        """
         done = sum(int(s.state.iteration) for s in self.snapshots) * self._steps_per_iteration
         title = f"{algorithm_name(self.job.configs[0]).upper()} on {self.loop.name}"
         total = self.job.iterations * len(self.job.seeds) * self._steps_per_iteration
@@ -70,6 +81,7 @@ class Session:
             nullcontext() if self._folder is None else closing(self._folder),
             ProgressBar(title, len(self.job.seeds), done, total, progress_bar) as bar,
             TensorBoard(self._folder.path if self._folder and tensorboard else None) as board,
+            stop_signals(end_at_once) as self._stop,
         ):
             self._displays = [bar.show, board.write]
             self.save()  # so that a run can be resumed from the start
@@ -77,6 +89,7 @@ class Session:
                 self.seconds = self.loop.train(self.job, self.snapshots, self._on_events)
             finally:
                 self.save()
+            self._stop.obey()
             if self._folder is not None:
                 self._folder.write_summary(self._summary(self._folder))
         return self
@@ -84,7 +97,7 @@ class Session:
     def _on_events(
         self, events: Sequence[TrainingEvent], snapshots: Mapping[int, Snapshot]
     ) -> bool:
-        """Handle the events of a loop; False if `on_log` asks to stop."""
+        """Handle the events of a loop; False if `on_log` or a signal asks to stop."""
         self._rate.count({e.replica: e.iteration * self._steps_per_iteration for e in events})
         logged = [self._progress(event) for event in events]
         self._write(logged)
@@ -97,7 +110,7 @@ class Session:
                 display(progress)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
-        return all(self._continues(progress) for progress in logged)
+        return all(self._continues(progress) for progress in logged) and not self._stop
 
     def _continues(self, progress: Progress) -> bool:
         """Call `on_log`; only a boolean False stops the run."""

@@ -34,6 +34,9 @@ from longrun.train.job import (
 )
 from longrun.train.training_checks import ConstantRewardWatch
 
+POLL_SECONDS = 0.2
+"""How often a loop without events asks whether to stop."""
+
 
 @dataclass(frozen=True, eq=False)
 class HostLoop:
@@ -139,7 +142,12 @@ def _run_all(job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents)
         try:
             running = len(threads)
             while running:
-                item = queued.get()
+                try:
+                    item = queued.get(timeout=POLL_SECONDS)
+                except queue.Empty:
+                    if not on_events([], {}):
+                        break
+                    continue
                 if item is None:
                     running -= 1
                 elif isinstance(item, BaseException):

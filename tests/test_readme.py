@@ -31,7 +31,6 @@ def shortened(text: str) -> str:
     text = re.sub(r"(--env \w+-v5)", r"\1 --eval-steps 1000", text)
     text = text.replace("longrun report", "longrun report --no-frames")
     text = text.replace("solve criss-cross --regime BM", "solve criss-cross --regime IL --size 20")
-    text = text.replace("longrun map", "longrun map --size 20")
     return re.sub(r"steps (\d+)", lambda m: f"steps {min(int(m[1]) // 100, 5000)}", text)
 
 

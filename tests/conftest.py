@@ -26,7 +26,7 @@ if (
 ):
     os.environ["XLA_FLAGS"] = f"{QUICK} {GIVEN}".strip()
 
-# A sixth of the time to trace and lower a program: no Python source lines in it. They say where an
+# A tenth of the time to trace and lower a program: no Python source lines in it. They say where an
 # operation came from in dumps of XLA and change nothing that is computed.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 

@@ -26,6 +26,10 @@ if (
 ):
     os.environ["XLA_FLAGS"] = f"{QUICK} {GIVEN}".strip()
 
+# A tenth of the time to trace and lower a program: no Python source lines in it. They say where an
+# operation came from in dumps of XLA and change nothing that is computed.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
+
 # Several processes share the cores: more threads of BLAS in each only wait for each other. A
 # pretended machine (tests/portable.py) may ask for several.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -35,6 +35,17 @@ QUICK = (
     "tests/queueing/test_policy_maps.py",
 )
 """Those of them that .ci/run repeats."""
+LEFT_OUT = (
+    # A hundred programs, to see that each option matters: differences far above rounding.
+    "tests/learn/test_learner.py::test_every_option_changes_what_is_learnt",
+    "tests/learn/test_learner.py::test_every_option_of_a_rollouts_shape_changes_it",
+    # Sizes of caches, calls of functions, imports.
+    "tests/learn/test_learner.py::test_neither_another_iteration_nor_another_number_recompiles",
+    "tests/learn/test_learner.py::test_another_reset_cost_does_not_recompile",
+    "tests/learn/test_learner.py::test_the_host_loop_recomputes_by_whole_updates",
+    "tests/tabular/test_independence.py",
+)
+"""What does not depend on rounding, and is not repeated."""
 LIMIT = 1800
 """Seconds after which a machine's run is ended."""
 
@@ -103,6 +114,11 @@ def cpu_flags() -> set[str]:
     return set(found[1].split()) if found else set()
 
 
+def quick() -> list[str]:
+    """Pytest's arguments for `--quick`."""
+    return [*QUICK, *(f"--deselect={test}" for test in LEFT_OUT)]
+
+
 def run(name: str, arguments: list[str]) -> tuple[str, float]:
     """How pytest ended on one machine, and the seconds that it took."""
     machine, started = MACHINES[name], time.monotonic()
@@ -134,7 +150,7 @@ def main() -> int:
     results = {}
     for name in given.machine or MACHINES:
         if possible[name]:
-            results[name] = run(name, given.pytest or list(QUICK if given.quick else NUMERICAL))
+            results[name] = run(name, given.pytest or (quick() if given.quick else [*NUMERICAL]))
         else:
             results[name] = (f"left out: this CPU has no {MACHINES[name].needs}", 0.0)
     for name, (verdict, seconds) in results.items():

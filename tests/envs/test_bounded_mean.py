@@ -74,9 +74,15 @@ def test_a_bounded_mean_is_learnt_and_resumed_to_the_bit(kind, tmp_path) -> None
     assert (loaded.config.action_bounds, loaded.config.bounded_mean) == ("raw", True)
     loaded.learn(2 * ITERATION)
     assert bits(loaded.snapshot) == bits(whole.snapshot)
-    free = kind(FORGIVING, num_workers=0, **options | {"bounded_mean": False})
-    assert bits(free.learn(4 * ITERATION).snapshot) != bits(whole.snapshot)
     assert abs(whole.predict(np.array([9.0, 9.0], np.float32))[0]) <= 0.5
+
+
+def test_a_bounded_mean_changes_what_is_learnt() -> None:
+    """By the whole loop; tests/learn/test_learner.py has the update of every algorithm."""
+    options = TINY | {"action_bounds": "raw", "num_workers": 0}
+    agents = [APO(FORGIVING, **options, bounded_mean=bounded) for bounded in (True, False)]
+    bounded, free = (bits(agent.learn(4 * ITERATION).snapshot) for agent in agents)
+    assert bounded != free
 
 
 @pytest.mark.parametrize(

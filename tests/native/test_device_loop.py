@@ -226,7 +226,7 @@ def test_save_and_load_keep_the_environments(tmp_path: Path) -> None:
 def test_a_run_resumes_by_the_same_command_that_started_it(tmp_path: Path) -> None:
     """BM is the default, which is not part of the environment's own name."""
     command = ["train", "apo", *NETWORK[:3], "regime=BM", *OPTIONS, "--no-eval", "--quiet"]
-    command += ["--out", str(tmp_path / "run")]
+    command += ["--hidden-sizes", "8", "--out", str(tmp_path / "run")]
     command += ["--preset", "paper"]
     assert main([*command, "--steps", "64"]) == 0
     assert main([*command, "--steps", "128", "--resume"]) == 0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from longrun.envs.env_strings import join_env, parse_args, split_env, with_args
 
-examples = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+examples = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 ids = st.text(min_size=1).filter(lambda text: "?" not in text)
 keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.]*", fullmatch=True)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()

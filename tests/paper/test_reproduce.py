@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -135,34 +136,39 @@ def test_an_experiment_is_trained_and_drawn_and_resumed(way, tmp_path, capsys, m
     assert "holds another sweep" in capsys.readouterr().err
 
 
-@pytest.fixture
-def drawn(tmp_path):
-    """Draws an experiment of two seeds that was never trained; the n-th run rises to reward n."""
+class Drawn(NamedTuple):
+    """An experiment of two seeds that was never trained; the n-th run rises to reward n."""
 
-    def draw_experiment(experiment: str) -> tuple[SweepFolder, list[Path]]:
+    folder: SweepFolder
+    written: list[Path]
+    saved: list[Figure]
+    """Every figure that was saved, once for each file."""
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Draws an experiment, once for all tests."""
+
+    @cache
+    def draw_experiment(experiment: str) -> Drawn:
         scale = Scale(1000, seeds=2, whole_grid=True)
         runs = runs_of(BLOCKS[experiment](scale, ["Ant-v5"]))
-        folder = SweepFolder.create(tmp_path / experiment, runs)
+        folder = SweepFolder.create(tmp_path_factory.mktemp("drawn") / experiment, runs)
         for height, run in enumerate(runs):
             more = {"algorithm": run.algorithm, "env": run.env, "options": [run.options]}
             fake_run(folder.folder(run), rising(height), seeds=run.seeds, **more)
-        return folder, draw(experiment, folder.path)
+        figures: list[Figure] = []
+        save = Figure.savefig
+
+        def record(self: Figure, *arguments: Any, **options: Any) -> None:
+            figures.append(self)
+            save(self, *arguments, **options)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Figure, "savefig", record)
+            return Drawn(folder, draw(experiment, folder.path), figures)
 
     return draw_experiment
-
-
-@pytest.fixture
-def saved(monkeypatch):
-    """Every figure that is saved, once for each file."""
-    figures: list[Figure] = []
-    save = Figure.savefig
-
-    def record(self: Figure, *arguments: Any, **options: Any) -> None:
-        figures.append(self)
-        save(self, *arguments, **options)
-
-    monkeypatch.setattr(Figure, "savefig", record)
-    return figures
 
 
 LABELS = ["episode return", "reward per step in episodes", "average reward"]
@@ -175,8 +181,8 @@ PANELS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.parametrize("experiment", PANELS)
-def test_every_experiment_has_its_figure_and_tables(experiment, drawn, saved):
-    folder, written = drawn(experiment)
+def test_every_experiment_has_its_figure_and_tables(experiment, drawn):
+    folder, written, saved = drawn(experiment)
     assert [path.suffix for path in written] == [".png", ".pdf", ".svg", ".csv", ".csv"]
     figure, *again = saved
     assert again == [figure, figure]
@@ -188,23 +194,22 @@ def test_every_experiment_has_its_figure_and_tables(experiment, drawn, saved):
     assert len(evaluations) - 1 == 10 * len(folder.runs)
 
 
-def test_figure1_draws_five_settings(drawn, saved):
-    drawn("figure1")
-    colours = {line.get_color() for line in saved[0].axes[0].get_lines()}
+def test_figure1_draws_five_settings(drawn):
+    [figure, *_] = drawn("figure1").saved
+    colours = {line.get_color() for line in figure.axes[0].get_lines()}
     assert len(colours) == 5
 
 
-def test_the_grid_shows_the_final_return_of_each_setting(drawn, saved):
+def test_the_grid_shows_the_final_return_of_each_setting(drawn):
     """The n-th run rises to n: seeds of the k-th PPO setting to 60 + k and 76 + 60 + k."""
-    drawn("grid")
-    [image] = saved[0].axes[-1].get_images()
+    [figure, *_] = drawn("grid").saved
+    [image] = figure.axes[-1].get_images()
     expected = [[10 * (98 + 4 * gamma + lam) for gamma in range(4)] for lam in range(4)]
     np.testing.assert_allclose(image.get_array(), expected)
 
 
 def test_a_line_of_figure1_is_the_best_setting_of_its_discount(drawn):
-    folder, _ = drawn("figure1")
-    lines = lines_of(read_experiment(folder.path))
+    lines = lines_of(read_experiment(drawn("figure1").folder.path))
     assert Counter(line.algorithm for line in lines) == {"apo": 1, "ppo": 4}
     ppo = [line.options for line in lines if line.algorithm == "ppo"]
     assert [options["discount"] for options in ppo] == [0.9, 0.95, 0.99, 0.999]

@@ -1,4 +1,4 @@
-"""Where compiled programs are kept, so that a second start takes a second."""
+"""The cache of compiled programs, so that a second start takes about a second."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import jax
 
 
 def use_compilation_cache() -> None:
-    """Keep compiled programs between runs, unless the user has a cache of their own.
+    """Keep compiled programs between runs, unless the user has configured a cache.
 
-    To be called before the first program is compiled.
+    Must be called before the first program is compiled.
     """
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "longrun"

@@ -77,7 +77,7 @@ def test_the_command_line_explains_both_options_with_the_presets_default(capsys)
     with pytest.raises(SystemExit):
         main(["train", "apo", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "--action-bounds NAME how a continuous action meets its bounds" in text
+    assert "--action-bounds NAME treatment of continuous actions beyond their bounds" in text
     assert "(default: raw)" in text
     assert "--bounded-mean, --no-bounded-mean" in text
 

@@ -1,4 +1,4 @@
-"""What a JAX-native environment is: two pure functions of one environment, and its spaces.
+"""The interface of a JAX-native environment: two pure functions, and its spaces.
 
 `batching.py` does batching, time limits and resets for all environments. It also clips actions,
 unless `action_bounds="raw"` asks that the environment gets what was sampled.
@@ -15,7 +15,7 @@ from longrun.envs.spaces import Spaces
 
 
 class Step(NamedTuple):
-    """What one step of one environment leads to."""
+    """The result of one step of one environment."""
 
     state: Any
     """a pytree of arrays; no PRNG keys, since each step is given its own"""

@@ -227,7 +227,7 @@ def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config
 def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
     """A configuration as it was saved, independent of the current presets.
 
-    An option that did not exist then has its field's default, which stands for the behaviour then.
+    An option that did not exist then has its field's default, which is the behaviour of that time.
     """
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = [option.name for option in dataclasses.fields(kind)]

@@ -76,7 +76,7 @@ def _eliminated(rates: Array, ends: Array) -> Array:
         leaving = row[state + 1 :].sum()
         if not leaving > 0:
             raise NoConvergence(
-                "transitions underflow on the way through the chain; drop tiny ones"
+                "transitions underflow while the chain is eliminated; drop tiny ones"
             )
         table[:, state] = 0
         row[state] = 1

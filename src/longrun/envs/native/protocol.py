@@ -60,4 +60,4 @@ class Environment(ABC):
     @abstractmethod
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         """One step from a row of actions [A]: int32 choices counted from 0, or numbers, which lie
-        within the bounds unless the policy's raw actions are asked for (`action_bounds="raw"`)."""
+        within the bounds unless `action_bounds="raw"` passes on the policy's raw actions."""

@@ -1,4 +1,4 @@
-"""What can be chosen: one frozen, validated dataclass for each algorithm.
+"""The options: one frozen, validated dataclass for each algorithm.
 
 The four algorithms are a table, criterion x policy step, and so are their options:
 
@@ -7,8 +7,8 @@ The four algorithms are a table, criterion x policy step, and so are their optio
 | `Average`   | `APOConfig` | `ATRPOConfig` |
 | `Discounted`| `PPOConfig` | `TRPOConfig`  |
 
-Numbers marked `numeric` are arrays to the compiled update: they can differ between replicas and
-changing one never recompiles. Everything else shapes the program.
+Options marked `numeric` are arrays in the compiled update: they can differ between replicas, and
+changing one never recompiles. All others determine the compiled program.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ class Config:
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     learning_rate: float = number(3e-4, "beta: Adam's step size")
     max_grad_norm: float = number(
-        10.0, "gradient clipping, for each network its own norm unless they are joint", 1e-9
+        10.0, "gradient clipping, by each network's own norm unless joint_optimizer is set", 1e-9
     )
     num_envs: int = count(10, "environments of one replica")
     rollout_steps: int = count(200, "steps of each environment in an iteration")
     epochs: int = count(10, "M: passes over a rollout")
-    minibatch_size: int = count(100, "samples in a gradient step; a pass drops what is left over")
+    minibatch_size: int = count(100, "samples in a gradient step; a pass drops the remainder")
     initial_log_std: float = number(
-        0.0, "log standard deviation that a Gaussian policy starts with", low=-10, high=2
+        0.0, "initial log standard deviation of a Gaussian policy", low=-10, high=2
     )
     action_bounds: Literal["clip", "raw"] = choice(
         "clip",
-        "how a continuous action meets its bounds: 'clip' clips it on its way to the environment,"
-        " 'raw' (the authors') leaves that to the environment, which may charge for the excess",
+        "treatment of continuous actions beyond their bounds: 'clip' clips them before the"
+        " environment, 'raw' (the authors') passes them on to it, and it may charge for the excess",
         among=("clip", "raw"),
     )
     bounded_mean: bool = choice(
-        False, "a Gaussian policy's mean through tanh, scaled to the bounds of the action space"
+        False, "pass a Gaussian policy's mean through tanh, scaled to the action bounds"
     )
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
-    value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if it has others")
+    value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if different")
     initialisation: Literal["orthogonal", "torch"] = choice(
         "orthogonal",
-        "weights at first: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
+        "initial weights: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
         " 1 / sqrt(inputs), biases too",
         among=("orthogonal", "torch"),
     )
@@ -63,21 +63,21 @@ class Config:
     )
     time_limit: Literal["bootstrap", "as_termination"] = choice(
         "bootstrap",
-        "what a time limit is to the advantages: 'bootstrap' takes the value of the true successor;"
-        " 'as_termination' (the authors') takes 0 as behind a termination, so that -V flows back to"
-        " earlier steps, and leaves that one sample out of both losses",
+        "treatment of time limits in the advantages: 'bootstrap' uses the value of the true"
+        " successor; 'as_termination' (the authors') uses 0 as after a termination, so that -V"
+        " propagates to earlier steps, and leaves that one sample out of both losses",
         among=("bootstrap", "as_termination"),
     )
     normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
     recompute_advantages: bool = choice(
         False,
-        "derive advantages and value targets anew before each pass over a rollout, with the value"
-        " network as it is by then",
+        "recompute advantages and value targets before each pass over a rollout, with the current"
+        " value network",
     )
     scale_rewards: bool = choice(
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
-    learning_rate_decay: bool = choice(False, "let the learning rate fall linearly to 0")
+    learning_rate_decay: bool = choice(False, "decrease the learning rate linearly to 0")
 
     @property
     def steps_per_iteration(self) -> int:
@@ -103,21 +103,21 @@ class Average(Config):
     )
     gain_estimate: Literal["reward", "td"] = choice(
         "reward",
-        "what moves the gain: 'reward' (the paper's) is the mean reward, 'td' the mean TD error"
-        " along the chain, through resets",
+        "how the gain is estimated: 'reward' (the paper's) from the mean reward, 'td' from the mean"
+        " TD error along the chain, through resets",
         among=("reward", "td"),
     )
     value_discount: float = number(
         1.0,
-        "discount of the differential value, beside the gain: r - gain + discount V(s') - V(s). 1"
+        "discount of the differential value, besides the gain: r - gain + discount V(s') - V(s). 1"
         " is the average criterion; the authors' best settings have .999 on two tasks",
         high=1,
     )
     value_constraint: float = number(
         0.1,
-        "nu: strength (at first) of the Average Value Constraint, which pulls the mean value to 0."
-        " With termination=zero it makes falling pay: the 0 behind a termination is then what an"
-        " average state is worth, and more than a bad one",
+        "nu: (initial) strength of the Average Value Constraint, which pulls the mean value to 0."
+        " With termination=zero it favours terminations: the 0 after one is then the value of an"
+        " average state, and more than that of a bad one",
         high=1,
     )
     value_constraint_step_size: float = number(
@@ -125,12 +125,12 @@ class Average(Config):
     )
     termination: Literal["zero", "reset"] = choice(
         "zero",
-        "after a termination: 'zero' (the paper's) ends it with differential value 0, which pays in"
-        " states that are worth less (see value_constraint); 'reset' goes on through the reset",
+        "after a termination: 'zero' (the paper's) uses a differential value of 0, which favours"
+        " ending in bad states (see value_constraint); 'reset' continues through the reset",
         among=("zero", "reset"),
     )
     reset_cost: float = number(
-        0.0, "reward (at first) taken off for each termination; with termination=reset"
+        0.0, "(initial) cost subtracted from the reward at a termination; with termination=reset"
     )
     reset_cost_step_size: float = number(
         0.0, "step size of the reset cost's dual ascent; 0 keeps it fixed"
@@ -181,7 +181,7 @@ class TrustRegion(Config):
     kl_limit: float = number(0.01, "largest mean KL divergence of a policy step", low=1e-12)
     cg_damping: float = number(0.1, "multiple of the identity added to the Fisher matrix")
     cg_iterations: int = count(10, "conjugate-gradient iterations")
-    line_search_steps: int = count(10, "halvings of the step before it is given up")
+    line_search_steps: int = count(10, "halvings of the step before the line search gives up")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +217,7 @@ def algorithm_name(config: Config) -> str:
 
 
 def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config:
-    """The preset of an algorithm with some options changed; unknown names list the near ones."""
+    """The preset of an algorithm with some options changed; unknown names raise an InputError."""
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = [option.name for option in dataclasses.fields(kind)]
@@ -225,9 +225,9 @@ def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config
 
 
 def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
-    """A configuration as it was written down, whatever presets say by now.
+    """A configuration as it was saved, independent of the current presets.
 
-    An option that did not exist then has its field's default, which stands for what was done then.
+    An option that did not exist then has its field's default, which is the behaviour of that time.
     """
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = [option.name for option in dataclasses.fields(kind)]
@@ -237,12 +237,12 @@ def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
 
 
 def field_defaults(algorithm: str) -> dict[str, Any]:
-    """What a run that does not mention an option has for it: what was done before it existed."""
+    """Defaults of options that a saved run does not mention: what was done before they existed."""
     return {option.name: option.default for option in dataclasses.fields(ALGORITHMS[algorithm])}
 
 
 def numeric_fields(kind: type[Config] | Config) -> list[str]:
-    """Names of the options that are arrays to the compiled update."""
+    """Names of the options that are arrays in the compiled update."""
     return [o.name for o in dataclasses.fields(kind) if o.metadata.get("numeric")]
 
 
@@ -253,7 +253,7 @@ def differing(configs: Sequence[Config]) -> list[str]:
 
 
 def value_text(value: Any, separator: str = ",") -> str:
-    """An option's value as text; sizes of layers are separated, and "none" if there are none."""
+    """An option's value as text; layer sizes are joined by `separator`, or "none" if empty."""
     if isinstance(value, list | tuple):
         return separator.join(map(str, value)) or "none"
     return str(value)

@@ -1,4 +1,4 @@
-"""Fields of a configuration, and how what is given for them is checked."""
+"""Fields of a configuration, and the validation of their values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
 
 
 def whole_number(name: str, value: Any, low: int = 0) -> int:
-    """An argument that counts; NumPy's integers and floats such as 1e6 included."""
+    """A non-negative integer argument; NumPy's integers and floats such as 1e6 are accepted."""
     whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
     if not whole or value != value // 1 or value < low:
         raise InputError(f"{name}={value!r} must be {low} or more, a whole number")
@@ -40,7 +40,7 @@ def whole_number(name: str, value: Any, low: int = 0) -> int:
 
 
 def known(what: str, name: str, valid: Iterable[str]) -> str:
-    """`name` if it is valid; otherwise a one-line ValueError with the near or all valid names."""
+    """`name` if it is valid; otherwise a one-line ValueError with similar or all valid names."""
     valid = list(valid)
     if name in valid:
         return name
@@ -50,7 +50,7 @@ def known(what: str, name: str, valid: Iterable[str]) -> str:
 
 
 def checked(option: dataclasses.Field[Any], value: Any) -> Any:
-    """The value in the option's own type, or a ValueError that names field, value and fix."""
+    """The value converted to the option's type, or a ValueError with field, value and fix."""
     default = option.default
     if isinstance(default, bool):
         if not isinstance(value, bool):

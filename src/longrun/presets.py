@@ -1,21 +1,21 @@
-"""Presets: options that go together, by name; what they change, and in words."""
+"""Presets: named sets of options, and a description of each."""
 
 from __future__ import annotations
 
 from typing import Any
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {  # the fields' defaults but for this, which is safe with simulators that clamp
+    "paper": {  # the fields' defaults except for this, which suits simulators that clamp
         "action_bounds": "raw",
     },
-    "authors": {  # what the released code does and the paper does not tell (docs/design.md)
+    "authors": {  # what the released code does but the paper does not state (docs/design.md)
         "action_bounds": "raw",
         "bounded_mean": True,
         "time_limit": "as_termination",
         "initialisation": "torch",
         "joint_optimizer": True,
     },
-    "tuned": {  # chosen on MuJoCo tasks with seeds from 100 on (results/RESULTS.md)
+    "tuned": {  # chosen on MuJoCo tasks with seeds 100 and above (results/RESULTS.md)
         "normalize_observations": True,
         "normalize_advantages": True,
         "scale_rewards": True,
@@ -38,11 +38,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate_decay": True,
     },
 }
-"""What a preset changes; a field that an algorithm does not have is left out for it."""
+"""The options that a preset changes; those that an algorithm does not have are left out."""
 
 PRESETS_IN_WORDS = {
-    "paper": "the paper's plain setting",
-    "authors": "the paper's with all that its authors' code does otherwise",
-    "tuned": "normalised, decaying, and falls cost what it takes to make them rare, for control",
+    "paper": "the paper's settings",
+    "authors": "the paper's settings with every difference of its authors' code",
+    "tuned": "normalisation, learning-rate decay and an adaptive reset cost, for control tasks",
     "queueing": "1024 environments and scaled rewards, for jax: queueing networks",
 }

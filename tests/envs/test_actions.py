@@ -1,4 +1,4 @@
-"""Bounds of actions: the same in workers, on a device, in `predict` and in pictures."""
+"""Bounds of actions: the same in workers, on a device, in `predict` and in figures."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def nothing_seen() -> None:
     Probe.seen = []
 
 
-# --- what is asked for -----------------------------------------------------------------------
+# --- options ---------------------------------------------------------------------------------
 
 
-def test_the_paper_preset_gives_raw_actions_and_all_else_clips() -> None:
+def test_only_the_paper_preset_gives_raw_actions() -> None:
     assert make_config("apo").action_bounds == "raw"
     assert APO(Probe).config.action_bounds == "raw"
     assert APOConfig().action_bounds == "clip"
@@ -77,7 +77,7 @@ def test_the_command_line_explains_both_options_with_the_presets_default(capsys)
     with pytest.raises(SystemExit):
         main(["train", "apo", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "--action-bounds NAME how a continuous action meets its bounds" in text
+    assert "--action-bounds NAME treatment of continuous actions beyond their bounds" in text
     assert "(default: raw)" in text
     assert "--bounded-mean, --no-bounded-mean" in text
 
@@ -117,7 +117,7 @@ def test_limits_lie_inside_the_space_in_its_own_precision(dtype) -> None:
     for limit in sizes.limits:
         assert limit.dtype == np.float32
         assert space.contains(limit.astype(dtype))
-    if dtype == np.float64:  # 0.1 and 0.3 are no float32, and the nearest are a bit above
+    if dtype == np.float64:  # the float32 nearest to 0.1 and 0.3 are slightly above
         assert sizes.limits[1].tolist() != np.float32(sizes.high).tolist()
 
 
@@ -175,7 +175,7 @@ def test_an_agent_far_beyond_its_bounds_predicts_what_the_environment_is_given()
 
 
 @pytest.mark.parametrize("bounds", ["raw", "clip"])
-def test_pictures_are_of_the_same_policy(bounds, tmp_path, monkeypatch) -> None:
+def test_frames_show_the_same_policy(bounds, tmp_path, monkeypatch) -> None:
     options = TINY | {"action_bounds": bounds, "bounded_mean": True}
     agent = APO("Probe-v0", num_workers=0, **options)
     policy = agent.state.params.policy
@@ -225,7 +225,7 @@ def test_an_error_that_is_not_about_bounds_gets_no_such_advice() -> None:
         APO(jammed, num_workers=0, **TINY | {"action_bounds": "raw"}).learn(ITERATION)
 
 
-def test_gymnasiums_own_wrappers_decide_for_themselves() -> None:
+def test_gymnasiums_own_wrappers_apply_their_bounds() -> None:
     options = TINY | {"action_bounds": "raw"}
     clipped = APO(lambda: ClipAction(Probe()), num_workers=0, **options).learn(ITERATION)
     assert np.isinf(clipped.spaces.high).all()
@@ -242,7 +242,7 @@ def test_gymnasiums_own_wrappers_decide_for_themselves() -> None:
 
 
 @pytest.mark.parametrize("kind", [APO, ATRPO])
-def test_both_options_are_without_effect_on_choices(kind) -> None:
+def test_both_options_have_no_effect_on_choices(kind) -> None:
     plain = kind(MORTAL_DISCRETE, num_workers=0, **TINY).learn(ITERATION)
     options = TINY | {"action_bounds": "raw", "bounded_mean": True}
     other = kind(MORTAL_DISCRETE, num_workers=0, **options).learn(ITERATION)

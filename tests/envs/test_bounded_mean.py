@@ -1,4 +1,4 @@
-"""Policies with a bounded mean, and files from before the options of actions existed."""
+"""Policies with a bounded mean, and files of versions before the options existed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_gradient_flows_through_the_bounded_mean() -> None:
 
 
 @pytest.mark.parametrize("kind", [APO, PPO, ATRPO])
-def test_a_bounded_mean_is_learnt_and_resumed_to_the_bit(kind, tmp_path) -> None:
+def test_a_bounded_mean_is_learned_and_resumed_bit_identically(kind, tmp_path) -> None:
     options = TINY | {"action_bounds": "raw", "bounded_mean": True}
     whole = kind(FORGIVING, num_workers=0, **options).learn(4 * ITERATION)
     kind(FORGIVING, num_workers=0, **options).learn(2 * ITERATION).save(tmp_path)
@@ -99,11 +99,11 @@ def test_a_bounded_mean_needs_bounds(space) -> None:
     APO(env, bounded_mean=False)
 
 
-# --- what was saved before the options existed -----------------------------------------------
+# --- files of earlier versions ---------------------------------------------------------------
 
 
 def forget_options(path: Path) -> None:
-    """As an earlier version would have written it."""
+    """Rewrite a file as an earlier version would have written it."""
     content = json.loads(path.read_text())
     for part in (content, *content["replicas"]):
         for name in ("action_bounds", "bounded_mean"):
@@ -111,7 +111,7 @@ def forget_options(path: Path) -> None:
     path.write_text(json.dumps(content))
 
 
-def test_an_old_checkpoint_is_of_a_policy_that_clips_and_has_a_free_mean(tmp_path) -> None:
+def test_an_old_checkpoint_has_a_policy_that_clips_and_has_a_free_mean(tmp_path) -> None:
     agent = APO(MORTAL, num_workers=0, **TINY).learn(ITERATION)
     agent.save(tmp_path)
     forget_options(tmp_path / "checkpoint.json")
@@ -121,7 +121,7 @@ def test_an_old_checkpoint_is_of_a_policy_that_clips_and_has_a_free_mean(tmp_pat
 
 
 @pytest.mark.parametrize("has_checkpoint", [True, False])
-def test_an_old_run_resumes_and_is_labelled_as_what_it_was(has_checkpoint, tmp_path) -> None:
+def test_an_old_run_resumes_and_is_labelled_with_its_options(has_checkpoint, tmp_path) -> None:
     whole, old, new = (tmp_path / name for name in ("whole", "old", "new"))
     steps = ["--steps", str(2 * ITERATION), "--eval-every", str(ITERATION), "--eval-steps", "50"]
     flags = [*steps, "--workers", "0", "--num-envs", "4", "--rollout-steps", "16"]

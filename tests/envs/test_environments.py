@@ -29,7 +29,7 @@ UNIT = spaces.Box(-1, 1, (2,), np.float32)
 PUSH = spaces.Box(-0.5, 0.5, (1,), np.float32)
 
 
-# However an environment is named, it is the same one.
+# All ways to name an environment give the same one.
 
 
 def from_local_class() -> Any:
@@ -41,7 +41,7 @@ def from_local_class() -> Any:
 
 
 def from_registry() -> str:
-    """Known in this process alone, with a class that no other process can import by name."""
+    """Registered in this process only, with a class that no other process can import by name."""
 
     class Hidden(Drift):
         pass
@@ -180,7 +180,7 @@ OBSERVATIONS = {
 
 
 @pytest.mark.parametrize("name", OBSERVATIONS)
-def test_observation_spaces_with_a_fixed_size_can_be_learnt_from(name):
+def test_observation_spaces_with_a_fixed_size_are_supported(name):
     env = partial(Sampler, OBSERVATIONS[name], PUSH)
     agent = APO(env, num_workers=0, **TINY).learn(ITERATION)
     assert agent.spaces.observation_size == 2

@@ -83,7 +83,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
         "Humanoid-v5",
         UNDYING | {"include_cvel_in_observation": False, "include_cfrc_ext_in_observation": False},
     ),
-    ("Humanoid-v5", {"include_cvel_in_observation": 1}),  # what is not True leaves the part out
+    ("Humanoid-v5", {"include_cvel_in_observation": 1}),  # values but True leave the part out
 ]
 
 
@@ -96,7 +96,7 @@ def test_equals_gymnasium_to_the_bit(task: str, options: dict[str, Any]) -> None
     mortal = task not in ("Swimmer-v5", "HalfCheetah-v5") and options.get(
         "terminate_when_unhealthy", True
     )
-    # Short enough that some of a mortal robot's episodes reach the time limit.
+    # Short enough that some episodes of a robot that can fall reach the time limit.
     max_steps = 40 if mortal else 60
     plain = gymnasium.make(task, max_episode_steps=max_steps, **options)
     stepped = gymnasium.make(task, max_episode_steps=max_steps, **options)
@@ -137,7 +137,7 @@ def test_equals_gymnasium_to_the_bit(task: str, options: dict[str, Any]) -> None
     for terminations, truncations in ends.values():
         assert truncations > 0
         assert (terminations > 0) == mortal
-    # The environment itself is none the worse: it resets and steps as the untouched one does.
+    # The environment itself is unchanged: it resets and steps as the original does.
     assert np.array_equal(stepped.reset(seed=7)[0], plain.reset(seed=7)[0])
     action = space.low
     assert np.array_equal(stepped.step(action)[0], plain.step(action)[0])
@@ -148,7 +148,7 @@ def test_equals_gymnasium_to_the_bit(task: str, options: dict[str, Any]) -> None
 def test_a_workers_reward_is_gymnasiums_for_the_action_that_was_drawn_or_clipped(
     task: str, bounds: str
 ) -> None:
-    """MuJoCo clamps the force, but the control cost is charged on the action as it comes."""
+    """MuJoCo clamps the force, but the control cost is charged on the action as given."""
     factory = partial(gymnasium.make, task)
     plain = factory()
     sizes = describe(plain)
@@ -174,7 +174,7 @@ def test_a_workers_reward_is_gymnasiums_for_the_action_that_was_drawn_or_clipped
         obs, expected, _, _, info = plain.step(given)
         assert np.float32(expected) == paid
         other, _, _, _, other_info = clamped.step(np.clip(action, low, high))
-        np.testing.assert_array_equal(obs, other)  # the same motion, at another price
+        np.testing.assert_array_equal(obs, other)  # the same motion, with another cost
         charged.append(info["reward_ctrl"] - other_info["reward_ctrl"])
         weight = plain.unwrapped._ctrl_cost_weight  # type: ignore[attr-defined]
         excess = np.sum(np.square(given)) - np.sum(np.square(np.clip(action, low, high)))
@@ -182,7 +182,7 @@ def test_a_workers_reward_is_gymnasiums_for_the_action_that_was_drawn_or_clipped
     assert (min(charged) < 0) == (bounds == "raw")
 
 
-def test_writes_a_float32_row_and_nothing_beside_it() -> None:
+def test_writes_a_float32_row_and_nothing_else() -> None:
     plain, stepped = gymnasium.make("Humanoid-v5"), gymnasium.make("Humanoid-v5")
     stepper = fast_stepper(stepped)
     assert stepper is not None
@@ -208,7 +208,7 @@ def test_the_shortest_time_limit_counts_and_none_never_truncates() -> None:
 
 
 @pytest.mark.parametrize("task", ["Hopper-v5", "Walker2d-v5", "Ant-v5"])
-def test_non_finite_states_are_as_healthy_as_in_gymnasium(task: str) -> None:
+def test_the_health_of_non_finite_states_is_that_in_gymnasium(task: str) -> None:
     """MuJoCo hardly ever returns such states, so the health condition is called directly."""
     env: Any = gymnasium.make(task).unwrapped
     stepper: Any = fast_stepper(env)
@@ -222,7 +222,7 @@ def test_non_finite_states_are_as_healthy_as_in_gymnasium(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_no_stepper_for_what_it_does_not_reproduce(task: str) -> None:
+def test_no_stepper_for_environments_that_it_does_not_reproduce(task: str) -> None:
     env = gymnasium.make(task)
     assert fast_stepper(ClipAction(env)) is None
     assert fast_stepper(gymnasium.make(task, render_mode="rgb_array")) is None

@@ -64,7 +64,7 @@ def test_an_end_in_the_last_row_resumes_from_the_reset():
     assert facts["truncated"][:, 0].tolist() == [False, False, True]
 
 
-def test_actions_are_clipped_on_the_way_to_the_environment_but_kept_as_sampled():
+def test_actions_are_clipped_for_the_environment_but_kept_as_sampled():
     seen: list[Any] = []
     shard, facts = shard_for(partial(Counter, 9, True, seen), num_envs=1, steps=20)
     shard.rollout(0, 4)
@@ -76,7 +76,7 @@ def test_actions_are_clipped_on_the_way_to_the_environment_but_kept_as_sampled()
     assert all(PUSH.contains(action) for action in seen)
 
 
-def test_a_replay_brings_environments_back_to_where_they_were():
+def test_a_replay_restores_the_environments():
     shard, facts = shard_for(ENDLESS, num_envs=2, steps=5)
     shard.rollout(0, 0)
     there = facts["obs"][-1].copy()
@@ -128,7 +128,7 @@ EVALUATION = seeding.episode_seed(0, seeding.EVALUATION, 0, 3, 0)
     ids=lambda value: value.split()[0],
 )
 @pytest.mark.parametrize("forgiving", [True, False])
-def test_what_fails_in_training_is_named_with_its_place(fault, message, forgiving):
+def test_errors_in_training_name_environment_and_step(fault, message, forgiving):
     env = partial(Faulty, fault, TRAINING, forgiving=forgiving)
     with pytest.raises(RuntimeError, match=message):
         APO(env, num_workers=0, **TINY).learn(2 * ITERATION)
@@ -145,7 +145,7 @@ def test_what_fails_in_training_is_named_with_its_place(fault, message, forgivin
     ids=lambda value: value.split()[0],
 )
 @pytest.mark.parametrize("forgiving", [True, False])
-def test_what_fails_in_an_evaluation_is_named_with_its_place(fault, message, forgiving):
+def test_errors_in_an_evaluation_name_environment_and_step(fault, message, forgiving):
     env = partial(Faulty, fault, EVALUATION, forgiving=forgiving)
     with pytest.raises(RuntimeError, match=message):
         APO(env, num_workers=0, **TINY).evaluate(10_000)

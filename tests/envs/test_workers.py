@@ -1,4 +1,4 @@
-"""Worker processes change nothing but speed, share nothing, and leave nothing behind."""
+"""Worker processes change only the speed, share no state, and clean up after themselves."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
 
 
 def result_of(env: str, num_workers: int) -> tuple[Any, ...]:
-    """Everything that comes out of three iterations: state, gain, progress reports, evaluation."""
+    """All results of three iterations: state, gain, progress reports, evaluation."""
     reports = []
     agent = APO(ENVS[env], num_workers=num_workers, **TINY)
     agent.learn(
@@ -61,12 +61,12 @@ def result_in_process(env: str) -> tuple[Any, ...]:
     return result_of(env, 0)
 
 
-# Four environments in one part, two equal and three unequal ones.
+# Four environments in one part, in two equal parts and in three unequal ones.
 @pytest.mark.parametrize(
     ("env", "num_workers"),
     [("mortal", 1), ("mortal", 2), ("mortal", 3), ("discrete", 3), ("endless", 2)],
 )
-def test_workers_give_what_the_process_itself_gives_to_the_bit(env, num_workers):
+def test_workers_give_bit_identical_results(env, num_workers):
     assert result_of(env, num_workers) == result_in_process(env)
 
 
@@ -142,7 +142,7 @@ def test_non_finite_values_of_a_worker_are_the_same_error_in_one_line(fault, wha
     assert "\n" not in str(caught.value)
 
 
-def test_a_worker_whose_environment_loses_its_connection_carries_the_traceback(nothing_left):
+def test_the_error_of_an_environment_that_loses_its_connection_has_a_traceback(nothing_left):
     agent = APO(partial(Faulty, "reset", VICTIM, notes=nothing_left), num_workers=2, **TINY)
     with pytest.raises(WorkerError, match=r"worker 1 failed(.|\n)*the simulator hung up"):
         agent.learn(ITERATION)
@@ -150,7 +150,7 @@ def test_a_worker_whose_environment_loses_its_connection_carries_the_traceback(n
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ArithmeticError])
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_an_exception_from_on_log_ends_the_run_and_keeps_what_was_learnt(
+def test_an_exception_from_on_log_ends_the_run_and_keeps_what_was_learned(
     error, num_workers, nothing_left
 ):
     def raise_second_time(progress):
@@ -184,7 +184,7 @@ def test_stopping_many_runs_early_raises_nothing_in_their_threads(nothing_left):
         agent.learn(50 * ITERATION, on_log=lambda progress: False)
 
 
-def test_workers_disappear_when_their_parent_is_killed(tmp_path):
+def test_workers_exit_when_their_parent_is_killed(tmp_path):
     program = f"""
 from functools import partial
 from tiny_envs import Faulty, TINY
@@ -239,7 +239,7 @@ def test_a_negative_number_of_workers_is_refused():
 
 @pytest.fixture
 def nothing_left(tmp_path):
-    """A folder for `Drift(notes=...)`; in the end no noted process, shared memory or descriptor."""
+    """A folder for `Drift(notes=...)`; at the end no process, memory or descriptor is left."""
     memory = set(os.listdir("/dev/shm"))
     yield tmp_path
     pids = {path.name for path in tmp_path.iterdir()} - {str(os.getpid())}

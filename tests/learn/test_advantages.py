@@ -30,7 +30,7 @@ examples = settings(max_examples=60, deadline=None, derandomize=True, database=N
 
 
 def rows(*values: Any) -> jax.Array:
-    """A [T, N] array from one column for each environment, as a person would write them."""
+    """A [T, N] array from one column for each environment."""
     return jnp.asarray(np.stack(values, axis=1), jnp.float32)
 
 
@@ -115,8 +115,8 @@ def test_moving_average() -> None:
 
 # --- whole criteria on one literal rollout ---------------------------------------------------
 # Three environments take the same rewards through the same values. After the second row the first
-# terminates, the second reaches a time limit and the third simply goes on; all end mid-episode.
-# 99 stands where nobody may look.
+# terminates, the second reaches a time limit and the third continues; all end mid-episode.
+# 99 marks entries that must not be read.
 
 REWARD = rows([2, 0, 4], [2, 0, 4], [2, 0, 4])
 TERMINATED = ends([0, 1, 0], [0, 0, 0], [0, 0, 0])
@@ -130,15 +130,15 @@ ZERO_VALUES = VALUES._replace(after_reset=jnp.full((3, 3), 99.0))
 ROLLOUT = facts(REWARD, TERMINATED, TRUNCATED)
 
 
-def test_average_criterion_with_a_zero_behind_terminations() -> None:
+def test_average_criterion_with_value_zero_after_terminations() -> None:
     config = make_config("apo", gae_lambda=0.5, value_constraint=0.25)
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
     # gain = mean of 2, 0, 4 = 2, offset = mean of 1, 2, 3 = 2.
     # First row, everywhere:  2 - 2 + 2 - 1 = 1.   Last row: 4 - 2 + 5 - 3 = 4.
-    # Second row, 0 - 2 + V' - 2: terminated (V' = 0) -4; time limit (6) 2; going on (3) -1.
+    # Second row, 0 - 2 + V' - 2: terminated (V' = 0) -4; time limit (6) 2; continuing (3) -1.
     # terminated: 4 | -4            | 1 - 4/2 = -1
     # time limit: 4 |  2            | 1 + 2/2 = 2
-    # going on:   4 | -1 + 4/2 = 1  | 1 + 1/2 = 1.5
+    # continuing: 4 | -1 + 4/2 = 1  | 1 + 1/2 = 1.5
     assert columns(targets.advantage) == [[-1, -4, 4], [2, 2, 4], [1.5, 1, 4]]
     # plus 1, 2, 3, minus 2/4
     assert columns(targets.value_target) == [[-0.5, -2.5, 6.5], [2.5, 3.5, 6.5], [2, 2.5, 6.5]]
@@ -146,7 +146,7 @@ def test_average_criterion_with_a_zero_behind_terminations() -> None:
     assert (float(state.value_constraint), float(state.reset_cost)) == (0.25, 0)
 
 
-def test_average_criterion_that_carries_on_through_resets() -> None:
+def test_average_criterion_that_continues_through_resets() -> None:
     config = make_config(
         "apo", gae_lambda=0.5, value_constraint=0.25, termination="reset", reset_cost=9
     )
@@ -154,10 +154,10 @@ def test_average_criterion_that_carries_on_through_resets() -> None:
     # gain = (3 * (2 + 0 + 4) - 9) / 9 = 1, offset = 2.
     # First row: 2 - 1 + 2 - 1 = 2.   Last row: 4 - 1 + 5 - 3 = 5.
     # Second row: terminated 0 - 9 - 1 + 3 - 2 = -9, with the 3 of the state after the reset;
-    # time limit 0 - 1 + 6 - 2 = 3; going on 0 - 1 + 3 - 2 = 0.
+    # time limit 0 - 1 + 6 - 2 = 3; continuing 0 - 1 + 3 - 2 = 0.
     # terminated: 5 | -9 + 5/2 = -6.5, through the reset | 2 - 6.5/2 = -1.25
     # time limit: 5 |  3                                 | 2 + 3/2 = 3.5
-    # going on:   5 |  0 + 5/2 = 2.5                     | 2 + 2.5/2 = 3.25
+    # continuing: 5 |  0 + 5/2 = 2.5                     | 2 + 2.5/2 = 3.25
     assert columns(targets.advantage) == [[-1.25, -6.5, 5], [3.5, 3, 5], [3.25, 2.5, 5]]
     # plus 1, 2, 3, minus 2/4
     assert columns(targets.value_target) == [[-0.75, -5, 7.5], [4, 4.5, 7.5], [3.75, 4, 7.5]]
@@ -172,13 +172,13 @@ def test_discounted_criterion() -> None:
     # Later advantages weigh 1/4.
     # terminated: 3.5 | -2                  | 2 - 2/4 = 1.5
     # time limit: 3.5 |  1                  | 2 + 1/4 = 2.25
-    # going on:   3.5 | -.5 + 3.5/4 = .375  | 2 + .375/4 = 2.09375
+    # continuing: 3.5 | -.5 + 3.5/4 = .375  | 2 + .375/4 = 2.09375
     assert columns(targets.advantage) == [[1.5, -2, 3.5], [2.25, 1, 3.5], [2.09375, 0.375, 3.5]]
     assert columns(targets.value_target) == [[2.5, 0, 6.5], [3.25, 3, 6.5], [3.09375, 2.375, 6.5]]
     assert (float(state.gain), float(state.offset)) == (0, 0)
 
 
-def test_average_criterion_with_a_discount_beside_the_gain() -> None:
+def test_average_criterion_with_a_discount_besides_the_gain() -> None:
     config = make_config("apo", gae_lambda=0.5, value_discount=0.5, value_constraint=0.25)
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
     # gain 2. First row: 2 - 2 + 2/2 - 1 = 0.   Last row: 4 - 2 + 5/2 - 3 = 1.5.
@@ -186,19 +186,19 @@ def test_average_criterion_with_a_discount_beside_the_gain() -> None:
     # Later advantages weigh 1/4.
     # terminated: 1.5 | -4                       | 0 - 4/4 = -1
     # time limit: 1.5 | -1                       | 0 - 1/4 = -.25
-    # going on:   1.5 | -2.5 + 1.5/4 = -2.125    | 0 - 2.125/4 = -.53125
+    # continuing: 1.5 | -2.5 + 1.5/4 = -2.125    | 0 - 2.125/4 = -.53125
     expected = [[-1, -4, 1.5], [-0.25, -1, 1.5], [-0.53125, -2.125, 1.5]]
     assert columns(targets.advantage) == expected
     assert (float(state.gain), float(state.offset)) == (2, 2)
 
 
 @pytest.mark.parametrize("algorithm", ["apo", "ppo"])
-def test_a_time_limit_taken_for_a_termination(algorithm: str) -> None:
+def test_a_time_limit_treated_as_a_termination(algorithm: str) -> None:
     options = {"gae_lambda": 0.5, "time_limit": "as_termination"}
     config = make_config(algorithm, **options, **({"discount": 0.5} if algorithm == "ppo" else {}))
     values = ZERO_VALUES._replace(successor=rows([2, 99, 5], [2, 99, 5], [2, 3, 5]))
     targets, _ = criterion_targets(config, fresh(config), ROLLOUT, values)
-    # The first two environments are now alike, as worked out above for the first.
+    # The first two environments now have the same numbers, as worked out above for the first.
     terminated = {"apo": [-1, -4, 4], "ppo": [1.5, -2, 3.5]}[algorithm]
     going_on = {"apo": [1.5, 1, 4], "ppo": [2.09375, 0.375, 3.5]}[algorithm]
     assert columns(targets.advantage) == [terminated, terminated, going_on]
@@ -208,7 +208,7 @@ def test_a_time_limit_taken_for_a_termination(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("time_limit", ["bootstrap", "as_termination"])
-def test_a_shift_of_the_values_leaks_into_advantages_before_a_time_limit(time_limit: str) -> None:
+def test_a_shift_of_the_values_changes_advantages_before_a_time_limit(time_limit: str) -> None:
     config = make_config("apo", gae_lambda=0.5, value_constraint=0.25, time_limit=time_limit)
     rollout = facts(REWARD[:, 1:], truncated=TRUNCATED[:, 1:])  # no termination
     values = Values(*(v[:, 1:] for v in VALUES))
@@ -235,11 +235,11 @@ def test_a_termination_in_the_last_row_resumes_at_the_reset_state() -> None:
     [
         # gain 2; terminated row 1 - 2 + 0 - 1 = -2; the last row 3 - 2 + 5 - 2 = 4
         ({}, [-2, 4]),
-        # the trace carries on: 1 - 2 + 2 - 1 = 0, + 4/2
+        # the trace continues: 1 - 2 + 2 - 1 = 0, + 4/2
         ({"termination": "reset"}, [2, 4]),
     ],
 )
-def test_a_termination_outranks_a_time_limit_in_the_same_step(
+def test_a_termination_takes_precedence_over_a_time_limit_in_the_same_step(
     options: dict[str, Any], expected: list[float]
 ) -> None:
     rollout = facts(rows([1, 3]), terminated=ends([1, 0]), truncated=ends([1, 0]))
@@ -257,7 +257,7 @@ def test_running_means_start_at_the_first_batch_and_move_by_the_step_size() -> N
     reward = rows([2, 0, 4])
     values = zeros_like_values(reward)._replace(here=rows([1, 2, 3]))
     _, first = criterion_targets(config, fresh(config), facts(reward), values)
-    assert (float(first.gain), float(first.offset)) == (2, 2)  # the means, whatever the step size
+    assert (float(first.gain), float(first.offset)) == (2, 2)  # the means, for any step size
     reward = rows([6, 5, 7])
     values = values._replace(here=rows([-2, -1, -3]))
     targets, second = criterion_targets(config, first, facts(reward), values)
@@ -272,7 +272,7 @@ def test_a_gain_by_td_errors_starts_at_the_mean_reward_and_moves_by_their_mean()
     reward = rows([2, 0, 4])
     values = Values(rows([1, 2, 3]), rows([2, 3, 8]), jnp.full((3, 1), 99.0))
     _, first = criterion_targets(config, fresh(config), facts(reward), values)
-    assert float(first.gain) == 2.0  # whatever the values say
+    assert float(first.gain) == 2.0  # independent of the values
     reward = rows([6, 5, 7])
     targets, second = criterion_targets(config, first, facts(reward), values)
     # TD errors 6 - 2 + 2 - 1 = 5, 5 - 2 + 3 - 2 = 4, 7 - 2 + 8 - 3 = 10: mean 19/3, a quarter of it
@@ -309,7 +309,7 @@ def test_a_gain_by_td_errors_follows_the_chain_through_a_termination(
 def test_every_estimate_finds_the_gain_where_episodes_terminate(
     estimate: str, discount: float
 ) -> None:
-    """Reward 1 and a termination every 10 steps; the values fit whatever the gain is by then."""
+    """Reward 1 and a termination every 10 steps; the values fit the current gain."""
     config = make_config("apo", gain_estimate=estimate, value_discount=discount)
     reward = jnp.ones((20, 1))
     terminated = jnp.arange(1, 21)[:, None] % 10 == 0
@@ -331,7 +331,7 @@ def test_an_adaptive_constraint_rises_while_the_offset_is_large() -> None:
     targets, state = criterion_targets(config, fresh(config), facts(reward), values)
     # offset 2, variance 2/3: 4 / (2/3) - .01 = 5.99, which counts as 1: a tenth on top of .1
     assert float(state.value_constraint) == pytest.approx(0.2, rel=1e-6)
-    # ... and it counts at once. Last row: 4 - 2 + 5 - 3 = 4, + 3, - .2 * 2.
+    # ... and it applies at once. Last row: 4 - 2 + 5 - 3 = 4, + 3, - .2 * 2.
     assert float(targets.value_target[2, 0]) == pytest.approx(6.6, rel=1e-6)
 
 
@@ -446,7 +446,7 @@ def test_discounted_rewards_are_scaled_by_the_spread_of_their_decayed_sums() -> 
     # advantages 2.25 and .5 + 2.25/2 = 1.625.
     np.testing.assert_allclose(targets.advantage[:, 0], [1.625, 2.25], rtol=1e-6)
 
-    # A second batch goes on: sums .5 + 5/2 = 3 and 1.5 + 3/2 = 3: of 1, 5, 3, 3 the variance is 2.
+    # A second batch continues: sums .5 + 5/2 = 3, 1.5 + 3/2 = 3: of 1, 5, 3, 3 the variance is 2.
     reward = rows([0.5, 1.5])
     targets, state = criterion_targets(config, state, facts(reward), zeros_like_values(reward))
     assert float(state.reward_sums.mean) == 3.0
@@ -457,7 +457,7 @@ def test_discounted_rewards_are_scaled_by_the_spread_of_their_decayed_sums() -> 
     np.testing.assert_allclose(targets.advantage[:, 0], [0.8838835, 1.0606602], rtol=1e-6)
 
 
-def test_decayed_sums_start_anew_behind_an_end() -> None:
+def test_decayed_sums_restart_after_an_end() -> None:
     config = make_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
     reward = rows([1, 5])
     rollout = facts(reward, truncated=ends([1, 0]))
@@ -498,7 +498,7 @@ def test_average_rewards_are_scaled_net_of_the_gain() -> None:
     assert float(state.gain) == 3.0  # the gain itself stays in the environment's own units
 
 
-def test_a_gain_by_td_errors_reads_scaled_values_in_the_scale_that_they_were_learnt_in() -> None:
+def test_a_gain_by_td_errors_reads_scaled_values_in_the_scale_they_were_learned_in() -> None:
     config = make_config(
         "apo",
         gae_lambda=0.5,
@@ -542,7 +542,7 @@ def test_shifting_all_values_changes_no_advantage_when_only_time_limits_end_epis
     targets, _ = criterion_targets(config, fresh(config), rollout, values)
     after, _ = criterion_targets(config, fresh(config), rollout, moved)
     assert np.array_equal(targets.advantage, after.advantage)
-    # The targets follow the shift, but for the quarter of it that the constraint pulls back.
+    # The targets follow the shift, except for the quarter that the constraint removes.
     assert np.array_equal(targets.value_target + np.float32(0.75 * shift), after.value_target)
 
 

@@ -1,4 +1,4 @@
-"""What the authors' code does otherwise than the paper says: each option alone, and all of them."""
+"""Differences of the authors' code from the paper: each option alone, and all of them."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_the_authors_preset_is_the_papers_and_five_options() -> None:
         if getattr(paper, o.name) != getattr(authors, o.name)
     } == changed
     assert set(PRESETS["authors"]) == changed | {"action_bounds"}
-    # The trust-region step has no gradient to join; its authors had two optimisers there, too.
+    # The trust-region step has no gradient to join; the authors have two optimisers there, too.
     assert make_config("atrpo", "authors").time_limit == "as_termination"
 
 
 @pytest.mark.parametrize("kind", [APO, PPO])
-def test_an_agent_learns_with_all_of_it_and_resumes_to_the_bit(kind: Any, tmp_path: Path) -> None:
+def test_an_agent_with_all_options_resumes_bit_identically(kind: Any, tmp_path: Path) -> None:
     options: dict[str, Any] = TINY | {"preset": "authors", "num_workers": 0}
     whole = kind(FORGIVING, **options).learn(4 * ITERATION)
     kind(FORGIVING, **options).learn(2 * ITERATION).save(tmp_path)
@@ -67,7 +67,7 @@ def test_an_agent_learns_with_all_of_it_and_resumes_to_the_bit(kind: Any, tmp_pa
     assert loaded.state.opt_state.value == ()
 
 
-def test_a_time_limit_as_a_termination_and_a_way_through_resets_exclude_each_other() -> None:
+def test_time_limits_as_terminations_exclude_continuing_through_resets() -> None:
     with pytest.raises(ValueError, match=r"time_limit='as_termination' .*termination='zero'$"):
         APOConfig(time_limit="as_termination", termination="reset")
 
@@ -84,7 +84,7 @@ def test_a_weighted_mean() -> None:
 
 @pytest.mark.parametrize("algorithm", ["apo", "atrpo"])
 @pytest.mark.parametrize("time_limit", ["bootstrap", "as_termination"])
-def test_what_a_sample_at_a_time_limit_is_told_matters_only_where_it_bootstraps(
+def test_targets_at_a_time_limit_matter_only_where_it_bootstraps(
     algorithm: str, time_limit: str
 ) -> None:
     config = make_config(algorithm, **SMALL, time_limit=time_limit)
@@ -130,10 +130,10 @@ def test_advantages_are_standardised_by_the_samples_that_count() -> None:
     assert np.asarray(batch.advantage).std() != pytest.approx(1, rel=1e-3)
 
 
-# --- PyTorch's first weights -----------------------------------------------------------------
+# --- PyTorch's initial weights ---------------------------------------------------------------
 
 
-def test_first_weights_as_torch_draws_them() -> None:
+def test_initial_weights_as_torch_draws_them() -> None:
     config = make_config("apo", hidden_sizes=(400, 900), initialisation="torch")
     params = learner.init(config, BOX, jax.random.key(0)).params
     for layers, outputs in ((params.policy.layers, 2), (params.value, 1)):
@@ -223,7 +223,7 @@ def test_a_joint_optimiser_recomputes_targets_too() -> None:
     )
 
 
-def test_the_host_trains_both_by_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_host_trains_both_in_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError("the networks are trained apart")
 
@@ -258,11 +258,11 @@ def test_replicas_with_a_joint_optimiser_can_be_vmapped() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-# --- what was saved before -------------------------------------------------------------------
+# --- checkpoints of earlier versions ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("scale_rewards", [True, False])
-def test_a_checkpoint_without_the_carried_sum_begins_it_at_zero(
+def test_a_checkpoint_without_the_carried_sum_starts_it_at_zero(
     scale_rewards: bool, tmp_path: Path
 ) -> None:
     agent = PPO(FORGIVING, num_workers=0, **TINY, scale_rewards=scale_rewards).learn(ITERATION)

@@ -1,4 +1,4 @@
-"""One iteration of each algorithm: what it must do whatever the numbers are."""
+"""One iteration of each algorithm: properties that hold for any input."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ SMALL: dict[str, Any] = {
     "learning_rate": 0.03,
 }
 
-# Compiled dozens of times for a handful of steps each: optimising would take twice as long.
+# Compiled dozens of times for a few steps each: optimising would take twice as long.
 QUICK = {"xla_backend_optimization_level": 0}
 quick_update = jax.jit(learner.update, static_argnums=1, compiler_options=QUICK)
 
 
 def random_rollout(seed: int, config: Config, spaces: Spaces, scale: float = 1.0) -> Rollout:
-    """Facts of nothing in particular, with one termination and one time limit in each stream."""
+    """A random rollout, with one termination and one time limit in each stream."""
     rng = np.random.default_rng(seed)
     t, n = config.rollout_steps, config.num_envs
     obs = scale * rng.normal(size=(t + 1, n, spaces.observation_size)).astype(np.float32)
@@ -81,7 +81,7 @@ def shuffles(seed: int, config: Config) -> Networks:
 
 
 def fresh(config: Config, spaces: Spaces, seed: int = 0) -> TrainState:
-    """What `learner.init` gives, but with any weights; nothing is compiled for it."""
+    """A state like that of `learner.init`, with arbitrary weights and without compilation."""
     rng = np.random.default_rng(seed)
     shapes = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
@@ -98,7 +98,7 @@ def fresh(config: Config, spaces: Spaces, seed: int = 0) -> TrainState:
 def iterate(
     config: Config, spaces: Spaces, state: TrainState, seed: int, progress: float = 0.0
 ) -> tuple[TrainState, Metrics]:
-    """`learner.update` on random facts."""
+    """`learner.update` on a random rollout."""
     rollout = random_rollout(seed, config, spaces)
     return quick_update(config, spaces, state, rollout, shuffles(seed, config), progress)
 
@@ -110,7 +110,7 @@ def leaves(tree: Any) -> list[np.ndarray]:
 # --- the start -------------------------------------------------------------------------------
 
 
-def test_a_fresh_replica() -> None:
+def test_a_new_replica() -> None:
     config = make_config("apo", hidden_sizes=(6,), value_constraint=0.3)
     state = learner.init(config, BOX, jax.random.key(0))
     (w1, b1), (w2, b2) = state.params.policy.layers
@@ -130,7 +130,7 @@ def test_a_fresh_replica() -> None:
 
 
 @families
-def test_a_gaussian_policy_starts_with_the_standard_deviation_that_is_asked_for(
+def test_a_gaussian_policy_starts_with_the_configured_standard_deviation(
     spaces: Spaces,
 ) -> None:
     config = make_config("trpo", **SMALL, initial_log_std=-1.5)
@@ -147,8 +147,8 @@ def test_a_gaussian_policy_starts_with_the_standard_deviation_that_is_asked_for(
 def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> None:
     """Old log-probabilities come from a product with the whole batch, new ones from products with
     minibatches, which a machine may sum in another order. Sums of at most 64 terms of size 1 then
-    differ by x <= 64 eps, the mean of (ratio - 1) - log(ratio) by x^2 / 2 and by what exp rounds to
-    beside 1, half a unit.
+    differ by x <= 64 eps, the mean of (ratio - 1) - log(ratio) by x^2 / 2 and by exp's rounding
+    near 1, half a unit.
     """
     eps = float(np.finfo(np.float32).eps)
     rounding = (64 * eps) ** 2 / 2 + eps / 2
@@ -164,7 +164,7 @@ def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> No
         normalize_observations=normalize,
     )
     state = fresh(config, spaces)
-    for seed in range(2):  # the second time there are moments, if they are wanted
+    for seed in range(2):  # the second time there are moments, if enabled
         rollout = random_rollout(seed, config, spaces, scale=3.0)
         acting = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
         batch, state, _ = learner.prepare(config, spaces, state, rollout)
@@ -179,18 +179,18 @@ def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> No
         assert all(map(np.array_equal, leaves(policy), leaves(state.params.policy)))
     moved = dataclasses.replace(config, learning_rate=1e-2)
     _, _, metrics = learner.improve_policy(moved, spaces, state, batch, order, 0.0)
-    assert float(metrics["kl"]) > 1e-4  # far above rounding: a policy that moved is seen
+    assert float(metrics["kl"]) > 1e-4  # far above rounding: a change of the policy is detected
 
 
 def test_clipped_surrogate() -> None:
     ratio = jnp.asarray([0.5, 1.5, 0.5, 1.5, 1.125])
     advantage = jnp.asarray([1.0, 1.0, -1.0, -1.0, 2.0])
-    # The clip takes away what lies beyond .75 or 1.25 in the advantage's direction, no more.
+    # The clip removes only what lies beyond .75 or 1.25 in the advantage's direction.
     expected = [0.5, 1.25, -0.75, -1.5, 2.25]
     assert clipped_surrogate(ratio, advantage, 0.25).tolist() == expected
 
 
-# --- from facts to a batch -------------------------------------------------------------------
+# --- from a rollout to a batch ---------------------------------------------------------------
 
 
 def two_steps(**options: Any) -> tuple[Config, TrainState, Rollout]:
@@ -224,7 +224,7 @@ def two_steps(**options: Any) -> tuple[Config, TrainState, Rollout]:
 def test_a_batch_and_its_metrics_by_hand() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
     batch, state, metrics = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
-    # Rewards 4 and 0 - 2: gain 1. Values 1, 2, and 3 where the chain goes on: offset 1.5.
+    # Rewards 4 and 0 - 2: gain 1. Values 1, 2, and 3 where the chain continues: offset 1.5.
     # TD errors 4 - 1 + 2 - 1 = 4 and -2 - 1 + 3 - 2 = -2; the first advantage is 4 - 2/2.
     assert batch.advantage.tolist() == [3, -2]
     assert batch.value_target.tolist() == [3.25, -0.75]  # 3 + 1 - .75 and -2 + 2 - .75
@@ -248,7 +248,7 @@ def test_a_batch_and_its_metrics_by_hand() -> None:
     assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_normalised_advantages_leave_the_value_targets_alone() -> None:
+def test_normalised_advantages_do_not_change_the_value_targets() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
     config = dataclasses.replace(config, normalize_advantages=True)
     batch, _, _ = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
@@ -264,7 +264,7 @@ def test_the_value_loss_is_half_the_mean_squared_error() -> None:
     assert float(metrics["value_loss"]) == 3.15625  # (2.25^2 + 2.75^2) / 2 / 2
 
 
-# --- no dead hyper-parameter -----------------------------------------------------------------
+# --- every option has an effect --------------------------------------------------------------
 
 RESET = {"termination": "reset"}
 PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -284,7 +284,7 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "joint_optimizer": (True, {}),
     "value_discount": (0.5, {}),
     "scale_rewards": (True, {}),
-    "learning_rate_decay": (True, {}),  # half of the run is over
+    "learning_rate_decay": (True, {}),  # half of the run is done
     "gain_step_size": (0.5, {}),
     "gain_estimate": ("td", {}),
     "value_constraint": (0.5, {}),
@@ -299,7 +299,7 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "kl_limit": (0.001, {}),
     "cg_damping": (1.0, {}),
     "cg_iterations": (1, {}),
-    "line_search_steps": (1, {"kl_limit": 10.0}),  # far more than the quadratic model bears
+    "line_search_steps": (1, {"kl_limit": 10.0}),  # far beyond the validity of the quadratic model
 }
 ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
 # The start's has a test of its own above; see test_actions.py and test_authors.py for the others.
@@ -317,7 +317,7 @@ def parameters_after_two_updates(algorithm: str, options: tuple[tuple[str, Any],
 
 
 @pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] not in ELSEWHERE])
-def test_every_option_changes_what_is_learnt(algorithm: str, field: str) -> None:
+def test_every_option_changes_what_is_learned(algorithm: str, field: str) -> None:
     other, partner = PERTURBED[field]
     usual = {**SMALL, **partner}.get(field, getattr(make_config(algorithm, **partner), field))
     assert other != usual
@@ -330,7 +330,7 @@ def test_every_option_changes_what_is_learnt(algorithm: str, field: str) -> None
 
 
 @pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] in ROLLOUT_SHAPE])
-def test_every_option_of_a_rollouts_shape_changes_it(
+def test_the_options_for_the_shape_of_a_rollout_change_it(
     algorithm: str, field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Opened(Exception):
@@ -396,12 +396,12 @@ def test_the_value_constraint_pulls_the_mean_value_towards_0(lift: float) -> Non
             order = shuffles(seed, config)
             state, metrics = quick_update(config, BOX, state, rollout, order, 0.0)
         means[name] = float(metrics["value_mean"])
-    # Without terminations the values' level is free: nothing but the constraint moves it.
+    # Without terminations the level of the values is free: only the constraint determines it.
     assert abs(means["free"] - lift) < 2.5
     assert abs(means["pulled"]) < 1.0
 
 
-# --- advantages anew before each pass --------------------------------------------------------
+# --- advantages recomputed before each pass --------------------------------------------------
 
 ANEW: dict[str, Any] = SMALL | {
     "epochs": 3,
@@ -426,7 +426,7 @@ def one_pass_of_the_policy(
 def recomputed(
     config: Config, acted: TrainState, after: TrainState, value: Any, rollout: Rollout, batch: Batch
 ) -> Batch:
-    """By the new `value` network, but with the moments, gain and offset of the iteration."""
+    """With the new `value` network, but with the moments, gain and offset of the iteration."""
 
     def predicted(obs: Any) -> jax.Array:
         return apply_mlp(value, read(config, BOX, acted.obs_moments, obs).features)[..., 0]
@@ -441,10 +441,10 @@ def recomputed(
 def pass_by_pass(
     config: Config, acted: TrainState, rollout: Rollout, orders: Networks
 ) -> TrainState:
-    """An iteration in programs of one pass, with another batch before each but the first."""
+    """An iteration in programs of one pass each, with a new batch before all but the first."""
     batch, after, _ = learner.prepare(config, BOX, acted, rollout)
     state = after
-    if isinstance(config, TrustRegion):  # one step, by the first advantages
+    if isinstance(config, TrustRegion):  # one step, with the first advantages
         policy, _, _ = learner.improve_policy(config, BOX, after, batch, orders.policy, 0.0)
         state = state._replace(params=state.params._replace(policy=policy))
     for row in range(config.epochs):
@@ -467,7 +467,7 @@ def pass_by_pass(
 
 
 @algorithms
-def test_recomputing_is_one_pass_after_another_by_the_newest_values(algorithm: str) -> None:
+def test_recomputing_is_one_pass_after_another_with_the_newest_values(algorithm: str) -> None:
     config = make_config(algorithm, **ANEW)
     found = expected = fresh(config, BOX)
     for seed in range(2):  # the second time there are moments
@@ -479,14 +479,14 @@ def test_recomputing_is_one_pass_after_another_by_the_newest_values(algorithm: s
 
 
 @pytest.mark.parametrize("algorithm", ["apo", "trpo"])
-def test_recomputing_in_a_single_pass_changes_no_bit(algorithm: str) -> None:
+def test_recomputing_in_a_single_pass_is_bit_identical(algorithm: str) -> None:
     anew = make_config(algorithm, **ANEW | {"epochs": 1})
     once = dataclasses.replace(anew, recompute_advantages=False)
     after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
     assert all(map(np.array_equal, *map(leaves, after)))
 
 
-def test_recomputing_by_a_value_network_that_stays_changes_nothing() -> None:
+def test_recomputing_with_an_unchanged_value_network_changes_nothing() -> None:
     anew = make_config("apo", **ANEW | {"learning_rate": 0.0})
     once = dataclasses.replace(anew, recompute_advantages=False)
     after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
@@ -495,7 +495,7 @@ def test_recomputing_by_a_value_network_that_stays_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("epochs", "whole"), [(1, False), (2, True)])
-def test_the_host_loop_recomputes_by_whole_updates(
+def test_the_host_loop_recomputes_in_whole_updates(
     epochs: int, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update, results = learner.update, []
@@ -632,7 +632,7 @@ def test_standardised_observations() -> None:
     found = read(
         config, Spaces(2, 1, (2,)), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])
     ).features
-    # (2 - 1) / 2, .05 / .1; (-7 - 1) / 2, and 2 / .1 is cut at 10
+    # (2 - 1) / 2, .05 / .1; (-7 - 1) / 2, and 2 / .1 is clipped to 10
     np.testing.assert_allclose(found, [[0.5, 0.5], [-4, 10]], rtol=1e-5)
 
 
@@ -640,7 +640,7 @@ def test_standardised_observations() -> None:
 
 
 def spread(tree: Any) -> Any:
-    """Parameters far from where they start, so that outputs differ visibly."""
+    """Parameters far from the initial ones, so that outputs differ clearly."""
     rng = np.random.default_rng(0)
     return jax.tree.map(lambda x: (x + 0.5 * rng.normal(size=x.shape)).astype(np.float32), tree)
 

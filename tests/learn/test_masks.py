@@ -1,4 +1,4 @@
-"""Action masks: the policy never takes, learns from, or is shown as taking a forbidden choice."""
+"""Action masks: the policy never takes, learns from or reports a forbidden choice."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def test_a_mask_of_another_size_is_refused() -> None:
         describe(env)
 
 
-def test_a_gymnasium_environment_with_masks_is_learnt() -> None:
+def test_an_agent_learns_a_gymnasium_environment_with_masks() -> None:
     agent = APO(Counter, **TINY, learning_rate=0.03).learn(40 * 32)
-    report = agent.evaluate(200)  # an assertion in the environment sees every choice
-    assert report.average_reward == 1.5  # 1 and 2 by turns
+    report = agent.evaluate(200)  # an assertion in the environment checks every choice
+    assert report.average_reward == 1.5  # 1 and 2 alternately
     best = {"observation": [1.0, 0.0], "action_mask": [1, 1, 1]}
     assert agent.predict(best)[0] == 2
     assert agent.predict(best | {"action_mask": [1, 0, 0]})[0] == 0
@@ -107,7 +107,7 @@ def test_a_mask_that_forbids_everything_stops_the_run() -> None:
 
 
 def random_rows(n: int) -> np.ndarray:
-    """Observation rows whose masks allow something of each component."""
+    """Observation rows whose masks allow a choice of each component."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(n, 8)).astype(np.float32)
     rows[:, :5] = rng.random((n, 5)) < 0.5
@@ -116,7 +116,7 @@ def random_rows(n: int) -> np.ndarray:
     return rows
 
 
-def test_numpy_and_jax_act_alike_and_within_the_mask() -> None:
+def test_numpy_and_jax_take_the_same_allowed_actions() -> None:
     config = make_config("apo", hidden_sizes=(6,))
     state = learner.init(config, SPACES, jax.random.key(0))
     rows = random_rows(4000)

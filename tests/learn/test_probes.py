@@ -1,4 +1,4 @@
-"""Problems so small that the best reward rate is known: each algorithm must find it in seconds."""
+"""Small problems with a known best reward rate, which each algorithm must find in seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ QUICK: dict[str, Any] = {
 ITERATION = 256
 
 HERE = np.ones(3, np.float32)
-"""all that there is to see in some of the probes"""
+"""the constant observation of some of the probes"""
 
 everyone: Any = pytest.mark.parametrize("kind", AGENTS.values(), ids=AGENTS)
 
@@ -53,7 +53,7 @@ class Probe(gymnasium.Env[Any, Any]):
 
 
 class Bandit(Probe):
-    """One arm gives 1, the other 1/4, for ever."""
+    """One arm gives 1, the other 1/4."""
 
     def go(self, action: Any) -> tuple[Any, float, bool]:
         return self.begin(), (0.25, 1.0)[action], False
@@ -62,8 +62,8 @@ class Bandit(Probe):
 class Detour(Probe):
     """Stay at home for a reward of 1, or walk two steps for nothing and find 6 at the end.
 
-    From each of the three places action 1 leads on and action 0 leads home. The walk gives
-    (0 + 0 + 6) / 3 = 2 a step: that is the optimal gain. Whoever looks one step ahead stays.
+    In each of the three states action 1 leads on and action 0 leads home. The walk gives
+    (0 + 0 + 6) / 3 = 2 per step, the optimal gain. With a one-step horizon staying is optimal.
     """
 
     def begin(self) -> Any:
@@ -80,21 +80,21 @@ class Detour(Probe):
 
 
 class Ledge(Probe):
-    """Every step gives 1. Action 1 falls off the ledge, and an episode ends."""
+    """Every step gives 1. Action 1 falls off the ledge, which terminates the episode."""
 
     def go(self, action: Any) -> tuple[Any, float, bool]:
         return self.begin(), 1.0, bool(action == 1)
 
 
 class Safe(Probe):
-    """Every step gives 1, and that is all."""
+    """Every step gives 1, and nothing else happens."""
 
     def go(self, action: Any) -> tuple[Any, float, bool]:
         return self.begin(), 1.0, False
 
 
 class Aim(Probe):
-    """Observe where the target is, and lose the squared distance from half of it."""
+    """The observation is the target; the cost is the squared distance from half of it."""
 
     action_space = spaces.Box(-1, 1, (1,), np.float32)
 
@@ -111,7 +111,7 @@ class Aim(Probe):
 
 
 def tries_of_action_1(agent: Agent) -> float:
-    """How often the stochastic policy takes it; 1/2 before learning."""
+    """Probability of an action under the stochastic policy; 1/2 before learning."""
     actions, _ = agent.predict(np.tile(HERE, (1000, 1)), deterministic=False)
     return float(actions.mean())
 
@@ -127,9 +127,9 @@ def test_the_better_arm_is_found(kind: type[Agent]) -> None:
 
 
 def gain_of_the_stochastic_policy(agent: Agent) -> float:
-    """In the detour, from how often the agent goes on where.
+    """Gain in the detour, from the probabilities of action 1 in each state.
 
-    With probabilities p, q and r of going on, the three places are visited in the ratio
+    With probabilities p, q and r of action 1, the three states are visited in the ratio
     1 : p : p q, for (1 - p) + 6 p q r reward.
     """
     draws = 10_000
@@ -140,7 +140,7 @@ def gain_of_the_stochastic_policy(agent: Agent) -> float:
 
 
 @pytest.mark.parametrize("kind", [APO, ATRPO])
-def test_the_average_criterion_takes_the_detour_and_knows_its_gain(kind: type[Agent]) -> None:
+def test_the_average_criterion_takes_the_detour_and_estimates_its_gain(kind: type[Agent]) -> None:
     agent = kind(Detour, gae_lambda=0.9, **QUICK).learn(60 * ITERATION)
     found = agent.evaluate(steps=300)
     assert found.average_reward == 2.0  # ten whole walks in each of ten environments
@@ -148,16 +148,16 @@ def test_the_average_criterion_takes_the_detour_and_knows_its_gain(kind: type[Ag
     assert agent.gain_ == pytest.approx(gain_of_the_stochastic_policy(agent), abs=0.02)
 
 
-def test_the_gain_is_that_of_the_policy_as_it_explores() -> None:
+def test_the_gain_is_that_of_the_stochastic_policy() -> None:
     options = QUICK | {"learning_rate": 0.0, "gain_step_size": 0.03}
     agent = APO(Detour, **options).learn(80 * ITERATION)
-    # It goes on half the time: (1/2 + 6/8) / (1 + 1/2 + 1/4) = 5/7, however greedy its mode is.
+    # Action 1 half the time: (1/2 + 6/8) / (1 + 1/2 + 1/4) = 5/7, whatever the mode is.
     assert gain_of_the_stochastic_policy(agent) == pytest.approx(5 / 7, abs=0.05)
     assert agent.gain_ == pytest.approx(5 / 7, abs=0.05)
 
 
 def test_a_myopic_agent_stays_at_home() -> None:
-    """The detour is a matter of foresight: without a future the wrong rate is found."""
+    """With a discount of 0 the agent finds the lower reward rate."""
     agent = PPO(Detour, discount=0.0, **QUICK).learn(30 * ITERATION)
     assert agent.evaluate(steps=300).average_reward == 1.0
 
@@ -212,7 +212,7 @@ def test_mixed_observations_and_several_choices_at_once(name: str) -> None:
 # --- ends and resets -------------------------------------------------------------------------
 
 
-def test_what_never_ends_is_evaluated_all_the_same() -> None:
+def test_environments_without_episodes_can_be_evaluated() -> None:
     found = APO(Bandit, **QUICK).evaluate(steps=1000)
     assert found.steps == 1000
     assert found.episodes == 0
@@ -221,7 +221,7 @@ def test_what_never_ends_is_evaluated_all_the_same() -> None:
     assert "no episode ended" in str(found)
 
 
-def test_a_constant_reward_with_terminations_is_warned_of() -> None:
+def test_a_constant_reward_with_terminations_gives_a_warning() -> None:
     with pytest.warns(UserWarning, match="termination='reset'.*reset_cost") as caught:
         APO(Ledge, **QUICK).learn(3 * ITERATION)
     assert len(caught) == 1
@@ -238,7 +238,7 @@ def test_a_reset_cost_teaches_to_avoid_the_termination(options: dict[str, float]
     assert agent.gain_ == pytest.approx(1.0, abs=0.02)  # 1/2 at first, net of the cost of 1
 
 
-def test_time_limits_alone_are_no_reason_to_warn() -> None:
+def test_time_limits_alone_give_no_warning() -> None:
     def short() -> gymnasium.Env[Any, Any]:
         return TimeLimit(Safe(), 10)
 

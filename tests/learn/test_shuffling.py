@@ -1,4 +1,4 @@
-"""Random orders: permutations all, fair, and other minibatches in every epoch."""
+"""Random orders: uniform permutations, with different minibatches in every epoch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_every_row_is_a_permutation(n: int, size: int) -> None:
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(n), (rows, 1)))
 
 
-def test_what_fills_no_minibatch_differs_between_epochs() -> None:
+def test_the_remainder_differs_between_epochs() -> None:
     orders = np.asarray(random_orders(jax.random.key(0), 300, 23, 4))
     assert set(orders[:, 20:].ravel()) == set(range(23))
 
@@ -38,7 +38,7 @@ def test_minibatches_are_random_sets() -> None:
             assert stats.chisquare(counts, 3000 * np.array(expected)).pvalue > 1e-4
 
 
-def test_epochs_deal_samples_to_other_minibatches() -> None:
+def test_epochs_distribute_samples_over_other_minibatches() -> None:
     """Two samples that shared a minibatch share the next epoch's with probability about 1/4."""
     orders = np.asarray(random_orders(jax.random.key(2), 2, 4000, 1000))
     where = np.argsort(orders, axis=1) // 1000  # [epoch, sample] its minibatch

@@ -1,4 +1,4 @@
-"""The natural-gradient step on problems with known answers, and what it promises on all others."""
+"""The natural-gradient step on problems with known solutions, and its general properties."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ examples = settings(max_examples=40, deadline=None, derandomize=True, database=N
 
 
 UNOPTIMISED = {"xla_backend_optimization_level": 0}
-"""Compilation is all the time that these tests take."""
+"""Without optimisation: these tests spend nearly all their time on compilation."""
 
 
 def vector(*values: float) -> jax.Array:
@@ -81,11 +81,11 @@ def test_fisher_product_of_a_linear_gaussian_policy() -> None:
     assert float(damped.log_std[0]) == pytest.approx(6.3, rel=1e-5)
 
 
-# --- steps with a known answer ---------------------------------------------------------------
+# --- steps with a known solution -------------------------------------------------------------
 
 
 def test_natural_step_solves_a_linear_problem_in_a_quadratic_region() -> None:
-    # F = diag(3, 1/2), damping 1/2: (F + I/2) d = (3.5, 1) has the answer d = (1, 1), of squared
+    # F = diag(3, 1/2), damping 1/2: (F + I/2) d = (3.5, 1) has the solution d = (1, 1), of squared
     # length 4.5. With a KL limit of .09 the step is sqrt(2 * .09 / 4.5) = .2 of it.
     gradient, fisher = vector(3.5, 1), vector(3, 0.5)
     start = vector(10, -7)
@@ -134,7 +134,7 @@ def test_a_step_that_does_not_improve_is_halved() -> None:
 
 
 @pytest.mark.parametrize(("halvings", "fraction"), [(2, 0.0), (3, 0.125), (10, 0.125)])
-def test_a_step_is_given_up_after_line_search_steps_halvings(
+def test_the_line_search_gives_up_after_line_search_steps_halvings(
     halvings: int, fraction: float
 ) -> None:
     # x - 30 x^2 is negative at .2, .1 and .05, and .00625 at .025: it takes three halvings.
@@ -161,7 +161,7 @@ START = {"w": vector(0.1, -0.0, 1e-30), "b": vector(7.7)}
 
 
 @pytest.mark.parametrize("name", HOPELESS)
-def test_without_an_improving_step_the_parameters_come_back_to_the_bit(name: str) -> None:
+def test_without_an_improving_step_the_parameters_are_unchanged_to_the_bit(name: str) -> None:
     def mean_kl(params: Any) -> jax.Array:
         return half_square(params["w"] - START["w"]) + half_square(params["b"] - START["b"])
 
@@ -171,7 +171,7 @@ def test_without_an_improving_step_the_parameters_come_back_to_the_bit(name: str
     assert (float(taken.fraction), float(taken.kl)) == (0, 0)
 
 
-def test_a_kl_that_is_not_a_number_is_not_within_the_limit() -> None:
+def test_a_kl_of_nan_is_not_within_the_limit() -> None:
     new, taken = step(
         lambda x: x[0], lambda x: jnp.where(x[0] == 0, half_square(x), jnp.nan), vector(0)
     )

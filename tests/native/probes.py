@@ -1,4 +1,4 @@
-"""Tiny JAX-native environments whose answers are known."""
+"""Tiny JAX-native environments with known solutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longrun.envs.spaces import Spaces
 
 @dataclass(frozen=True)
 class Choice(Environment):
-    """Three choices that pay 0, 1 and 2; of the mask's kinds, 'best' forbids the last."""
+    """Three choices that pay 0, 1 and 2; the mask 'best' forbids the last."""
 
     kind: str = "none"
     terminates = False
@@ -43,7 +43,7 @@ class Count(Environment):
     """Counts its steps from a random start in 0, 100, ..., 900; the observation is the count.
 
     It terminates at `end` steps after its start, if that is not 0, and pays the action
-    that it is given.
+    that it gets.
     """
 
     time_limit: int = 0

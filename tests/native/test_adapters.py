@@ -1,4 +1,4 @@
-"""Other libraries' environments. Each part runs where its package is installed."""
+"""Environments of other libraries. Each test runs if its package is installed."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_brax_half_cheetah_never_terminates() -> None:
     assert not env.terminates
 
 
-def test_leaving_out_what_no_step_reads_changes_nothing() -> None:
+def test_dropping_state_that_no_step_reads_changes_nothing() -> None:
     """Brax's whole state, stepped by Brax itself, against the part that is carried."""
     env: Any = made("brax:inverted_pendulum?backend=spring")
 
@@ -169,7 +169,7 @@ def test_leaving_out_what_no_step_reads_changes_nothing() -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """For steps that the test itself has Brax take."""
+    """For steps that the test makes with Brax itself."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Accessing `.*` directly from `Data`", DeprecationWarning)
         yield
@@ -186,7 +186,7 @@ def test_playground_cartpole() -> None:
     assert not any(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in state)
 
 
-def test_a_breakdown_of_the_physics_is_an_end_without_nans() -> None:
+def test_a_failure_of_the_physics_is_a_termination_without_nans() -> None:
     env = made("playground:PendulumSwingup")
     start, _ = jax.eval_shape(env.reset, jax.random.key(0))
     broken = tuple(jnp.full(leaf.shape, jnp.nan, leaf.dtype) for leaf in start)

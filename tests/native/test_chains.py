@@ -34,15 +34,15 @@ def walk(env: Count, steps: int, count: int = 4) -> tuple[chains.Chains, Any]:
 
 
 @pytest.mark.parametrize("costly", [False, True])
-def test_a_reset_never_hides_the_successor(costly: bool) -> None:
+def test_a_reset_does_not_replace_the_successor(costly: bool) -> None:
     _, (obs, facts) = walk(Count(end=5, costly_reset=costly), 12)
     obs, successor = obs[..., 0], facts.next_obs[..., 0]
-    np.testing.assert_array_equal(successor, obs + 1)  # the count goes on to the very end
+    np.testing.assert_array_equal(successor, obs + 1)  # the count continues up to the end
     ended = np.zeros((12, 4), bool)
     ended[[4, 9]] = True
     np.testing.assert_array_equal(facts.terminated, ended)
     assert not facts.truncated.any()
-    assert (np.asarray(obs)[[5, 10]] % 100 == 0).all()  # and the chain goes on from a start
+    assert (np.asarray(obs)[[5, 10]] % 100 == 0).all()  # and the chain continues from a start
     assert (np.asarray(facts.reward) == 0.25).all()
 
 
@@ -64,9 +64,7 @@ def test_a_termination_at_the_time_limit_is_a_termination() -> None:
     assert not facts.truncated.any()
 
 
-def test_starts_differ_between_episodes_and_with_costly_resets_within_a_rollout_they_do_not() -> (
-    None
-):
+def test_starts_differ_between_episodes_except_within_a_rollout_with_costly_resets() -> None:
     _, (obs, _) = walk(Count(time_limit=2), 40, count=3)
     assert all(len(set(column)) > 3 for column in np.asarray(obs)[2::2, :, 0].T)
     _, (obs, _) = walk(Count(time_limit=2, costly_reset=True), 40, count=3)
@@ -100,7 +98,7 @@ def test_a_rollout_holds_facts() -> None:
 
 
 @pytest.mark.parametrize("bounds", ["clip", "raw"])
-def test_bounds_apply_to_what_environments_get_and_not_to_what_is_kept(
+def test_bounds_apply_to_what_environments_get_and_not_to_the_rollout(
     bounds: str,
 ) -> None:
     rollout, _ = rollout_of(Count(), action_bounds=bounds)

@@ -19,7 +19,7 @@ from longrun.queueing.known_environments import criss_cross
 
 @dataclass(frozen=True)
 class Faulty(Environment):
-    """Sound except for one fault."""
+    """Correct except for one fault."""
 
     fault: str
     name = "faulty"
@@ -57,7 +57,7 @@ class Faulty(Environment):
         ("key", "holds key<fry>, which checkpoints cannot"),
     ],
 )
-def test_what_breaks_the_protocol_is_named(fault: str, message: str) -> None:
+def test_violations_of_the_protocol_are_named(fault: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         APO(Faulty(fault))
     assert "\n" not in str(caught.value)
@@ -78,7 +78,7 @@ def test_an_environment_that_cannot_be_hashed_is_refused() -> None:
 
 
 @pytest.mark.parametrize("env", [Choice(), Count(end=5), Spoilt(), criss_cross(), Faulty("none")])
-def test_sound_ones_pass(env: Environment) -> None:
+def test_correct_environments_pass(env: Environment) -> None:
     require_sound(env)
 
 
@@ -94,6 +94,6 @@ def test_sound_ones_pass(env: Environment) -> None:
         ({"categories": (2,), "masked": True}, "leaves no feature beside a mask of 2 columns"),
     ],
 )
-def test_spaces_that_make_no_sense_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_inconsistent_spaces_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Spaces(observation_size=2, action_size=1, **arguments)

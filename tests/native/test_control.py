@@ -15,7 +15,7 @@ from longrun.tabular.models.classic import access_control, inventory
 
 
 def middles(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of the parts of [0, 1): their probabilities and a number in each."""
+    """Probabilities of the parts of [0, 1), and a number in each."""
     cuts = np.unique(np.concatenate([[0.0], cuts, [1.0]]))
     return np.diff(cuts), (cuts[1:] + cuts[:-1]) / 2
 

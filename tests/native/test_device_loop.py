@@ -247,7 +247,7 @@ def test_evaluations_of_any_length_are_measured() -> None:
 
 
 @pytest.mark.parametrize("bounds", ["raw", "clip"])
-def test_evaluations_and_predictions_meet_the_bounds_alike(bounds: str) -> None:
+def test_evaluations_and_predictions_apply_the_same_bounds(bounds: str) -> None:
     env = Count(time_limit=50)  # pays the action that it is given, of [-1, .5]
     agent = APO(env, **SMALL, action_bounds=bounds)
     state = agent.state
@@ -261,7 +261,7 @@ def test_evaluations_and_predictions_meet_the_bounds_alike(bounds: str) -> None:
     assert agent.predict(np.zeros(1, np.float32))[0].tolist() == [expected]
 
 
-def test_all_that_the_authors_do_resumes_to_the_bit_on_a_device(tmp_path: Path) -> None:
+def test_the_authors_preset_resumes_bit_identically_on_a_device(tmp_path: Path) -> None:
     env = Count(time_limit=7)
     options = SMALL | {"preset": "authors", "scale_rewards": True}
     whole = APO(env, **options).learn(4 * ITERATION)
@@ -287,7 +287,7 @@ def test_seeds_beyond_32_bits_are_refused(
     assert not (tmp_path / "run").exists()
 
 
-def test_labels_name_only_what_was_changed(whole: Path) -> None:
+def test_labels_name_only_changed_options(whole: Path) -> None:
     sizes = "num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32"
     labels = [setting.label for setting in read_results(whole)]
     assert labels == [f"APO {sizes} value_constraint={nu}" for nu in (0.0, 0.3)]

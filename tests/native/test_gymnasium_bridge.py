@@ -24,7 +24,7 @@ LIMIT = 5
 
 @dataclass(frozen=True)
 class Walk(Environment):
-    """A point that actions and noise move: observed is where it is; it ends beyond `wall`.
+    """A point moved by actions and noise; its position is observed; it terminates beyond `wall`.
 
     Its mask, where it has one, forbids the first choice of each component left of zero.
     """
@@ -76,7 +76,7 @@ KINDS = {
 def test_gymnasium_accepts_it(kind: str) -> None:
     env = NativeGymEnv(KINDS[kind])
     with warnings.catch_warnings():
-        # It finds fault with unbounded and unnormalised spaces, which an environment may have.
+        # It warns of unbounded and unnormalised spaces, which an environment may have.
         warnings.filterwarnings("ignore", ".*(infinity|symmetric and normalized).*", UserWarning)
         warnings.filterwarnings("ignore", ".*not having a spec.*", UserWarning)
         check_env(env, skip_render_check=True)
@@ -108,7 +108,7 @@ def test_a_seed_fixes_all_that_follows() -> None:
     first, again, other = episodes(seed=4), episodes(seed=4), episodes(seed=5)
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
-    assert not np.array_equal(first[0], first[4])  # the second episode is another one
+    assert not np.array_equal(first[0], first[4])  # the second episode differs
     assert not np.allclose(np.diff(first[:4], axis=0)[0], np.diff(first[:4], axis=0)[1])
 
 
@@ -121,7 +121,7 @@ def test_truncation_comes_with_the_true_successor() -> None:
         assert reward == pytest.approx(-row[0])
         assert (terminated, truncated) == (False, count == LIMIT)
     env.reset()
-    assert not env.step(np.zeros(2))[3]  # the count begins anew
+    assert not env.step(np.zeros(2))[3]  # the count is reset
 
 
 def test_no_time_limit_and_terminations() -> None:

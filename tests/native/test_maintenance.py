@@ -1,4 +1,4 @@
-"""The machine that is to be serviced in time, against the exact model of the same name."""
+"""The maintenance environment against the exact model of the same name."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_the_law_is_the_exact_one(env: Maintenance) -> None:
             assert np.unique(rewards).tolist() == [mdp.rewards[state, action]]
 
 
-def test_a_machine_that_is_away_cannot_be_serviced() -> None:
-    """Asked to, it stays where it is: a repair does not become a service."""
+def test_a_machine_in_service_or_repair_cannot_be_serviced() -> None:
+    """The action has no effect then: a repair does not become a service."""
     env = Maintenance(levels=2)
     for state in (3, 4):
         after, reward = env.after(jnp.array(state), jnp.array([1]), jnp.array(0.9))

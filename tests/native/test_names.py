@@ -1,4 +1,4 @@
-"""Environment strings: what they split into, what they are joined from, what is refused."""
+"""Environment strings: splitting, joining, and errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ values = st.recursive(
 
 @examples
 @given(ids, st.dictionaries(keys, values, max_size=4))
-def test_what_is_joined_splits_again(env_id: str, args: dict[str, Any]) -> None:
+def test_joined_strings_split_into_the_same_parts(env_id: str, args: dict[str, Any]) -> None:
     found_id, found = split_env(join_env(env_id, args))
     assert (found_id, found) == (env_id, args)
     assert [type(value) for value in found.values()] == [type(value) for value in args.values()]
@@ -47,7 +47,7 @@ def test_strings_and_their_arguments(text: str, args: dict[str, Any]) -> None:
     assert join_env("brax:ant", args) == text
 
 
-def test_ampersands_are_kept_apart_from_those_that_join() -> None:
+def test_ampersands_in_values_are_not_separators() -> None:
     text = join_env("a", {"text": "b&c", "more": ["&"]})
     assert text == r'a?text="b\u0026c"&more=["\u0026"]'
     assert split_env(text) == ("a", {"text": "b&c", "more": ["&"]})
@@ -70,7 +70,7 @@ def test_malformed_strings_are_refused(text: str, message: str) -> None:
         split_env(text)
 
 
-def test_what_no_string_can_hold_is_refused() -> None:
+def test_values_that_cannot_be_written_as_text_are_refused() -> None:
     with pytest.raises(ValueError, match="cannot be written as text"):
         join_env("a", {"b": object()})
     with pytest.raises(ValueError, match=r"without '\?'"):
@@ -79,7 +79,7 @@ def test_what_no_string_can_hold_is_refused() -> None:
         join_env("a", {"b=": 1})
 
 
-def test_arguments_are_added_to_strings_alone() -> None:
+def test_arguments_are_added_only_to_strings() -> None:
     assert with_args("a?b=1&c=2", {"c": 3, "d": "e"}) == "a?b=1&c=3&d=e"
     assert with_args("a", {}) == "a"
     assert with_args(unnamed := object(), {}) is unnamed

@@ -1,4 +1,4 @@
-"""Several devices, of one process or of two, learn what one device learns.
+"""Training on several devices, of one or two processes, gives the results of one device.
 
 Two replicas of four environments: on four devices both replicas and environments are sharded.
 """

@@ -82,7 +82,7 @@ def test_max_weight() -> None:
     assert chosen(policy, 1, 9, 0) == [0], "works although it would rather not"
 
 
-def test_policies_never_idle_where_they_could() -> None:
+def test_policies_never_idle_where_they_can_serve() -> None:
     assert chosen(c_mu(tandem()), 0, 0) == [1, 1], "1 is to idle"
     assert chosen(c_mu(tandem()), 2, 0) == [0, 1] and chosen(c_mu(tandem()), 2, 2) == [0, 0]
 
@@ -134,7 +134,7 @@ def test_fcfs_serves_in_the_order_of_arrival() -> None:
     assert not line.overflowed
 
 
-def test_fcfs_ring_goes_round() -> None:
+def test_the_ring_of_fcfs_wraps_around() -> None:
     """A long path with a small ring: ages are those of a list of stamps."""
     env = OrderedQueueingEnv.of(single_station(), capacity=40)
     policy = fcfs(env)
@@ -169,7 +169,7 @@ def test_the_order_of_arrivals_changes_neither_law_nor_rewards() -> None:
 
 
 def test_fcfs_in_a_single_queue_of_equal_classes() -> None:
-    """Two classes that do not differ: M/M/1, whatever the order."""
+    """Two equal classes: an M/M/1 queue for any order."""
     network = Network("twins", (0.3, 0.3), (((0, 1.0), (1, 1.0)),), ((), ()), (1.0, 1.0))
     env = OrderedQueueingEnv.of(QueueingEnv(network), capacity=128)
     found = average_cost(env, fcfs(env), steps=10_000, chains=256)
@@ -203,7 +203,7 @@ def test_c_mu_is_optimal_at_a_single_station() -> None:
         assert worse < best * 1.02
 
 
-def test_averages_do_not_depend_on_chance() -> None:
+def test_averages_are_determined_by_the_seed() -> None:
     env = criss_cross()
     options: dict[str, Any] = {"steps": 200, "chains": 4, "warmup": 0}
     first, again = (average_reward(env, c_mu(env), **options) for _ in range(2))

@@ -22,7 +22,7 @@ examples = settings(max_examples=10, deadline=None, derandomize=True, database=N
 
 
 def feedback(**changes: Any) -> Network:
-    """Two servers for both classes; class 0 goes on to class 1, back to itself, or out."""
+    """Two servers for both classes; class 0 moves to class 1, back to itself, or out."""
     values: dict[str, Any] = {
         "name": "feedback",
         "arrivals": (1.0, 0.0),
@@ -35,7 +35,7 @@ def feedback(**changes: Any) -> Network:
 
 @st.composite
 def networks(draw: st.DrawFn) -> Network:
-    """Random stable networks: routes that may come back, and classes that may be shared."""
+    """Random stable networks: routes may have cycles, and classes may be shared."""
     classes = draw(st.integers(2, 4))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     stations: list[list[Activity]] = [[] for _ in range(draw(st.integers(1, 3)))]
@@ -284,7 +284,7 @@ def test_random_networks(network: Network, idling: bool, seed: int) -> None:
 def works_if_it_can(
     network: Network, idling: bool, decision: Decision, choice: int, queues: Any
 ) -> bool:
-    """The server serves somebody, or idles by choice, or has nobody whom others do not serve."""
+    """The server serves a customer, idles by choice, or others serve all its customers."""
     earlier = network.stations[: decision.station]
     spoken_for = [each[0].queue for each in earlier if len(each) == 1 and not idling]
     spare = [

@@ -42,7 +42,7 @@ def fresh(env: Any) -> APO:
 
 
 def indifferent(env: Any, size: int | None = None) -> np.ndarray:
-    """The table of a network without weights: of equal logits the first allowed one counts."""
+    """The table of a network without weights: of equal logits the first allowed one is taken."""
     agent = fresh(env)
     state = agent.state
     policy = jax.tree.map(jnp.zeros_like, state.params.policy)
@@ -65,7 +65,7 @@ def test_equal_logits_serve_the_first_class_that_waits() -> None:
 
 
 def test_several_servers_decide_jointly() -> None:
-    """Serve where somebody waits, else idle, the second choice; station 1 counts twice."""
+    """Serve where a customer waits, else idle, the second choice; station 1 counts twice."""
     first, second = np.indices((5, 5))
     expected = 2 * (first == 0) + (second == 0)
     assert indifferent(tandem(), 4).tolist() == expected.ravel().tolist()
@@ -144,8 +144,8 @@ def test_states_without_a_decision_are_not_drawn(
     assert drawn == [[0, 1, 2]] * 2
 
 
-def test_a_policy_that_lets_a_queue_grow_stays_at_the_wall() -> None:
-    """It is started where the model starts, not in the other states that it would never leave."""
+def test_a_policy_that_lets_a_queue_grow_stays_at_the_boundary() -> None:
+    """It starts at the model's initial state, not in other states that it would never leave."""
     found = compare_policies(exact_model(tandem(), 7), np.full(64, 3))
     assert -found.learned_gain == pytest.approx(7) and found.at_walls == pytest.approx(1)
     mdp = exact_model(criss_cross("BM"), 4)
@@ -178,7 +178,7 @@ def test_actions_with_the_same_effect_count_as_one() -> None:
 
 
 @pytest.mark.parametrize(("off", "same"), [(0.9, True), (1.1, False)])
-def test_actions_that_rounding_tells_apart_are_the_same(off: float, same: bool) -> None:
+def test_actions_that_differ_by_rounding_are_the_same(off: float, same: bool) -> None:
     """Moving `off` of SAME from one successor to another is half in each, and so is a reward."""
     moved, paid = off * SAME / 2, off * SAME
     stay, other = [[0.5, 0.5], [0.5, 0.5]], [[0.5 + moved, 0.5 - moved], [0.5, 0.5]]
@@ -260,7 +260,9 @@ def test_the_command(env: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert line.partition("a queue: ")[2] in out.read_text(), "the numbers are in the title"
 
 
-def test_time_at_the_walls_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_at_the_boundary_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = saved(tmp_path / "run", "jax:reentrant")
     assert main(["map", run, "--size", "3", "--out", str(tmp_path / "map.png")]) == 0
     note = capsys.readouterr().out.splitlines()[1]

@@ -21,13 +21,13 @@ from longrun.tabular.precision import rounding
 NEW = [[0.5, 0.5], [1, 0]]
 """State 1 is left with 1/4 for 1/8: d' is (2/5, 3/5), r' is (4, 2), and kappa' = 1 + 8/5."""
 ROUNDING = 1e-11
-"""Of sums of up to 7 states and 4 actions, relative to their terms: some 30 roundings, 1e-14, where
-nothing cancels, and a thousand times that for chains that take a million steps to mix."""
+"""Tolerance of sums over up to 7 states and 4 actions, relative to their terms: 1e-14, where
+nothing cancels, times a thousand for chains that take a million steps to mix."""
 every_discount = st.one_of(st.just(1.0), discounts)
 
 
 def close(found: Any, expected: Any) -> None:
-    """By hand: some ten operations after a law and a bias of two states, each to 2e-16."""
+    """Tolerance for about ten operations on a law and a bias of two states, each to 2e-16."""
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-14)
 
 
@@ -79,7 +79,7 @@ def test_constants_by_hand() -> None:
     assert bounds.zhang_ross_xi(2.5, 1) == 1.5 and bounds.zhang_ross_xi(2.5, 0.9) == math.inf
     assert bounds.xi(2.5, 1) == 1.5
     close(bounds.xi(2.5, 0.9), 0.9 * 1.5 / 0.75)
-    close(bounds.xi(2.5, 0.1), 1 / 9)  # Achiam's, since kappa says only 0.15 / 1.25
+    close(bounds.xi(2.5, 0.1), 1 / 9)  # Achiam's, since kappa gives only 0.15 / 1.25
     assert bounds.xi(2.5, 0.0) == 0
     assert bounds.xi(2.0, 0.5) == 1  # the second constant is infinite
     assert bounds.xi(1.0, 0.0) == 0 and bounds.xi(1.0, 0.5) == 0  # one state
@@ -160,7 +160,7 @@ def test_remarks(kemeny: float) -> None:
     grid = np.unique([*np.linspace(0, 1, 2001), *(1 - 10.0 ** -np.linspace(0, 9, 500)), worst])
     found = np.array([bounds.xi(kemeny, discount) for discount in grid])
     assert grid[np.argmax(found)] == worst and found.max() <= largest * (1 + 1e-9)
-    assert (np.diff(found[grid <= worst]) >= 0).all()  # up to the worst, then down
+    assert (np.diff(found[grid <= worst]) >= 0).all()  # rises up to the worst, then falls
     assert (np.diff(found[grid >= worst]) <= 1e-9 * largest).all()
     for gap in (1e-3, 1e-6, 1e-9):  # Remark 1
         near = bounds.xi(kemeny, 1 - gap / kemeny)
@@ -175,7 +175,7 @@ def test_equal_policies(parts: tuple[MDP, Any, Any], discount: float) -> None:
     found = improvement_bounds(mdp, old, old, discount)
     assert found.difference == found.policy_distance == found.law_distance == 0
     scale = max(1.0, float(np.abs(evaluate(mdp, old, discount).bias).max()))
-    # What is 0 is a sum over actions and successors of differences of values.
+    # Each of these is a sum over actions and successors of differences of values.
     off = rounding(mdp.num_states * mdp.num_actions + 8, 2 * scale)
     assert max(abs(found.formula), abs(found.surrogate), found.epsilon) <= off
     for bound in (found.by_law, *found.bounds.values()):
@@ -230,7 +230,7 @@ def test_lemma_a3(parts: tuple[MDP, Any, Any], discount: float) -> None:
 
 
 def test_large_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kappa' is then the upper end of its error bar, and what needs an inverse is not said."""
+    """kappa' is then the upper end of its interval; bounds that need an inverse are left out."""
     random = np.random.default_rng(0)
     mdp = random_mdp(random, "few successors", 60, 3)
     old, new = random_policy(random, mdp), random_policy(random, mdp)

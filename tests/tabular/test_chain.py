@@ -21,11 +21,11 @@ MIDDLE = np.array([[0.0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]])
 
 
 def equal(found: Any, expected: Any) -> None:
-    """Up to 45 roundings: two or three states take at most ten operations for each of them."""
+    """Up to 45 rounding errors: two or three states take at most ten operations each."""
     np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
-def test_rates_that_underflow_are_no_numbers() -> None:
+def test_rates_that_underflow_raise() -> None:
     tiny = np.array([[1, 1e-300, 0], [1e-300, 0, 1], [0, 1e-300, 1]])
     with pytest.raises(RuntimeError, match="transitions underflow"):
         chain.stationary(tiny)
@@ -92,7 +92,7 @@ def test_one_state() -> None:
 
 
 def test_a_transient_state() -> None:
-    """State 0 stays with 3/4 and is left for the two others, which it never sees again."""
+    """State 0 stays with probability 3/4; once left for the others it is never entered again."""
     matrix = np.array([[0.75, 0.25, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]])
     law = np.array([0, 0.5, 0.5])
     deviation = chain.deviation(matrix, law)
@@ -119,7 +119,7 @@ def exact_inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
 
 
 def nearly_decomposable() -> Any:
-    """Three pairs of states, each left with 1e-9, 1e-12 or 1e-15: slower than rounding of 1 - P."""
+    """Three pairs of states, each left with 1e-9, 1e-12 or 1e-15: below the rounding of 1 - P."""
     random = np.random.default_rng(0)
     pair = np.arange(6) // 2
     matrix = np.where(pair[:, None] == pair, random.random((6, 6)), 0)
@@ -129,7 +129,7 @@ def nearly_decomposable() -> Any:
 
 
 def exact_matrices(matrix: Any, discount: float) -> tuple[Any, Any, Any]:
-    """d, D and M; what is on the diagonal of P is what its row leaves over."""
+    """d, D and M; the diagonal of P is 1 minus the rest of its row."""
     states = range(len(matrix))
     exact = [[Fraction(float(x)) for x in row] for row in matrix]
     for i in states:
@@ -150,7 +150,7 @@ def exact_matrices(matrix: Any, discount: float) -> tuple[Any, Any, Any]:
 @pytest.mark.parametrize("discount", [1, 1 - 2.0**-50, 0.9])
 def test_precision_of_a_nearly_decomposable_chain(discount: float) -> None:
     matrix = nearly_decomposable()
-    # 1e-14 is 45 roundings, for six states: as many as there are operations on the way to an entry.
+    # 1e-14 is 45 rounding errors, as many as an entry takes operations with six states.
     exact_law, exact_deviation, exact_times = exact_matrices(matrix, discount)
     law = chain.stationary(matrix)
     np.testing.assert_allclose(law, exact_law, rtol=1e-14, atol=0)
@@ -171,7 +171,7 @@ def test_precision_of_discounts_close_to_1() -> None:
 
 @examples
 @given(seeds, st.integers(1, 9), st.sampled_from([1, 2, 64]))
-def test_blocks_do_not_matter(seed: int, states: int, block: int) -> None:
+def test_the_block_size_does_not_matter(seed: int, states: int, block: int) -> None:
     random = np.random.default_rng(seed)
     rates, ends = random.random((states, states)), random.random(states)
     system = -rates
@@ -180,7 +180,7 @@ def test_blocks_do_not_matter(seed: int, states: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chain, "BLOCK", block)
         found = chain.inverse(rates, ends)
-    expected = np.linalg.inv(system)  # LAPACK, to so many roundings of its largest entry
+    expected = np.linalg.inv(system)  # LAPACK, relative to its largest entry
     off = rounding(10 * states, float(np.linalg.cond(system) * np.abs(expected).max()))
     np.testing.assert_allclose(found, expected, rtol=0, atol=off)
 
@@ -188,7 +188,7 @@ def test_blocks_do_not_matter(seed: int, states: int, block: int) -> None:
 def test_a_chain_of_many_blocks() -> None:
     matrix = np.random.default_rng(0).dirichlet(np.ones(200), 200)
     law = chain.stationary(matrix)
-    # A rounding a state for the law, and two for a sum over 200 of them.
+    # One rounding error per state for the law, and two for a sum over 200 of them.
     np.testing.assert_allclose(law @ matrix, law, rtol=rounding(3 * 200, 1.0))
     system = np.eye(200) - matrix + law
     off = rounding(10 * 200, float(np.linalg.cond(system)))

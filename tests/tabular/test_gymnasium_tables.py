@@ -1,4 +1,4 @@
-"""Transition tables of gymnasium: read in one call, written back, refused with reasons."""
+"""Transition tables of gymnasium: reading, writing, and errors."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def test_environments_load_in_one_call(name: str, states: int, actions: int) -> 
     assert mdp.available.all()
 
 
-def test_frozen_lake_goes_on_from_the_start() -> None:
+def test_frozen_lake_continues_from_the_start() -> None:
     mdp = from_gymnasium("FrozenLake-v1", is_slippery=False)
     assert mdp.initial[0] == 1
     assert law(mdp, 0, 2) == {1: 1}
     assert law(mdp, 5, 0) == {0: 1}, "a hole, which the table calls terminal, resets"
     assert law(mdp, 1, 1) == {0: 1}, "falling into the hole below resets"
     assert law(mdp, 14, 2) == {0: 1} and mdp.rewards[14, 2] == 1, "the goal pays and resets"
-    # Six steps an episode, one reward in them.
+    # Six steps per episode, with one reward.
     path = np.zeros(16, int)
     path[[0, 4, 8, 9, 13, 14]] = [1, 1, 2, 1, 2, 2]
     matrix, rewards = mdp.chain(path)
@@ -96,7 +96,7 @@ def test_ends_continue_from_the_initial_law_and_duplicates_add_up() -> None:
     assert mdp.available.tolist() == [[True, True], [True, False]]
 
 
-def test_lists_serve_as_tables() -> None:
+def test_lists_are_accepted_as_tables() -> None:
     mdp = from_gymnasium([[[(1.0, 1, 2.0, False)]], [[(1.0, 0, 0.0, False)]]])
     assert law(mdp, 0, 0) == {1: 1} and mdp.initial.tolist() == [0.5, 0.5]
 
@@ -116,7 +116,7 @@ def test_the_table_of_an_mdp() -> None:
 @pytest.mark.parametrize(
     "mdp", [garnet(), garnet(states=201), riverswim(), access_control()], ids=lambda mdp: mdp.name
 )
-def test_there_and_back(mdp: MDP) -> None:
+def test_writing_and_reading_a_table_gives_the_same_model(mdp: MDP) -> None:
     back = from_gymnasium(to_gymnasium(mdp), initial=mdp.initial)
     difference = back.kernel - mdp.kernel if mdp.is_sparse else back.kernel.toarray() - mdp.kernel
     assert abs(difference).max() < 1e-15

@@ -1,4 +1,4 @@
-"""Tabular learning: updates worked by hand, properties of the loop, and known answers."""
+"""Tabular learning: updates worked out by hand, properties of the loop, and known solutions."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ SHORT = {"steps": 1000, "snapshots": 5}
 
 
 def close(found: Any, expected: Any) -> None:
-    """Up to eight roundings in single precision, which is what a rule has by default."""
+    """Up to eight rounding errors in single precision, the default precision of a rule."""
     np.testing.assert_allclose(found, expected, rtol=8 * np.finfo(np.float32).eps)
 
 
@@ -34,7 +34,7 @@ def step(action: int) -> rules.Transition:
 
 
 def three_states() -> MDP:
-    """A walk upwards; 2 pays 3 and may stay there, 0 pays 1; some actions are not available."""
+    """A walk upwards; state 2 pays 3 and can stay, 0 pays 1; some actions are not available."""
     transitions, rewards = np.zeros((3, 2, 3)), np.zeros((3, 2))
     transitions[0, 0], transitions[0, 1] = (1, 0, 0), (0.5, 0.5, 0)
     transitions[1, 1] = (0.2, 0, 0.8)
@@ -123,7 +123,7 @@ def test_csv_learning_by_hand(action: int, q: list[list[float]], gain: float) ->
     np.testing.assert_allclose(ended.gain, 0.5)
 
 
-def test_csv_terminates_when_all_pairs_rise_alike() -> None:
+def test_csv_terminates_when_all_pairs_rise_equally() -> None:
     before = jnp.array([[0.0, 1.0], [2.0, -jnp.inf]])
     after = jnp.array([[5.0, 6.1], [7.2, -jnp.inf]])  # rises: 5, 5.1, 5.2
     assert rules.terminated(before, after, 0.3)
@@ -161,7 +161,7 @@ def test_seeds_are_independent_and_repeatable() -> None:
     for first, second in zip(several[1:], again[1:], strict=True):
         np.testing.assert_array_equal(first, second)
     assert len(set(several.gains[:, -1])) == 3
-    # Programs for one and for three seeds may round otherwise, in each of 1000 steps of averaging.
+    # Programs for one and for three seeds may round differently, in each of 1000 averaging steps.
     np.testing.assert_allclose(several.q[1], single.q[0], rtol=1e-12)
     np.testing.assert_allclose(several.gains[1], single.gains[0], rtol=1e-12)
     assert several.q.dtype == np.float64 and not jax.config.jax_enable_x64
@@ -176,7 +176,7 @@ def test_dense_and_sparse_models_give_the_same() -> None:
     np.testing.assert_array_equal(first.q, second.q)
 
 
-def test_csv_learning_changes_nothing_after_its_end() -> None:
+def test_csv_learning_changes_nothing_after_its_termination() -> None:
     found = learn(three_states(), "csv", seeds=2, shift=1.0, tolerance=1e6, **SHORT)
     assert found.stopped.tolist() == [200, 200]
     assert (found.gains == found.gains[:, :1]).all()

@@ -1,4 +1,4 @@
-"""How an MDP is built, read and refused."""
+"""Construction, access and validation of an MDP."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_kernel_has_actions_outermost(kind: str) -> None:
     assert repr(mdp) == "MDP(unnamed: 2 states, 2 actions, 6 transitions)"
 
 
-def test_what_people_read() -> None:
+def test_names_for_display() -> None:
     mdp = two_states(name="pair", shape=(2, 1), actions=("stay", "mix"), cost=True)
     assert (mdp.name, mdp.shape, mdp.actions, mdp.cost) == ("pair", (2, 1), ("stay", "mix"), True)
     assert two_states().actions == ("action 0", "action 1") and two_states().shape == (2,)
@@ -75,14 +75,14 @@ def test_an_mdp_keeps_its_own_copy() -> None:
     assert not np.shares_memory(MDP(one_action, [[0]]).kernel, one_action)
 
 
-def test_stored_zeros_and_duplicates_of_sparse_matrices_vanish() -> None:
+def test_stored_zeros_and_duplicates_of_sparse_matrices_are_removed() -> None:
     twice = sparse.csr_array(([0.5, 0.5, 0.0, 1.0], [0, 0, 1, 1], [0, 3, 4]), (2, 2))
     mdp = MDP([twice], [[0], [0]])
     assert mdp.num_transitions == 2 and dense_kernel(mdp).tolist() == STAY
     assert twice.nnz == 4, "the matrix that was given is left alone"
 
 
-def test_indices_are_no_wider_than_they_need_be() -> None:
+def test_indices_have_the_smallest_sufficient_type() -> None:
     wide = sparse.csr_array((np.ones(2), np.array([0, 1]), np.array([0, 1, 2])), (2, 2))
     assert wide.indices.dtype == np.int64
     mdp = MDP([wide, wide], np.zeros((2, 2)))
@@ -234,7 +234,7 @@ def changed(state: int, action: int, row: list[float]) -> Any:
         ([np.inf, 0], "are not finite"),
     ],
 )
-def test_rows_that_are_no_distribution(kind: str, row: list[float], problem: str) -> None:
+def test_rows_that_are_not_a_distribution(kind: str, row: list[float], problem: str) -> None:
     transitions = changed(1, 0, row)
     if kind == "sparse":
         transitions = [sparse.csr_array(transitions[:, a]) for a in range(2)]
@@ -276,7 +276,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "message"), REFUSED)
-def test_what_is_refused(change: dict[str, Any], message: str) -> None:
+def test_invalid_arguments(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         MDP(**{"transitions": TRANSITIONS, "rewards": REWARDS} | change)
 

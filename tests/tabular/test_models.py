@@ -1,4 +1,4 @@
-"""The models against rows worked out by hand, and against gains that are known."""
+"""The models against rows worked out by hand, and against known gains."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from reference_networks import criss_cross, n_model, tandem
 
 
 def law(mdp: MDP, state: Any, action: int) -> dict[Any, float]:
-    """Successor: probability; states as numbers, or as places in the box of the states."""
+    """Successor: probability; states as indices, or as positions in the box of the states."""
     number = np.ravel_multi_index(state, mdp.shape) if isinstance(state, tuple) else state
     row = mdp.kernel[[action * mdp.num_states + number]]
     row = (row.toarray() if mdp.is_sparse else row)[0]
@@ -40,7 +40,7 @@ def law(mdp: MDP, state: Any, action: int) -> dict[Any, float]:
 
 
 def solved(mdp: MDP, tolerance: float = 1e-9) -> tuple[float, Any]:
-    """Optimal gain and actions by relative value iteration; half steps, so no chain is periodic."""
+    """Optimal gain and actions by relative value iteration; half steps make chains aperiodic."""
     values = np.zeros(mdp.num_states)
     for _ in range(100_000):
         change = mdp.lookahead(values).max(1) - values
@@ -117,7 +117,7 @@ def test_parameters_that_are_refused(name: str, parameters: Any, message: str) -
 
 
 @pytest.mark.parametrize("states", [30, 300])
-def test_garnet_has_the_successors_that_were_asked_for(states: int) -> None:
+def test_garnet_has_the_requested_number_of_successors(states: int) -> None:
     mdp = garnet(states=states, actions=2, branching=4, seed=1)
     kernel = mdp.kernel.toarray() if mdp.is_sparse else mdp.kernel
     assert mdp.is_sparse == (states > 200)
@@ -125,7 +125,7 @@ def test_garnet_has_the_successors_that_were_asked_for(states: int) -> None:
     assert (kernel > 0).any(0).all(), "every state is some state's successor"
 
 
-def test_garnet_is_its_seed() -> None:
+def test_garnet_is_determined_by_its_seed() -> None:
     one, same, other = garnet(seed=3), garnet(seed=3), garnet(seed=4)
     np.testing.assert_array_equal(one.kernel, same.kernel)
     np.testing.assert_array_equal(one.rewards, same.rewards)
@@ -138,7 +138,7 @@ def test_a_garnet_may_be_deterministic_or_full() -> None:
     assert (garnet(states=5, branching=5).kernel > 0).all()
 
 
-def test_every_set_of_successors_is_as_likely() -> None:
+def test_every_set_of_successors_is_equally_likely() -> None:
     drawn = distinct_numbers(np.random.default_rng(0), 60_000, 2, 4)
     counts = Counter(tuple(sorted(row)) for row in drawn.tolist())
     assert sorted(counts) == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
@@ -234,8 +234,8 @@ def test_maintenance_gains_are_those_of_renewal_cycles() -> None:
     ("discount", "optimal"),
     [(0.9, never_serviced), (0.99, never_serviced), (0.999, serviced_when_worn)],
 )
-def test_what_a_discount_makes_of_maintenance(discount: float, optimal: Any) -> None:
-    """No action is better than the policy's own, which is to say that it is optimal."""
+def test_the_optimal_policy_of_maintenance_with_a_discount(discount: float, optimal: Any) -> None:
+    """The policy is optimal: no action has a positive advantage."""
     mdp = maintenance()
     found = evaluate(mdp, optimal(mdp), discount)
     others = found.advantage[found.policy == 0]

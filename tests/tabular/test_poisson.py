@@ -85,7 +85,7 @@ def rewards_of(matrix: Any, seed: int = 0) -> Any:
 
 
 def residual(matrix: Any, discount: float, rewards: Any, values: Any) -> float:
-    """The largest, when the mean, which is the gain or a constant of the values, is taken out."""
+    """The largest after centring: the mean is the gain, or the free constant of the values."""
     left = rewards - values + discount * matrix @ values
     return float(np.abs(left - left.mean()).max())
 
@@ -109,11 +109,11 @@ def dense_law(matrix: Any) -> Any:
 
 @discounts
 def test_solutions(matrix: Any, exact_law: Any, discount: float) -> None:
-    """The tolerance is met by the residual itself; with it the solution comes close."""
+    """The residual is within the tolerance, and the solution is close to the exact one."""
     rewards, law = rewards_of(matrix), exact_law
     deviation = chain.deviation(matrix, law, discount)
     exact = deviation @ rewards
-    reach = float(np.abs(deviation).sum(1).max())  # how far a residual can move the solution
+    reach = float(np.abs(deviation).sum(1).max())  # largest effect of a residual on the solution
     off = rounding(2 * len(matrix), float(np.abs(rewards).max()))  # of D r, in sums over states
     for tolerance in (1e-4, 1e-9):
         values, reached = SparseChain(sparse.csr_array(matrix), discount).solve(
@@ -139,15 +139,15 @@ def test_stationary_laws(matrix: Any, exact_law: Any) -> None:
     ):
         law, error = SparseChain(sparse.csr_array(matrix)).stationary(guess)
         assert law.sum() == pytest.approx(1) and (law >= 0).all()
-        # The exact one is itself off by about a rounding a state, relative to its entries.
+        # The exact one itself has about one rounding error per state, relative to its entries.
         assert np.abs(law - exact_law).sum() <= error + len(matrix) * EPS
-        # Twice what the tolerance and rounding leave, times the mean steps to the likeliest state,
+        # Twice the sum of tolerance and rounding, times the mean steps to the likeliest state,
         # which are known to a tenth either way: 2 / (1 - 2 / 10) is less than 3.
         left = LAW_TOLERANCE * law.max() + rounding(int((matrix > 0).sum(0).max()) + 5, 2.0) * law
         assert error <= 3 * float(left @ times)
 
 
-def test_a_solution_is_no_further_off_than_its_guess() -> None:
+def test_a_solution_is_at_least_as_good_as_its_guess() -> None:
     matrix = nearly_decomposable(700, 1e-3)
     equations, rewards = SparseChain(sparse.csr_array(matrix)), rewards_of(matrix)
     start = rewards_of(matrix, seed=1)
@@ -168,7 +168,7 @@ def test_a_solution_is_no_further_off_than_its_guess() -> None:
     assert (start == untouched).all()
 
 
-def test_a_good_guess_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_good_guess_needs_no_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix, rewards = birth_death(60), rewards_of(birth_death(60))
     equations = SparseChain(sparse.csr_array(matrix))
     values, _ = equations.solve(rewards, None, 1e-10)
@@ -177,8 +177,8 @@ def test_a_good_guess_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reached and (again == values + 3).all()
 
 
-def test_what_is_out_of_reach_is_told() -> None:
-    """Values of 1e6 know their residual to 1e-10 or so."""
+def test_an_unreachable_tolerance_is_reported() -> None:
+    """The residual of values of 1e6 is known to about 1e-10."""
     matrix = nearly_decomposable(60, 1e-7)
     equations, rewards = SparseChain(sparse.csr_array(matrix)), rewards_of(matrix)
     values, reached = equations.solve(rewards, None, 1e-14)
@@ -186,7 +186,7 @@ def test_what_is_out_of_reach_is_told() -> None:
     assert residual(matrix, 1.0, rewards, values) < 1e-6
 
 
-def test_mergers_can_be_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mergers_can_be_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a chain that differs a little, and for the discounted one."""
     monkeypatch.setattr(poisson, "COARSEST", 20)
     first = SparseChain(sparse.csr_array(birth_death(800)))
@@ -247,11 +247,11 @@ def test_errors_of_laws_are_bounds() -> None:
             assert np.abs(law - exact).sum() <= error
 
 
-# --- the path does not matter ----------------------------------------------------------------
+# --- independence of rounding ----------------------------------------------------------------
 
 
 def wide(states: int) -> Any:
-    """A walk over a square that drifts to the far corner, so that all mass has to travel there."""
+    """A walk over a square that drifts to the far corner, so that all mass has to move there."""
     line = sparse.csr_array(birth_death(states, 0.4, 0.3))
     return 0.5 * (
         sparse.kron(line, sparse.identity(states)) + sparse.kron(sparse.identity(states), line)
@@ -259,8 +259,8 @@ def wide(states: int) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_laws_do_not_rest_on_the_last_bits(seed: int) -> None:
-    """What another CPU rounds otherwise decides where BiCGSTAB stands still, not where it ends."""
+def test_laws_do_not_depend_on_the_last_bits(seed: int) -> None:
+    """Different rounding changes where BiCGSTAB stagnates, but not the result."""
     matrix = sparse.csr_array(wide(40))
     equations, size = SparseChain(matrix), matrix.shape[0]
     random = np.random.default_rng(seed)
@@ -286,8 +286,8 @@ class Noisy:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_bicgstab_is_started_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under noise one start stands still, and further ones get down to rounding."""
+def test_bicgstab_is_restarted(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With noise one run stagnates, and restarts reach the rounding error."""
     matrix = sparse.csr_array(wide(40))
     equations, size = SparseChain(matrix), matrix.shape[0]
     nothing, guess = np.zeros(size), np.full(size, 1 / size)
@@ -300,12 +300,12 @@ def test_bicgstab_is_started_again(seed: int, monkeypatch: pytest.MonkeyPatch) -
 
     best = left(600)
     assert best < 1e-15
-    monkeypatch.setattr(krylov, "WORTHWHILE", 0.0)  # a start that gains anything is the last one
+    monkeypatch.setattr(krylov, "WORTHWHILE", 0.0)  # no restart after any improvement
     assert left(600) > 100 * best
 
 
-def test_bicgstab_returns_the_best_it_met() -> None:
-    """Its guess, if every direction is wrong; and never what is not a number."""
+def test_bicgstab_returns_its_best_solution() -> None:
+    """Its guess, if every direction is wrong; and never a non-finite solution."""
     matrix = sparse.csr_array(np.eye(5) - birth_death(5))
     right, guess = np.array([1.0, -1, 0, 0, 0]), np.zeros(5)
 
@@ -320,7 +320,7 @@ def test_bicgstab_returns_the_best_it_met() -> None:
     assert (krylov.bicgstab(matrix, right, guess, 1.0, 100, Broken()) == guess).all()
 
 
-def test_conjugate_residuals_hand_over_where_they_are_stuck() -> None:
+def test_bicgstab_takes_over_where_conjugate_residuals_stall() -> None:
     """A walk without drift: values grow with the square of its length."""
     matrix = sparse.csr_array(birth_death(3000, 0.35, 0.35))
     equations, rewards = SparseChain(matrix), np.linspace(-1, 1, 3000)
@@ -339,7 +339,7 @@ def test_conjugate_residuals_hand_over_where_they_are_stuck() -> None:
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Evaluations of a chain as large models get them."""
+    """Evaluations of a chain by the methods for large models."""
     monkeypatch.setattr(evaluation, "DENSE", 1)
 
     def evaluated(matrix: Any, discount: float = 1.0) -> Any:
@@ -351,7 +351,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize("discount", [1.0, 0.99])
 def test_transient_states_are_left_out_of_the_law(large: Any, discount: float) -> None:
-    """From wherever the chain starts: the start may be a transient state itself."""
+    """For every start: it may be a transient state itself."""
     matrix = transient(700)
     mdp = MDP([sparse.csr_array(matrix)], rewards_of(matrix)[:, None], initial=np.eye(700)[600])
     found = evaluate(mdp, np.zeros(700), discount)
@@ -362,7 +362,7 @@ def test_transient_states_are_left_out_of_the_law(large: Any, discount: float) -
         np.testing.assert_allclose(found.discounted_stationary, exact, atol=1e-12)
 
 
-def test_values_that_were_not_found_raise(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_do_not_converge_raise(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = SparseChain.solve
     monkeypatch.setattr(SparseChain, "solve", lambda *given: usual(*given, effort=1))
     for name in ("gain", "bias", "q", "advantage", "gain_error"):
@@ -371,7 +371,7 @@ def test_values_that_were_not_found_raise(large: Any, monkeypatch: pytest.Monkey
             getattr(large(nearly_decomposable(700, 1e-3)), name)
 
 
-def test_laws_that_were_not_found_raise(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laws_that_do_not_converge_raise(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = birth_death(700)
     monkeypatch.setattr(SparseChain, "left_solve", lambda _, right, guess, tolerance: guess)
     for discount in (1.0, 0.9):
@@ -383,7 +383,7 @@ def test_laws_that_were_not_found_raise(large: Any, monkeypatch: pytest.MonkeyPa
         _ = large(matrix, 0.9).discounted_stationary
 
 
-def test_a_trace_that_was_not_found_raises(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_does_not_converge_raises(large: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = large(few_successors(50))
     assert found.stationary.sum() == pytest.approx(1)
     monkeypatch.setattr(SparseChain, "solve", lambda _, rewards, *rest: (rewards, False))
@@ -407,7 +407,7 @@ def test_slow_chains(large: Any, states: int, coupling: float) -> None:
 
 
 def test_chains_that_are_too_slow(large: Any) -> None:
-    """At 1e-11 there is a warning, at 1e-15 a refusal: then less than rounding joins the halves."""
+    """At 1e-11 there is a warning, at 1e-15 an error: the coupling is then below rounding."""
     found = large(nearly_decomposable(60, 1e-11))
     with pytest.warns(PrecisionWarning, match=r"the stationary law may be off by \S+, since"):
         assert LOOSE < found.stationary_error < USELESS

@@ -1,4 +1,4 @@
-"""What the paper says of one policy: by hand, and as relations that must hold."""
+"""The paper's quantities of one policy: by hand, and as relations that must hold."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def two_states(**settings: Any) -> MDP:
 
 
 def close(found: Any, expected: Any, *terms: Any) -> None:
-    """Equal up to 1e-11 of the largest of the terms, which are added up to get there.
+    """Equal up to 1e-11 of the largest of the terms, which are summed.
 
-    Sums over up to 7 states and 4 actions have some 30 roundings of their terms, 1e-14; the rest is
+    Sums over up to 7 states and 4 actions have about 30 rounding errors, 1e-14; the rest is
     for terms that are themselves differences, in chains that take a million steps to mix.
     """
     scale = max(1.0, *(float(np.abs(term).max()) for term in terms)) if terms else 1.0
@@ -73,7 +73,7 @@ def test_discounted_criterion_by_hand() -> None:
     close(found.fundamental, [[71 / 44, -27 / 44], [-9 / 44, 53 / 44]])
     close(found.discounted_stationary, [17 / 44, 27 / 44])
     close(found.discounted_gain, 17 / 11)
-    close(found.first_passage, [[4, 8 / 3], [8, 4 / 3]])  # of the chain, whatever the discount
+    close(found.first_passage, [[4, 8 / 3], [8, 4 / 3]])  # of the chain, for any discount
     close(found.kemeny, 3)
 
 
@@ -166,7 +166,7 @@ def test_discounted_law(parts: tuple[MDP, Any, Any], discount: float) -> None:
 @examples
 @given(pairs(), discounts)
 def test_limits(parts: tuple[MDP, Any, Any], discount: float) -> None:
-    """The distance from the average criterion is 1 - gamma times something that is known."""
+    """The distance from the average criterion is 1 - gamma times a known quantity."""
     mdp, policy, _ = parts
     near, limit = evaluate(mdp, policy, discount), evaluate(mdp, policy)
     step, large = (1 - discount) * near.deviation @ near.transition, limit.deviation
@@ -205,14 +205,14 @@ def test_kemeny_is_a_sum_over_eigenvalues(parts: tuple[MDP, Any, Any]) -> None:
     found = evaluate(mdp, policy)
     rates, vectors = np.linalg.eig(found.transition)
     rates = np.delete(rates, np.argmin(np.abs(rates - 1)))
-    # LAPACK perturbs P by some roundings a state, and that moves an eigenvalue by the condition of
+    # LAPACK perturbs P by a few rounding errors, which moves an eigenvalue by the condition of
     # the eigenvectors times as much (Bauer and Fike); kappa times that is its share of 1 - lambda.
     off = rounding(10 * mdp.num_states, float(np.linalg.cond(vectors)) * found.kemeny)
     np.testing.assert_allclose(found.kemeny, 1 + np.sum(1 / (1 - rates)).real, rtol=off)
 
 
 def test_transient_states() -> None:
-    """State 0 is left for good with 1/4; its reward does not matter in the long run."""
+    """State 0 is left forever with probability 1/4; its reward does not affect the gain."""
     mdp = MDP([[[0.75, 0.25, 0]], [[0, 0.5, 0.5]], [[0, 0.5, 0.5]]], [[8], [3], [1]])
     found = evaluate(mdp, [0, 0, 0])
     close(found.stationary, [0, 0.5, 0.5])
@@ -234,13 +234,13 @@ def test_kemeny_of_transient_states_is_a_limit() -> None:
         np.testing.assert_allclose(found.first_passage @ found.stationary, found.kemeny, rtol=1e-12)
 
 
-def test_slow_chains_keep_their_digits() -> None:
+def test_slow_chains_keep_their_precision() -> None:
     """States that are left with 1e-12: Q - V and a plain inverse would have four digits."""
     slow = 1e-12
     stay = [[1 - slow, slow], [slow, 1 - slow]]
     mdp = MDP(np.stack([stay, np.eye(2)], axis=1), [[1, 1], [0, 0]])
     found = evaluate(mdp, [0, 0])
-    off = rounding(16, 1.0)  # about so many operations lead to each of these
+    off = rounding(16, 1.0)  # about as many operations for each of these
     np.testing.assert_allclose(found.kemeny, 1 + 1 / (2 * slow), rtol=off)
     np.testing.assert_allclose(found.bias, [1 / (4 * slow), -1 / (4 * slow)], rtol=off)
     np.testing.assert_allclose(found.advantage, [[0, 0.5], [0, -0.5]], atol=off)
@@ -250,7 +250,7 @@ def test_slow_chains_keep_their_digits() -> None:
 
 
 def both_paths(mdp: MDP, policy: Any, discount: float) -> tuple[Evaluation, Evaluation]:
-    """Dense algebra, and what large models get."""
+    """Evaluations by dense algebra, and by the methods for large models."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(evaluation, "DENSE", 1)
         iterative = evaluate(mdp, policy, discount)
@@ -291,7 +291,7 @@ def chain_of(mdp: MDP) -> Evaluation:
 
 @pytest.mark.parametrize("mdp", [garnet(200, 3, 5), tandem(size=12), criss_cross(size=5)])
 def test_estimate_of_kemeny(mdp: MDP) -> None:
-    """Of 20 intervals of 95 %, 15 or fewer hold the truth once in 400 times."""
+    """15 or fewer of 20 intervals of 95 % contain the true value once in 400 times."""
     exact = chain_of(mdp)
     equations = SparseChain(sparse.csr_array(exact.transition))
     hits = 0

@@ -33,7 +33,7 @@ from longrun.tabular.validation import AS_GIVEN, TOLERANCE, state_law
 INSIDE, OUTSIDE = 1 - 1e-9, 1 + 1e-9
 
 
-def test_a_precise_answer_is_given_without_a_word() -> None:
+def test_a_precise_result_comes_without_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_precision("it", LOOSE * INSIDE)
@@ -41,13 +41,13 @@ def test_a_precise_answer_is_given_without_a_word() -> None:
 
 
 @pytest.mark.parametrize("error", [LOOSE * OUTSIDE, USELESS * INSIDE])
-def test_a_loose_answer_is_given_with_a_warning(error: float) -> None:
+def test_an_imprecise_result_comes_with_a_warning(error: float) -> None:
     with pytest.warns(PrecisionWarning, match="it may be off by"):
         check_precision("it", error)
 
 
 @pytest.mark.parametrize("error", [USELESS * OUTSIDE, np.inf, np.nan])
-def test_a_useless_answer_is_refused(error: float) -> None:
+def test_a_useless_result_raises(error: float) -> None:
     with pytest.raises(
         NoConvergence, match=r"it may be off by .*; speed up its rarest transitions"
     ):
@@ -55,7 +55,7 @@ def test_a_useless_answer_is_refused(error: float) -> None:
 
 
 @pytest.mark.parametrize("terms", [1, 7, 1000])
-def test_the_bound_on_rounding_holds_in_any_order_and_is_not_idle(terms: int) -> None:
+def test_the_bound_on_rounding_holds_in_any_order_and_is_tight_enough(terms: int) -> None:
     """Sums of products in single precision, whose exact values double precision has."""
     random = np.random.default_rng(terms)
     eps = float(np.finfo(np.float32).eps)
@@ -71,7 +71,7 @@ def test_the_bound_on_rounding_holds_in_any_order_and_is_not_idle(terms: int) ->
             off = abs(float(total) - exact)
             assert off <= rounding(terms, size) * eps / EPS
             worst = max(worst, off / size)
-    assert worst > 0.01 * eps  # the errors are there
+    assert worst > 0.01 * eps  # the errors are not 0
 
 
 def made(low: float, high: float, off: float) -> Bracket:
@@ -103,12 +103,12 @@ def test_a_gain_near_0_is_measured_by_the_rewards(gain: float, scale: float) -> 
     assert found == pytest.approx(width / scale)
 
 
-# --- what is judged ---------------------------------------------------------------------------
+# --- errors of results -----------------------------------------------------------------------
 
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A chain that is evaluated as large ones are, and whose law has the error that is given."""
+    """A chain that is evaluated like large ones, and whose law has the given error."""
     monkeypatch.setattr(evaluation, "DENSE", 1)
 
     def made(error: float, discount: float = 1.0) -> Any:
@@ -124,7 +124,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("discount", "name"), [(1.0, "the stationary law"), (0.9, "the discounted law")]
 )
-def test_laws_are_judged_by_their_errors(large: Any, discount: float, name: str) -> None:
+def test_laws_are_checked_by_their_errors(large: Any, discount: float, name: str) -> None:
     found = large(0.99 * LOOSE, discount)
     assert found.discounted_stationary.tolist() == [0.5, 0.5]
     if discount == 1:
@@ -138,7 +138,7 @@ def test_laws_are_judged_by_their_errors(large: Any, discount: float, name: str)
 
 
 @pytest.mark.parametrize(("error", "kind"), [(0.9, None), (1.1, "warns"), (1e5, "raises")])
-def test_gains_are_judged_by_their_residuals(
+def test_gains_are_checked_by_their_residuals(
     error: float, kind: str | None, large: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values 0 and h leave residuals of h / 2 and 1 - h / 2, half of whose spread is the error."""
@@ -162,7 +162,7 @@ def test_gains_are_judged_by_their_residuals(
 @examples
 @given(seeds, st.integers(1, 400))
 def test_rounding_bounds_sums_in_any_order(seed: int, terms: int) -> None:
-    """Against rational arithmetic: as they are, backwards, in pairs, and by BLAS."""
+    """Against rational arithmetic: in order, backwards, in pairs, and by BLAS."""
     random = np.random.default_rng(seed)
     x = random.normal(size=terms) * 10.0 ** random.integers(-8, 9, terms)
     y = random.random(terms)
@@ -181,7 +181,7 @@ def test_rounding_bounds_sums_in_any_order(seed: int, terms: int) -> None:
 
 @examples
 @given(seeds, st.integers(2, 7), st.integers(0, 14))
-def test_small_laws_keep_about_one_rounding_a_state(seed: int, states: int, slow: int) -> None:
+def test_small_laws_have_one_rounding_error_per_state(seed: int, states: int, slow: int) -> None:
     """`stationary_error` of a small chain, against rational arithmetic."""
     random = np.random.default_rng(seed)
     matrix = random.random((states, states)) * 10.0 ** -random.integers(
@@ -197,7 +197,7 @@ def test_small_laws_keep_about_one_rounding_a_state(seed: int, states: int, slow
 
 
 def _exact_law(matrix: Any) -> list[Fraction]:
-    """The elimination itself, in fractions; the diagonal is what a row leaves over."""
+    """The same elimination in fractions; the diagonal is 1 minus the rest of the row."""
     rates = [[Fraction(float(x)) for x in row] for row in matrix]
     order = range(len(rates) - 1, 0, -1)
     for k in order:
@@ -212,7 +212,7 @@ def _exact_law(matrix: Any) -> list[Fraction]:
     return [share / sum(law) for share in law]
 
 
-# --- what a person gives ---------------------------------------------------------------------
+# --- user input ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
@@ -256,15 +256,15 @@ def stay_of_second_action(slower: float) -> float:
     return float(mdp.kernel[[3]].toarray()[0, 1])  # action 1, state 1
 
 
-def test_rounding_is_no_event() -> None:
-    """One rate is known to EPS / 2; what is more is a rate of its own, with all its digits."""
+def test_a_rounding_error_is_not_an_event() -> None:
+    """One rate is known to EPS / 2; a larger difference is a rate, with full precision."""
     assert stay_of_second_action(EPS / 2) == stay_of_second_action(EPS) == 0
     assert stay_of_second_action(2 * EPS) == 2 * EPS
     assert stay_of_second_action(1e-13) == pytest.approx(1e-13, rel=1e-2)
 
 
 def test_rates_in_another_order_are_the_same() -> None:
-    """0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1: what is left over must not become a loop."""
+    """0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1: the difference must not become a transition."""
     rates = (0.1, 0.2, 0.3)
     events = [
         Event(rate, (-1,), actions=(a,))

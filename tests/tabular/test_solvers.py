@@ -1,4 +1,4 @@
-"""Solvers: all methods agree, brackets hold the exact gain, and what cannot be solved says so."""
+"""Solvers: all methods agree, brackets contain the exact gain, and unsolvable models raise."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def dense_chain(mdp: MDP, policy: Any) -> tuple[Any, Any]:
 
 
 def best_gain(mdp: MDP) -> tuple[float, float]:
-    """Of all recurrent classes of all deterministic policies, and how far LAPACK may be off."""
+    """Best gain of all recurrent classes of all deterministic policies, and LAPACK's error."""
     best, off = -np.inf, 0.0
     for policy in itertools.product(*(np.flatnonzero(row) for row in mdp.available)):
         transition, rewards = dense_chain(mdp, policy)
@@ -84,7 +84,7 @@ def best_gain(mdp: MDP) -> tuple[float, float]:
 
 
 def check(mdp: MDP, found: Solution, tolerance: float = 1e-8) -> None:
-    """What every solution promises, whatever made it."""
+    """The properties of every solution, for every method."""
     assert found.gain_low <= found.gain <= found.gain_high
     scale = max(abs(found.gain), 1e-3 * np.abs(mdp.rewards[mdp.available]).max())
     assert found.gain_high - found.gain_low <= tolerance * (1 + 1e-6) * scale
@@ -92,12 +92,12 @@ def check(mdp: MDP, found: Solution, tolerance: float = 1e-8) -> None:
     assert found.gain_low - own.gain_error <= own.gain <= found.gain_high + own.gain_error
     assert found.bias[0] == 0
     best = mdp.lookahead(found.bias).max(1)
-    # Once for this change, and once for the bias, which is shifted so that it begins with 0.
+    # Once for this change, and once for the bias, which is shifted to be 0 in state 0.
     size = float(np.abs(found.bias).max() + np.abs(best).max())
     off = 2 * rounding(mdp.longest_row + 4, size)
     change = best - found.bias
     assert change.min() >= found.gain_low - off
-    # The upper end is the lowest that was found, and may be that of another bias than this.
+    # The upper end is the lowest that was found, and may belong to another bias.
     assert found.gain_high <= change.max() + off
 
 
@@ -128,7 +128,7 @@ def test_known_gains(mdp: MDP, gain: float, method: str, linear_solver: str) -> 
 
 @every_way
 def test_by_hand(method: str, linear_solver: str) -> None:
-    """Wait for 1, or move for 0 to where 4 is paid on the way back: (0 + 4) / 2 is best."""
+    """Wait for 1, or move for 0 to where moving back pays 4: (0 + 4) / 2 is best."""
     mdp = MDP([[[1, 0], [0, 1]], [[1, 0], [0, 1]]], [[1, 0], [4, 0]])
     found = solve(mdp, method, linear_solver=linear_solver)
     check(mdp, found)
@@ -140,7 +140,7 @@ def test_by_hand(method: str, linear_solver: str) -> None:
 @every_way
 @pytest.mark.parametrize("length", [2, 3, 7])
 def test_periodic_models(length: int, method: str, linear_solver: str) -> None:
-    """A cycle that pays 1 once a round: without the aperiodicity transform T h - h would rotate."""
+    """A cycle that pays 1 per round: without the aperiodicity transform T h - h would rotate."""
     cycle = np.roll(np.eye(length), 1, axis=1)[:, None]
     found = solve(MDP(cycle, np.eye(1, length).T), method, linear_solver=linear_solver)
     assert found.gain == pytest.approx(1 / length, rel=1e-8)
@@ -165,7 +165,7 @@ def test_policies_with_two_classes_are_joined(method: str, linear_solver: str) -
 
 @every_way
 def test_actions_that_are_not_available(method: str, linear_solver: str) -> None:
-    """What is not available would pay most."""
+    """The unavailable action would pay most."""
     transitions = [[[0, 1], [0, 0]], [[1, 0], [0, 1]]]
     mdp = MDP(transitions, [[1, 99], [2, 0]], available=[[True, False], [True, True]])
     found = solve(mdp, method, linear_solver=linear_solver)
@@ -175,8 +175,8 @@ def test_actions_that_are_not_available(method: str, linear_solver: str) -> None
 
 @pytest.mark.parametrize("length", [20, 60, 100, 300])
 @pytest.mark.parametrize("linear_solver", ["dense", "lu", "krylov"])
-def test_slow_policies_on_the_way(length: int, linear_solver: str) -> None:
-    """RiverSwim: who swims from the middle on changes halves once in 7^(length / 2) steps."""
+def test_slow_intermediate_policies(length: int, linear_solver: str) -> None:
+    """RiverSwim: a policy that swims right from the middle changes halves every 7^(length / 2)."""
     found = solve(riverswim(length), linear_solver=linear_solver)
     assert found.gain == pytest.approx(3 / 7, rel=1e-6)
     assert (found.policy == 1).all()
@@ -187,7 +187,7 @@ def exactly_singular(*_: Any) -> Any:
 
 
 def all_rounding(sign: float) -> Any:
-    """A last pivot of rounding, of either sign: the slow mode, times what that divides."""
+    """A last pivot that is a rounding error of either sign scales the slow mode."""
     return lambda transition, *_: sign * 1e16 * (np.arange(transition.shape[0]) >= 50)
 
 
@@ -202,10 +202,8 @@ def all_rounding(sign: float) -> Any:
     ],
     ids=["singular", "right sign", "wrong sign", "not a number", "infinite"],
 )
-def test_slow_policies_whatever_a_cpu_makes_of_them(
-    elimination: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All of these were seen, or may be: which one, is a matter of instruction sets."""
+def test_slow_policies_with_any_rounding(elimination: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of these can occur, depending on the instruction set."""
     usual = policy_iteration.EVALUATIONS["dense"]()
     calls: list[bool] = []
 
@@ -222,8 +220,8 @@ def test_slow_policies_whatever_a_cpu_makes_of_them(
     assert found.gain == pytest.approx(3 / 7, rel=1e-8) and (found.policy == 1).all()
 
 
-def test_an_evaluation_is_no_worse_than_what_it_starts_from() -> None:
-    """Of every policy of RiverSwim that swims from some state on, whatever the solver does."""
+def test_an_evaluation_is_at_least_as_good_as_its_start() -> None:
+    """For every policy of RiverSwim that swims right from some state, and for every solver."""
     mdp, width = riverswim(40), 1.0
     for turn in range(1, 40):
         policy = (np.arange(40) >= turn).astype(int)
@@ -263,7 +261,7 @@ def test_large_models_are_solved_iteratively(monkeypatch: pytest.MonkeyPatch) ->
 
 @examples
 @given(weakly_communicating(most=4))
-def test_brackets_hold_the_best_gain(mdp: MDP) -> None:
+def test_brackets_contain_the_best_gain(mdp: MDP) -> None:
     exact, off = best_gain(mdp)
     for method, linear_solver in EVERY:
         found = solve(mdp, method, linear_solver=linear_solver)
@@ -297,7 +295,7 @@ def test_any_values_give_a_bracket(mdp: MDP, seed: int, scale: float) -> None:
 @examples
 @given(weakly_communicating(), seeds)
 def test_one_recurrent_class(mdp: MDP, seed: int) -> None:
-    """The best class is kept as it is, and so is a policy that has one class only."""
+    """The best class is unchanged, and so is a policy that has only one class."""
     random = np.random.default_rng(seed)
     policy = np.array([random.choice(np.flatnonzero(row)) for row in mdp.available])
     before = policy.copy()
@@ -322,7 +320,7 @@ def test_states_that_are_led_to_the_best_class_keep_their_actions() -> None:
 
 
 def test_large_recurrent_classes_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two rings; the second pays more. Only the first state of each has a way to the other."""
+    """Two rings; the second pays more. Only the first state of each leads to the other."""
     ring = np.roll(np.eye(4), 1, axis=1)
     lazy = 0.5 * np.kron(np.eye(2), ring + np.eye(4))
     change = lazy.copy()
@@ -337,7 +335,7 @@ def test_large_recurrent_classes_are_compared(monkeypatch: pytest.MonkeyPatch) -
         assert solve(mdp).gain == pytest.approx(1.625)
 
 
-def test_policies_that_rounding_cannot_tell_apart_stay() -> None:
+def test_actions_that_differ_by_rounding_are_kept() -> None:
     mdp = MDP([[[1], [1], [1]]], [[0.3, 0.1 + 0.2, 0.2]])
     for given_action, kept in ((0, 0), (1, 1), (2, 1)):
         assert bracket(mdp, np.zeros(1), np.array([given_action])).policy.tolist() == [kept]
@@ -347,7 +345,7 @@ def test_policies_that_rounding_cannot_tell_apart_stay() -> None:
 
 
 def test_linear_program_needs_one_evaluation() -> None:
-    """Where all states are visited, its policy is optimal already."""
+    """Where all states are visited, its policy is already optimal."""
     calls: list[tuple[int, float, float]] = []
     found = solve(access_control(), "linear_program", on_iteration=lambda *call: calls.append(call))
     assert len(calls) == 1 and found.iterations > 1
@@ -355,10 +353,10 @@ def test_linear_program_needs_one_evaluation() -> None:
 
 
 @pytest.mark.parametrize("limit", [2000, 2])
-def test_linear_program_repairs_states_it_never_visits(
+def test_states_that_the_linear_program_never_visits_are_corrected(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stays at 3 for ever; frequencies of 0 say nothing of 0 to 2, where left is first."""
+    """It stays at 3 forever; frequencies of 0 determine no action in 0 to 2; left is first."""
     monkeypatch.setattr(policy_iteration, "DENSE", limit)
     left, right = np.eye(4)[[0, 0, 1, 2]], np.eye(4)[[1, 2, 3, 3]]
     mdp = MDP(np.stack([left, right], axis=1), [[0, 0], [0, 0], [0, 0], [0, 1]])
@@ -368,7 +366,7 @@ def test_linear_program_repairs_states_it_never_visits(
 
 
 @every_way
-def test_progress_is_told(method: str, linear_solver: str) -> None:
+def test_progress_is_reported(method: str, linear_solver: str) -> None:
     calls: list[tuple[int, float, float]] = []
     found = solve(
         riverswim(),
@@ -398,7 +396,7 @@ STOPPED = r"(\w+) stopped after (\d+) iterations with the gain between (\S+) and
         ("policy_iteration", 1, "raise max_iterations or tolerance"),
     ],
 )
-def test_no_convergence_tells_how_far_it_came(method: str, limit: int, advice: str) -> None:
+def test_no_convergence_contains_the_best_solution(method: str, limit: int, advice: str) -> None:
     calls: list[tuple[int, float, float]] = []
     with pytest.raises(NoConvergence) as caught:
         solve(
@@ -415,15 +413,15 @@ def test_no_convergence_tells_how_far_it_came(method: str, limit: int, advice: s
     assert best is not None and (best.gain_low, best.gain_high) == pytest.approx((low, high))
     assert best.gain_low >= max(low for _, low, _ in calls)
     assert best.gain_high <= min(high for _, _, high in calls)
-    # The policy's own gain is a sum over 200 states, each with a share to about a rounding a state.
+    # The policy's own gain is a sum over 200 states, with about one rounding error each.
     gain = evaluate(riverswim(200), best.policy).gain
     assert gain >= best.gain_low - rounding(2 * 200, gain)
     assert told[5] == advice
 
 
 @every_way
-def test_rounding_can_be_too_coarse(method: str, linear_solver: str) -> None:
-    """Then the answer is as narrow as rounding allows, and a warning says so."""
+def test_rounding_can_prevent_the_tolerance(method: str, linear_solver: str) -> None:
+    """Then the bracket is as narrow as rounding allows, with a warning."""
     mdp = riverswim()
     told = (
         r"stopped after .* iterations with the gain between .*; rounding does not allow more here"
@@ -443,8 +441,8 @@ def slow_pair(rate: float) -> MDP:
 @pytest.mark.parametrize(
     ("rate", "warns", "raises"), [(1e-6, False, False), (1e-10, True, False), (1e-16, True, True)]
 )
-def test_answers_of_slow_models(rate: float, warns: bool, raises: bool) -> None:
-    """Values of 1 / rate are known to EPS of that: a warning, until nothing of the gain is left."""
+def test_results_of_slow_models(rate: float, warns: bool, raises: bool) -> None:
+    """Values of 1 / rate are known to EPS of that: a warning, and an error if no digit is left."""
     if raises:
         with pytest.raises(NoConvergence) as caught:
             solve(slow_pair(rate))
@@ -461,7 +459,7 @@ def test_answers_of_slow_models(rate: float, warns: bool, raises: bool) -> None:
 
 
 @pytest.mark.parametrize(("width", "warns"), [(0.99, True), (1.01, False)])
-def test_how_wide_an_answer_may_be(
+def test_how_wide_a_result_may_be(
     width: float, warns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Relative to the higher end, as everywhere."""
@@ -492,7 +490,7 @@ def test_a_bracket_is_closed_at_the_tolerance() -> None:
     assert closed(0.0, 0.0)
 
 
-def test_what_two_brackets_prove() -> None:
+def test_joining_two_brackets() -> None:
     mdp = slow_pair(0.1)
     one = bracket(mdp, np.zeros(2))._replace(low=1.0, high=5.0)
     other = bracket(mdp, np.ones(2))._replace(low=2.0, high=6.0)
@@ -514,7 +512,7 @@ def test_chains_too_slow_for_any_method(method: str, linear_solver: str) -> None
 
 @every_way
 def test_singular_chains(method: str, linear_solver: str) -> None:
-    """A star that is left once in 1e17 steps: two rows of I - P are 0, and LU refuses it."""
+    """A star that is left once in 1e17 steps: two rows of I - P are 0, and LU raises."""
     star = np.eye(3) + 1e-17 * np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]])
     mdp = MDP(star[:, None], [[0], [1], [2]])
     with pytest.raises(NoConvergence, match=r"with the gain between"):
@@ -522,7 +520,7 @@ def test_singular_chains(method: str, linear_solver: str) -> None:
 
 
 @every_way
-def test_penalties_that_nobody_pays(method: str, linear_solver: str) -> None:
+def test_penalties_that_are_never_paid(method: str, linear_solver: str) -> None:
     """The tolerance is relative to the gain, not to the largest entry of the rewards."""
     river = riverswim(20)
     blocks: Any = [river.kernel[:20], river.kernel[20:], river.kernel[:20]]
@@ -533,7 +531,7 @@ def test_penalties_that_nobody_pays(method: str, linear_solver: str) -> None:
 
 
 def test_as_many_classes_as_states() -> None:
-    """Nothing pays, so that all stay where they are; all are led to one of them."""
+    """All rewards are 0, so that every state stays; all are led to one of them."""
     size = 3000
     ring = sparse.csr_array(np.roll(np.eye(size), 1, axis=1))
     mdp = MDP([sparse.identity(size, format="csr"), ring], np.zeros((size, 2)))

@@ -1,4 +1,4 @@
-"""Classes, periods and kinds of chains and decision processes, all of them drawn by hand."""
+"""Classes, periods and structure of chains and decision processes, worked out by hand."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_classes() -> None:
 
 
 def test_as_many_classes_as_states() -> None:
-    """Where each class took a look at all states, this took minutes."""
+    """This took minutes when each class searched all states."""
     found = chain_structure(sparse.identity(100_000, format="csr"))
     assert len(found.recurrent) == 100_000
     np.testing.assert_array_equal(np.sort(np.concatenate(found.recurrent)), np.arange(100_000))
@@ -70,7 +70,7 @@ def test_transient_states() -> None:
         (chain((1,), (0,)), 2),
         (chain((1,), (0, 2), (1,)), 2),
         (chain((1,), (2,), (0,)), 3),
-        (chain((1,), (2, 3), (0,), (4,), (5,), (0,)), 1),  # rounds of 3 and of 5
+        (chain((1,), (2, 3), (0,), (4,), (5,), (0,)), 1),  # cycles of 3 and of 5
         (chain((1,), (2, 3), (0,), (4,), (5,), (6,), (0,)), 3),  # of 3 and of 6
         (chain((1,), (2,), (3,), (4,), (5,), (0,)), 6),
         (chain((1,), (0,), (3,), (4,), (2,)), 6),  # classes of period 2 and 3
@@ -105,7 +105,7 @@ STAY, SWAP = chain((0,), (1,)), chain((1,), (0,))
 
 
 def test_staying_and_swapping() -> None:
-    """Staying everywhere has two recurrent classes, but some policy leads everywhere."""
+    """Staying in every state has two recurrent classes, but another policy leads everywhere."""
     expected = Structure(1, 1, True, True, None, 1)
     assert structure(mdp(STAY, SWAP)) == expected
 
@@ -123,7 +123,7 @@ def test_a_state_that_cannot_be_avoided() -> None:
 
 
 def test_weakly_communicating() -> None:
-    """State 2 is left for good by any action; 0 and 1 lead to each other."""
+    """State 2 is left forever by any action; 0 and 1 lead to each other."""
     found = structure(mdp(chain((1,), (0,), (0,)), chain((0,), (0,), (1,))))
     assert found == Structure(2, 1, False, True, True, 1)
     require_constant_gain(mdp(chain((1,), (0,), (0,)), chain((0,), (0,), (1,))))
@@ -136,15 +136,15 @@ def test_unichain_is_not_decided() -> None:
 
 
 def test_end_components() -> None:
-    """0 leads to 1 or 2 and they come back; 3 holds alone; 4 gambles between 3 and 0."""
+    """0 leads to 1 or 2 and they lead back; 3 stays; 4 leads to 3 or 0 at random."""
     first = chain((1,), (0,), (0,), (3,), (3, 0))
     second = chain((2,), (1,), (4,), (3,), (3, 0))
     found = end_components(mdp(first, second))
     assert found.tolist() in ([0, 0, 0, 1, -1], [1, 1, 1, 0, -1])
 
 
-def test_end_components_are_found_in_rounds() -> None:
-    """State 1 can stay with 2 only, 2 can stay with 0 only, and 0 never comes back."""
+def test_end_components_need_several_iterations() -> None:
+    """State 1 can stay with 2 only, 2 can stay with 0 only, and 0 never returns."""
     found = end_components(mdp(chain((3,), (2,), (0, 1), (3,))))
     assert found.tolist() == [-1, -1, -1, 0]
 

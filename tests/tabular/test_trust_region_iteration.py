@@ -1,4 +1,4 @@
-"""Certified steps, growing boxes, and the pictures of both."""
+"""Certified steps, growing boxes, and the figures of both."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def best_discounted(mdp: MDP, discount: float) -> float:
 
 def check(mdp: MDP, path: TrustRegionPath, start: Any, discount: float) -> None:
     gain = evaluate(mdp, start, discount).discounted_gain
-    # Of a gain: a rounding a state for its law, and one for each of its terms.
+    # Of a gain: one rounding error per state for its law, and one for each of its terms.
     off = rounding(2 * mdp.num_states + 4, float(np.abs(mdp.rewards[mdp.available]).max()))
     for step in path.steps:
         assert 0 < step.size <= 1
@@ -99,7 +99,7 @@ def test_random_models(seed: int, kind: str, average: bool) -> None:
 
 @pytest.mark.parametrize("discount", [1.0, 0.9])
 def test_greedy_policies_with_two_classes(discount: float) -> None:
-    """Both states pay for staying, so that the greedy policy itself never leaves either."""
+    """Both states pay for staying, so that the greedy policy leaves neither."""
     mdp = MDP(np.stack([np.eye(2), [[0, 1], [1, 0]]], axis=1), [[1, 0], [1, 0]])
     path = trust_region_policy_iteration(mdp, discount=discount, max_steps=30)
     check(mdp, path, uniform(mdp), discount)
@@ -113,7 +113,7 @@ def test_an_optimal_policy_takes_no_step() -> None:
     assert path.gain == pytest.approx(0.4286224338)
 
 
-def test_steps_can_be_few() -> None:
+def test_the_number_of_steps_can_be_limited() -> None:
     path = trust_region_policy_iteration(riverswim(), max_steps=2)
     assert len(path.steps) == 2 and path.gap > 0.01
     assert path.gain < 0.4286 < path.gain + path.gap
@@ -152,7 +152,7 @@ def test_steps_that_are_refused(options: Any, message: str) -> None:
 
 
 def test_a_start_that_earns_nothing_is_left() -> None:
-    """Advantages of 1e-7 count where no reward is larger."""
+    """Advantages of 1e-7 matter where no reward is larger."""
     swap = np.array([[0.0, 1.0], [1.0, 0.0]])
     mdp = MDP(np.stack([swap, swap], axis=1), [[0, 1e-7], [0, 1e-7]])
     path = trust_region_policy_iteration(mdp, [0, 0])
@@ -174,7 +174,7 @@ def test_growing_boxes() -> None:
     assert gains[0] > gains[1] > gains[2] == found.gain
     limit = solve(light(12)).gain
     missing = found.gain - limit
-    assert 0.5 * found.error < missing < 1.5 * found.error  # about, as it says: 9.2e-6 and 8.9e-6
+    assert 0.5 * found.error < missing < 1.5 * found.error  # an estimate: 9.2e-6 and 8.9e-6
     assert found.error < abs(gains[2] - gains[1])
 
 
@@ -192,7 +192,7 @@ def solution(gain: float, width: float = 0.0) -> Solution:
 @pytest.mark.parametrize(
     ("gains", "error"),
     [
-        ([2.0, 3.0], 1.0),  # the last change, with nothing to compare it with
+        ([2.0, 3.0], 1.0),  # the last change, without an earlier one
         ([0.0, 4.0, 5.0], 1 / 3),  # 1/4 + 1/16 + ...
         ([0.0, 2.0, 3.0], 1.0),  # 1/2 + 1/4 + ...
         ([0.0, 1.0, 2.0], 10.0),  # does not shrink
@@ -250,7 +250,7 @@ def test_bound_tightness(tmp_path: Path) -> None:
         comparisons += [improvement_bounds(mdp, old, p, discount) for p in (new, old)]
     figures.bound_tightness(comparisons, tmp_path / "tight.svg")
     check_picture(tmp_path / "tight.svg")
-    assert "2 pairs of policies" in (tmp_path / "tight.svg").read_text()  # equal ones say nothing
+    assert "2 pairs of policies" in (tmp_path / "tight.svg").read_text()  # equal ones are left out
 
 
 @pytest.mark.parametrize(("certificate", "discount"), [("theorem", 1.0), ("achiam", 0.9)])
@@ -273,13 +273,13 @@ def test_certified_steps_of_an_optimal_policy(tmp_path: Path) -> None:
     "mdp", [tandem(size=4), criss_cross(size=2), criss_cross(size=5), access_control(2)]
 )
 def test_policy_maps(mdp: MDP, tmp_path: Path) -> None:
-    """Two queues, slices of three (a row of them, and two), and a state that is no queue."""
+    """Two queues, slices of three (in one row and in two), and a state that is not a queue."""
     policy = mdp.available.argmax(1)
     figures.policy_map(mdp, policy, tmp_path / "map.png")
     check_picture(tmp_path / "map.png")
 
 
-def test_policy_maps_show_what_is_where(tmp_path: Path) -> None:
+def test_policy_maps_show_each_action_at_its_state(tmp_path: Path) -> None:
     mdp = criss_cross(size=3)
     figures.policy_map(mdp, solve(mdp).policy, tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
@@ -304,7 +304,7 @@ def test_pictures_that_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [] and plt.get_fignums() == []
 
 
-def test_a_map_needs_one_action_a_state(tmp_path: Path) -> None:
+def test_a_map_needs_one_action_per_state(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"policy has shape \(9, 2\); a map needs one action"):
         figures.policy_map(tandem(size=2), np.zeros((9, 2)), tmp_path / "map.png")
 
@@ -313,6 +313,6 @@ def test_every_certificate_has_a_style() -> None:
     assert set(figures.STYLES) == set(CERTIFICATES)
 
 
-def test_a_path_says_whether_it_converged() -> None:
+def test_a_path_reports_whether_it_converged() -> None:
     assert not trust_region_policy_iteration(riverswim(), max_steps=3).converged
     assert trust_region_policy_iteration(riverswim(3)).converged

@@ -1,4 +1,4 @@
-"""The agent as users meet it: predict, on_log, logging options, errors."""
+"""The agent's interface: predict, on_log, logging options, errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_deterministic_action_is_the_networks_mean_within_bounds(agent):
         assert np.array_equal(action, agent.predict(obs)[0])
 
 
-def test_a_batch_gives_what_its_rows_give_to_the_bit(agent):
+def test_a_batch_gives_the_same_actions_as_its_rows_to_the_bit(agent):
     batch = np.random.default_rng(1).normal(size=(7, 2)).astype(np.float32)
     actions, _ = agent.predict(batch)
     assert actions.shape == (7, 1)

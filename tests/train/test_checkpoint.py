@@ -100,7 +100,7 @@ def test_saving_again_replaces_the_old_checkpoint(agent, saved):
 
 
 @pytest.mark.parametrize("crashes_at", ["state", "checkpoint.json"])
-def test_a_crash_while_saving_leaves_the_old_checkpoint_whole(
+def test_a_crash_while_saving_leaves_the_old_checkpoint_intact(
     agent, saved, crashes_at, monkeypatch
 ):
     def crash(self, target):

@@ -98,26 +98,26 @@ def test_every_environment_is_cut_into_the_same_number_of_batches() -> None:
     assert (low, high) == pytest.approx((0.1977457, 0.6593971), abs=2e-7)
 
 
-def test_one_reward_says_nothing_about_the_error() -> None:
+def test_one_reward_gives_an_infinite_interval() -> None:
     assert batch_means_interval(np.ones((1, 1))) == (-math.inf, math.inf)
-    low, high = batch_means_interval(np.array([[0.0, 1.0]]))  # two do, little
+    low, high = batch_means_interval(np.array([[0.0, 1.0]]))  # two give a wide interval
     assert -7 < low < -5  # 12.706 * .7071 / 1.4142 = 6.353 below .5
     assert 6 < high < 8
 
 
 def covered(reward: np.ndarray, mean: float) -> float:
-    """The part of the experiments [K, S, E] whose interval holds the mean."""
+    """The fraction of the experiments [K, S, E] whose interval contains the mean."""
     intervals = np.array([batch_means_interval(one) for one in reward])
     return float(np.mean((intervals[:, 0] <= mean) & (mean <= intervals[:, 1])))
 
 
-def test_the_interval_holds_the_mean_of_independent_rewards_95_times_in_100() -> None:
+def test_the_interval_contains_the_mean_of_independent_rewards_95_times_in_100() -> None:
     reward = np.random.default_rng(0).normal(3.0, 2.0, (2000, 40, 5))
     # The standard error of this percentage is .5.
     assert 0.935 <= covered(reward, 3.0) <= 0.965
 
 
-def test_the_interval_holds_the_mean_of_dependent_rewards_where_a_naive_one_fails() -> None:
+def test_the_interval_contains_the_mean_of_dependent_rewards_where_a_naive_one_fails() -> None:
     # x_t = .8 x_{t-1} + noise: the standard error of a mean is 3 times that of independent rewards.
     noise = np.random.default_rng(1).normal(size=(1000, 600, 10))
     reward = signal.lfilter([1.0], [1.0, -0.8], noise, axis=1)[:, 100:]

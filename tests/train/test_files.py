@@ -18,7 +18,7 @@ def test_a_locked_folder_is_refused_and_free_again_afterwards(tmp_path: Path) ->
         pass
 
 
-def test_an_error_raised_inside_the_block_comes_out_unchanged(tmp_path: Path) -> None:
+def test_an_error_raised_inside_the_block_propagates_unchanged(tmp_path: Path) -> None:
     """A BlockingIOError of the training is not an error of the lock."""
     error = BlockingIOError("a pipe of the simulator is full")
     with pytest.raises(BlockingIOError) as caught, FolderLock(tmp_path):
@@ -36,7 +36,7 @@ def test_a_missing_and_a_damaged_file_are_folder_errors(tmp_path: Path) -> None:
         read_json(tmp_path / "b.json")
 
 
-def test_values_that_json_cannot_hold_leave_the_old_file_whole(tmp_path: Path) -> None:
+def test_values_that_json_cannot_represent_leave_the_old_file_intact(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", {"x": 1})
     with pytest.raises(ValueError, match="Out of range"):
         write_json(tmp_path / "a.json", {"x": float("nan")})

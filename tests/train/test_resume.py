@@ -1,4 +1,4 @@
-"""A run that was stopped, interrupted or killed and resumed is bit-identical to a whole one."""
+"""A stopped, interrupted or killed run that is resumed equals an uninterrupted one to the bit."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_trust_region_step_resumes_bit_identically(tmp_path):
     assert bits(loaded.snapshot) == bits(whole.snapshot)
 
 
-def test_episodes_too_long_to_be_repeated_are_started_anew_with_a_warning(monkeypatch):
+def test_episodes_too_long_to_be_repeated_are_restarted_with_a_warning(monkeypatch):
     monkeypatch.setattr(history, "LONGEST_REPLAY", 20)
     agent = APO(ENDLESS, num_workers=0, **TINY).learn(2 * ITERATION)
     assert agent.snapshot.environments["length"].tolist() == [-1] * 4

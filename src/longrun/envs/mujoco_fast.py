@@ -35,7 +35,7 @@ def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
 
     It takes exactly the v5 classes of Swimmer, HalfCheetah, Hopper, Walker2d, Ant and Humanoid (no
     subclasses), with any constructor argument but a render mode, inside no other wrappers than
-    those `gymnasium.make` adds. It reads private fields of these: where one is missing, as may be
+    those `gymnasium.make` adds. It reads private fields of these: if one is missing, as is possible
     in another version of Gymnasium, a warning says so once, and the result is None.
     """
     try:

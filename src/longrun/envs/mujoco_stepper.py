@@ -1,4 +1,4 @@
-"""What a step of all MuJoCo tasks has in common; `mujoco_fast.py` says why it is exact."""
+"""The common part of a step of all MuJoCo tasks; `mujoco_fast.py` explains why it is exact."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FastStepper(ABC):
     """One MuJoCo task. A subclass gives the x coordinate, reward and termination of its task.
 
     The stepper keeps one piece of state of its own, the steps since the last reset. Hence, between
-    two resets, step either through it or through the environment, not through both.
+    two resets, step either the stepper or the environment, not both.
     """
 
     # Leading root coordinates (x, or x and y) that the observation leaves out by default.
@@ -56,7 +56,7 @@ class FastStepper(ABC):
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
         """Apply `action` (nu,); write `obs_out` (observation size,).
 
-        Returns (reward, terminated, truncated). Of an action beyond its bounds MuJoCo applies the
+        Returns (reward, terminated, truncated). For an action beyond its bounds MuJoCo applies the
         bound, and the control cost is charged on the action itself, as in Gymnasium's step.
         """
         x_before = self._x()

@@ -21,7 +21,7 @@ class Swimmer(HalfCheetah):
 
 
 class HealthTask(FastStepper):
-    """A task that rewards being healthy and may end when that is lost."""
+    """A task that rewards being healthy and may terminate when unhealthy."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
         super().__init__(env, task, max_steps)
@@ -62,7 +62,7 @@ class Hopper(Walker2d):
 
 
 class ContactTask(HealthTask):
-    """A task that also charges for contact forces, which no other task needs computed."""
+    """A task that also charges for contact forces, which only these tasks compute."""
 
     _n_hidden = 2
 
@@ -70,7 +70,7 @@ class ContactTask(HealthTask):
         from mujoco import mj_rnePostConstraint
 
         super().__init__(env, task, max_steps)
-        self._compute_cfrc_ext = mj_rnePostConstraint  # mj_step itself leaves cfrc_ext alone
+        self._compute_cfrc_ext = mj_rnePostConstraint  # mj_step itself does not compute cfrc_ext
         self._cfrc_ext: Array = task.data.cfrc_ext  # (bodies, 6)
         self._contact_weight = float(task._contact_cost_weight)
 
@@ -116,7 +116,7 @@ class Humanoid(ContactTask):
             (data.qfrc_actuator[6:], task._include_qfrc_actuator_in_observation),
             (data.cfrc_ext[1:], task._include_cfrc_ext_in_observation),
         ]
-        # "is True" as in Gymnasium, where another true value leaves the part out.
+        # "is True" as in Gymnasium, where other true values leave the part out.
         self._obs_parts += [part.reshape(-1) for part, wanted in optional_parts if wanted is True]
 
     def _x(self) -> float:

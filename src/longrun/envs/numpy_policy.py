@@ -16,7 +16,7 @@ from longrun.envs.actions import mean_within
 from longrun.envs.spaces import Array, Spaces
 
 OBSERVATION_LIMIT = 10.0
-"""Standardised observations are clipped here, in acting and learning alike."""
+"""Standardised observations are clipped to +- this, in acting and in learning."""
 FORBIDDEN = -1e9
 """The logit of a choice that the mask forbids: its probability is exactly 0."""
 
@@ -36,7 +36,7 @@ def count_weights(spaces: Spaces, hidden_sizes: Sequence[int]) -> int:
 
 
 class NumpyPolicy:
-    """A policy whose weights live in `flat` [W], which may be shared memory."""
+    """A policy whose weights are stored in `flat` [W], which may be shared memory."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ def _draw(logits: Array, uniform: Array) -> Array:
     cumulative = np.cumsum(weights, axis=1)
     choice = (cumulative <= uniform[:, None] * cumulative[:, -1:]).sum(1)
     last = (cumulative < cumulative[:, -1:]).sum(1)  # the last choice with a weight above 0
-    bounded: Array = np.minimum(choice, last)  # rounding must not lead beyond it
+    bounded: Array = np.minimum(choice, last)  # rounding must not exceed it
     return bounded
 
 

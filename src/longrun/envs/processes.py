@@ -25,8 +25,8 @@ def start_process(
 ) -> subprocess.Popen[bytes]:
     """Run `python -m module` with the paths of this process, these open files and variables.
 
-    What it prints goes to `output`, or to where this process prints. It has a session of its own:
-    Ctrl-C reaches this process alone, which then ends the other.
+    Its output goes to `output`, or to that of this process. It has a session of its own: Ctrl-C
+    reaches only this process, which then ends the other.
     """
     paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     return subprocess.Popen(
@@ -41,7 +41,7 @@ def start_process(
 
 
 def end_process(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """Wait so long for it to end, then kill it and all that it has started; its exit status."""
+    """Wait up to `seconds`, then kill it and its child processes; returns its exit status."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     with suppress(ProcessLookupError):

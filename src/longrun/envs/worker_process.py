@@ -38,7 +38,7 @@ def main() -> None:
 def _serve(
     worker: int, num_workers: int, program: bytes, connection: Connection, memory_fd: int
 ) -> tuple[str, str] | None:
-    """Run the parent's commands until `close`; of a failure, its kind and message or traceback."""
+    """Run the parent's commands until `close`; send a failure's kind and message or traceback."""
     try:
         plan: Plan = cloudpickle.loads(program)
         shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)

@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     """What the networks see of an observation row [..., D]."""
 
     features: jax.Array
-    """[..., F], standardised where the configuration says so"""
+    """[..., F], standardised if `normalize_observations` is set"""
     mask: jax.Array
     """[..., K], above 0 where a choice is allowed; [..., 0] without masks"""
 
@@ -38,7 +38,7 @@ def read(config: Config, spaces: Spaces, moments: Moments, obs: jax.Array) -> Se
 def policy_outputs(
     config: Config, spaces: Spaces, policy: Policy, features: jax.Array, mask: jax.Array
 ) -> jax.Array:
-    """Means or logits [..., K]; what the mask forbids gets a logit that no choice comes from."""
+    """Means or logits [..., K]; forbidden choices get a logit whose probability is 0."""
     outputs = apply_mlp(policy.layers, features)
     if config.bounded_mean and not spaces.categories:
         within: jax.Array = mean_within(jnp, spaces, outputs)
@@ -49,7 +49,7 @@ def policy_outputs(
 def act(
     config: Config, spaces: Spaces, state: TrainState, obs: jax.Array, key: jax.Array | None
 ) -> jax.Array:
-    """Actions [..., A] for observations [..., D]; without a key the most likely ones."""
+    """Actions [..., A] for observations [..., D]; without a key, the most likely ones."""
     seen = read(config, spaces, state.obs_moments, obs)
     policy = state.params.policy
     outputs = policy_outputs(config, spaces, policy, seen.features, seen.mask)

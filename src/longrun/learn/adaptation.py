@@ -9,9 +9,9 @@ from longrun.config import Average
 from longrun.learn.types import CriterionState, Rollout
 
 OFFSET_TOLERANCE = 0.01
-"""Squared offset, as a part of the values' variance, that an adaptive nu leaves alone."""
+"""Squared offset, as a fraction of the values' variance, that an adaptive nu tolerates."""
 FEWEST_TERMINATIONS = 2.0
-"""What an adaptive reset cost measures its excess by where its target allows fewer in a batch."""
+"""Lower limit of the unit, in terminations per batch, in which the excess is measured."""
 
 
 def adapt_value_constraint(
@@ -19,7 +19,7 @@ def adapt_value_constraint(
 ) -> CriterionState:
     """Dual ascent on the squared offset, in units of the values' variance; nu stays in [0, 1].
 
-    The violation is clipped, lest one batch of nearly equal values decide.
+    The violation is clipped, so that one batch of nearly equal values has a limited effect.
     """
     violation = state.offset**2 / (values.var() + 1e-8) - OFFSET_TOLERANCE
     ascent = config.value_constraint_step_size * jnp.clip(violation, -1, 1)
@@ -30,10 +30,10 @@ def adapt_value_constraint(
 def adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -> CriterionState:
     """A Lagrange multiplier that holds the termination rate at its target.
 
-    Its steps are in units of the mean absolute reward, or of 1 where there is no reward yet. The
-    excess of terminations is measured by those that the target allows in a batch, or by
+    Its steps are in units of the mean absolute reward, or of 1 while all rewards are 0. The
+    excess of terminations is divided by the number that the target allows in a batch, or by
     FEWEST_TERMINATIONS if it allows fewer: otherwise the clip would make a batch with one and a
-    batch with none equal and opposite, and hold the rate at ln 2 a batch for any lower target.
+    batch with none equal and opposite, and hold the rate at ln 2 per batch for any lower target.
     """
     allowed = config.termination_target * rollout.terminated.size
     unit_of_excess = jnp.maximum(allowed, FEWEST_TERMINATIONS)

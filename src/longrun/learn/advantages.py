@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 UNROLL = 16
-"""Rows of a pass through time in one kernel: the same results to the bit, faster."""
+"""Time steps that a scan processes per loop iteration: faster, with bit-identical results."""
 
 
 def td_errors(
@@ -24,7 +24,7 @@ def td_errors(
 
 
 def lambda_advantages(deltas: jax.Array, ends: jax.Array, decay: jax.Array | float) -> jax.Array:
-    """A_t = delta_t + decay * A_{t+1}, where nothing flows back over an end (equ:adv).
+    """A_t = delta_t + decay * A_{t+1}, cut off at the end of an episode (equ:adv).
 
     `decay` is lambda under the average criterion and discount * lambda under the discounted.
     The last row has no successor in the rollout: its advantage is its delta.

@@ -1,4 +1,4 @@
-"""Flags that the compiled update returns among its metrics; the training loops raise errors."""
+"""Flags that the compiled update returns among its metrics; the training loops check them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from longrun.learn.minibatches import Trained
 
 
 def flagged(what: str, trained: Trained) -> Trained:
-    """With a flag among its metrics: whether its parameters are finite."""
+    """Add a flag to the metrics: whether the parameters are finite."""
     flag = {f"{what}_finite": all_finite(trained.params)}
     return trained._replace(metrics=trained.metrics | flag)
 
 
 def choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:
-    """Whether every row of the mask [n, K] allows a choice of every component."""
+    """Whether every row of the mask [n, K] allows at least one choice in every component."""
     if not spaces.masked:
         return jnp.ones((), bool)
     ends = list(accumulate(spaces.categories))[:-1]
@@ -27,5 +27,5 @@ def choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:
 
 
 def all_finite(arrays: object) -> jax.Array:
-    """[] bool: whether no leaf has a NaN or an infinity."""
+    """[] bool: whether all leaves are free of NaN and infinity."""
     return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(arrays)]).all()

@@ -1,4 +1,4 @@
-"""Where compiled programs are kept, so that a second start takes a second."""
+"""The cache of compiled programs, so that a second start takes about a second."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import jax
 
 
 def use_compilation_cache() -> None:
-    """Keep compiled programs between runs, unless the user has a cache of their own.
+    """Keep compiled programs between runs, unless the user has configured a cache.
 
-    To be called before the first program is compiled. JAX writes an entry in place: of one that a
-    killed process left half-written, or that another is writing just now, it only warns and
-    compiles the program. Nobody can do anything about that, so it is not shown.
+    Must be called before the first program is compiled. JAX writes cache entries in place. If
+    one is incomplete, because a process was killed or is still writing it, JAX warns and compiles
+    the program. Users cannot do anything about it, so the warning is not shown.
     """
     if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "longrun"

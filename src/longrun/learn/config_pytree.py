@@ -1,4 +1,4 @@
-"""Configurations as pytrees: numeric options are leaves, the rest shapes the program."""
+"""Configurations as pytrees: numeric options are leaves, the others are part of the structure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _flatten(config: Config) -> tuple[list[Any], tuple[Any, ...]]:
 
 
 def _unflatten(kind: type[Config], shape: tuple[Any, ...], leaves: Iterable[Any]) -> Config:
-    config = object.__new__(kind)  # validation is for people; here the values may be tracers
+    config = object.__new__(kind)  # no validation: the values may be tracers
     names = numeric_fields(kind)
     rest = [o.name for o in dataclasses.fields(kind) if o.name not in names]
     for name, value in (*zip(names, leaves, strict=True), *zip(rest, shape, strict=True)):

@@ -1,4 +1,4 @@
-"""The two criteria: how facts and values become advantages and value targets.
+"""The two criteria: how rollouts and values become advantages and value targets.
 
 Both run the same code. The discounted criterion is the average one with gain 0, no constraint on
 the mean value and a discount below 1, so that the two can be compared to the bit.
@@ -31,30 +31,30 @@ class Values(NamedTuple):
     here: jax.Array
     successor: jax.Array
     after_reset: jax.Array
-    """value of the next row's observation: behind a termination, of the reset state"""
+    """value of the next row's observation: after a termination, of the reset state"""
 
 
 class Targets(NamedTuple):
-    """[T, N] each."""
+    """Advantages and value targets, [T, N] each."""
 
     advantage: jax.Array
     value_target: jax.Array
 
 
 class Steps(NamedTuple):
-    """The facts as a criterion has them, each [T, N]: what it says of terminations is in them."""
+    """A rollout as a criterion treats it, each [T, N]: terminations are accounted for."""
 
     reward: jax.Array
     successor: jax.Array
-    """value of what follows"""
+    """value of the successor"""
     ends: jax.Array
-    """where no later advantage flows back"""
+    """where later advantages do not propagate back"""
 
 
 class Criterion(NamedTuple):
-    """What a criterion learns from a batch, and the targets that it derives from that batch.
+    """What a criterion learns from a batch, and the targets that it computes from that batch.
 
-    The two are separate, since targets may be derived more than once, as the values change.
+    The two are separate, since targets may be recomputed as the values change.
     """
 
     init: Callable[[Config], CriterionState]
@@ -99,7 +99,7 @@ def _average_steps(
 def _average_learn(
     config: Config, state: CriterionState, rollout: Rollout, values: Values
 ) -> CriterionState:
-    """Lines 5 and 6 of Algorithm 1, and what is adapted."""
+    """Lines 5 and 6 of Algorithm 1, and the adaptation of nu and the reset cost."""
     assert isinstance(config, Average)
     state = adapt_reset_cost(config, state, rollout)
     steps = _average_steps(config, state, rollout, values)
@@ -145,7 +145,7 @@ CRITERIA: dict[type[Config], Criterion] = {Average: AVERAGE, Discounted: DISCOUN
 
 
 def _terminal_steps(config: Config, rollout: Rollout, values: Values) -> Steps:
-    """Nothing follows a termination; and a time limit, if it is taken for one."""
+    """A termination has no successor, nor has a time limit that is treated as a termination."""
     ends = rollout.truncated | rollout.terminated
     over = rollout.terminated if config.time_limit == "bootstrap" else ends
     return Steps(
@@ -173,7 +173,7 @@ def _targets(
     values: Values,
     discount: jax.Array | float,
 ) -> Targets:
-    """What both criteria share, once each has said what follows a termination."""
+    """The computation that both criteria share, once terminations are accounted for."""
     reward, gain = steps.reward, state.gain
     if config.scale_rewards:
         scale = inverse_std(state.reward_sums)
@@ -187,12 +187,12 @@ def _targets(
 def _running_means(
     config: Average, state: CriterionState, steps: Steps, rollout: Rollout, values: Values
 ) -> CriterionState:
-    """Gain and offset; the first batch's means start them, as in the authors' code.
+    """Gain and offset; both start at the first batch's means, as in the authors' code.
 
-    A gain by TD errors is the running mean of r + V(s') - V(s), where s' lies behind the reset if
-    the step terminated, whatever the advantages take for its value, and nothing is discounted.
-    Only so do the values' differences add up to nothing over a long run, and the gain is the reward
-    rate. With a value of 0 behind terminations, values that fit a wrong gain g would confirm it:
+    With gain_estimate="td" the gain is the running mean of r + V(s') - V(s), undiscounted, where s'
+    is the reset state after a termination, independent of how the advantages treat terminations.
+    Only then do the values' differences cancel over a long run, so that the gain is the reward
+    rate. With a value of 0 after terminations, values fitted to a wrong gain g would confirm it:
     over an episode of L steps and reward R they change by 0 - V(s_0) = L g - R, and R + L g - R is
     L g. The same holds for discounted differences.
     """
@@ -213,10 +213,10 @@ def _running_means(
 
 
 def _value_unit(config: Config, state: CriterionState) -> jax.Array | float:
-    """What a value of 1 is worth in the environment's own rewards.
+    """The reward, in the environment's own units, that a value of 1 corresponds to.
 
-    The network was fitted to rewards in the scale of the batches before this one, so this is to be
-    asked before this batch joins them.
+    The network was fitted to rewards in the scale of the batches before this one, so this must be
+    called before this batch is merged into the scale.
     """
     return 1 / inverse_std(state.reward_sums) if config.scale_rewards else 1.0
 
@@ -224,10 +224,10 @@ def _value_unit(config: Config, state: CriterionState) -> jax.Array | float:
 def _decayed_sums(
     before: jax.Array, rewards: jax.Array, ends: jax.Array, decay: jax.Array | float
 ) -> tuple[jax.Array, jax.Array]:
-    """R_t = r_t + decay * R_{t-1}, started anew in each episode: where it stands [N], and [T, N].
+    """R_t = r_t + decay * R_{t-1}, restarted in each episode: the last sums [N], and all [T, N].
 
-    It goes on from `before` [N], where the last rollout left it: otherwise short rollouts would
-    have smaller sums, and the scale would depend on their length.
+    It continues from `before` [N], the last sums of the previous rollout: otherwise short rollouts
+    would have smaller sums, and the scale would depend on their length.
     """
 
     def step(total: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:

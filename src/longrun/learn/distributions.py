@@ -1,4 +1,4 @@
-"""The two families of action distributions: draws, log-probability, entropy, KL divergence.
+"""The two families of action distributions: sampling, log-probability, entropy, KL divergence.
 
 A family is chosen by the action space and its functions take the policy's raw outputs
 ("logits" for categorical, "mean" for Gaussian) together with the free log standard deviation.
@@ -93,7 +93,7 @@ def categorical(sizes: tuple[int, ...]) -> Distribution:
         return jnp.sum(jnp.stack(parts), axis=0)
 
     def sample(logits: jax.Array, _: jax.Array, key: jax.Array) -> jax.Array:
-        # Gumbel noise: the largest of the disturbed logits is a draw.
+        # Gumbel-max trick: the argmax of logits with Gumbel noise is a sample.
         return mode(logits + jax.random.gumbel(key, logits.shape))
 
     def mode(logits: jax.Array) -> jax.Array:

@@ -1,10 +1,9 @@
 """One iteration of any of the four algorithms, for one replica: pure functions of arrays.
 
 `prepare`, `improve_policy` and `fit_value` are separate programs, as lines 9 and 10 of
-Algorithm 1 are: the host loop runs the last two side by side. `update` is all three in one, and
-the only way where targets are recomputed before each pass over a rollout, or where one optimiser
-trains both networks. Everything can be vmapped over replicas, numeric options
-included.
+Algorithm 1 are: the host loop runs the last two concurrently. `update` is all three in one. It is
+required where targets are recomputed before each pass over a rollout, or where one optimiser
+trains both networks. Everything can be vmapped over replicas, numeric options included.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ register_config()
 
 @partial(jax.jit, static_argnames="spaces")
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
-    """A fresh replica. Made inside one program, so that no two fields share a buffer."""
+    """A new replica, made inside one program so that no two fields share a buffer."""
     policy_key, value_key = jax.random.split(key)
     inputs, hidden = spaces.feature_size, config.hidden_sizes
     stds = 0 if spaces.categories else spaces.action_size
@@ -56,7 +55,7 @@ def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
 
 
 def _layers(config: Config, key: jax.Array, sizes: tuple[int, ...], gain: float) -> Layers:
-    """A fresh network; `gain` is an orthogonal output layer's."""
+    """A new network; `gain` scales the output layer of an orthogonal initialisation."""
     if config.initialisation == "torch":
         return init_mlp_as_torch(key, sizes)
     return init_mlp(key, sizes, output_gain=gain)
@@ -76,7 +75,7 @@ def _optimisers(config: Config, networks: Networks) -> Networks:
 def prepare(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
-    """Derive values, gain, advantages and targets from the facts (lines 5 to 8 of Algorithm 1)."""
+    """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
     values = _predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
@@ -84,8 +83,8 @@ def prepare(
     seen = read(config, spaces, state.obs_moments, rollout.obs)
     facts = (*seen, sample_weights(config, rollout), rollout.action)
     batch = Batch(*(_flat(x) for x in (*facts, *targets)))
-    # The moments change only after this batch has been standardised with those that the policy
-    # acted with: otherwise the first ratio would not be 1.
+    # The moments are updated only after this batch has been standardised with those that the
+    # policy acted with: otherwise the first ratio would not be 1.
     if config.normalize_observations:
         rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
@@ -111,7 +110,7 @@ def prepare(
 def _predict(
     config: Config, spaces: Spaces, state: TrainState, layers: Layers, rollout: Rollout
 ) -> Values:
-    """What a value network says of a rollout; `state` is the one that acted, for its moments."""
+    """Value predictions for a rollout; `state` is the one that acted, for its moments."""
 
     def value(obs: jax.Array) -> jax.Array:
         seen = read(config, spaces, state.obs_moments, obs)
@@ -125,7 +124,7 @@ def _predict(
 def _advantages_and_targets(
     config: Config, state: TrainState, rollout: Rollout, values: Values
 ) -> Targets:
-    """[T, N] advantages as the policy step wants them, and value targets."""
+    """[T, N] advantages, normalised if the configuration says so, and value targets."""
     targets = criterion_of(config).targets(config, state.criterion, rollout, values)
     if not config.normalize_advantages:
         return targets
@@ -149,7 +148,7 @@ def improve_policy(
     shuffles: jax.Array,
     progress: jax.Array,
 ) -> Trained:
-    """Line 9 of Algorithm 1. `progress` in [0, 1) is the part of the run that is over."""
+    """Line 9 of Algorithm 1. `progress` in [0, 1) is the fraction of the run that is done."""
     policy, opt_state = state.params.policy, state.opt_state.policy
     step = policy_step_of(config)
     if step.minibatch_task is not None:
@@ -207,7 +206,7 @@ def _train_both(
     progress: jax.Array | float,
     recomputed: Callable[[Layers], Targets],
 ) -> tuple[Trained, Trained]:
-    """Lines 9 and 10 of Algorithm 1; `recomputed` derives targets from a value network."""
+    """Lines 9 and 10 of Algorithm 1; `recomputed` computes targets from a value network."""
     train = partial(train_epochs, config, learning_rate=learning_rate(config, progress))
     anew = recomputes_targets(config)
     params, opt_state = state.params, state.opt_state
@@ -229,22 +228,22 @@ def _train_both(
             Trained(trained.params.policy, trained.opt_state, trained.metrics),
             Trained(trained.params.value, (), {}),
         )
-    # Both networks in one loop, which suits a device.
+    # Both networks in one loop, so that a device can run their small kernels concurrently.
     recompute = (lambda networks: list(recomputed(networks[1]))) if anew else None
     policy, value = train([policy_of_batch, value_of_batch], recompute=recompute)
     return policy, value
 
 
 def recomputes_targets(config: Config) -> bool:
-    """Whether advantages change between passes; a single pass has them from `prepare`."""
+    """Whether advantages change between passes; a single pass uses those from `prepare`."""
     return config.recompute_advantages and config.epochs > 1
 
 
 def has_joint_optimizer(config: Config) -> bool:
-    """Only policy steps in minibatches have the option."""
+    """Whether one optimiser trains both networks; only minibatch policy steps have the option."""
     return getattr(config, "joint_optimizer", False)
 
 
 def is_one_program(config: Config) -> bool:
-    """Whether neither network can be trained without the other: `update` is the only way."""
+    """Whether neither network can be trained without the other, so that `update` is required."""
     return recomputes_targets(config) or has_joint_optimizer(config)

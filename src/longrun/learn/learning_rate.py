@@ -1,4 +1,4 @@
-"""The learning-rate schedule: constant, or falling linearly to 0 over the run."""
+"""The learning-rate schedule: constant, or decreasing linearly to 0 over the run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from longrun.config import Config
 
 
 def learning_rate(config: Config, progress: jax.Array | float) -> jax.Array:
-    """The step size after `progress` in [0, 1) of the run."""
+    """The step size after a fraction `progress` in [0, 1) of the run."""
     remaining = 1 - progress if config.learning_rate_decay else 1.0
     return jnp.asarray(config.learning_rate * remaining)

@@ -1,4 +1,4 @@
-"""Minibatch training of networks: Adam behind gradient clipping, epochs of shuffled passes."""
+"""Minibatch training of networks: Adam after gradient clipping, epochs of shuffled passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Recompute = Callable[[list[Any]], Sequence[jax.Array]]
 
 
 class Task(NamedTuple):
-    """One network to train."""
+    """One network to train, or both as one."""
 
     loss: Callable[[Any, Samples], tuple[jax.Array, Metrics]]
     params: Any
@@ -63,9 +63,9 @@ def train_epochs(
 ) -> list[Trained]:
     """One pass over each task's samples for each row of its shuffles.
 
-    Within a pass tasks do not touch each other; they take turns in one loop so that a device can
-    run the small kernels of both at once. `recompute` is called before each pass, and its targets
-    replace the last of each task's samples.
+    Within a pass tasks are independent; they alternate in one loop so that a device can run the
+    small kernels of both concurrently. `recompute` is called before each pass, and its targets
+    replace the last array of each task's samples.
     """
     optimiser = _optimiser(config)
     passes = tasks[0].samples[0].shape[0] // config.minibatch_size

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 
 class Moments(NamedTuple):
-    """Mean and variance, each [...], of `size` samples; before any, mean 0 and variance 1."""
+    """Mean and variance, each [...], of `size` samples; 0 and 1 before the first."""
 
     mean: jax.Array
     variance: jax.Array
@@ -21,7 +21,7 @@ def init_moments(shape: tuple[int, ...] = ()) -> Moments:
 
 
 def merge(moments: Moments, samples: jax.Array) -> Moments:
-    """Moments of all samples so far and the new ones [n, ...]."""
+    """Moments of all samples so far together with the new ones [n, ...]."""
     n = samples.shape[0]
     total = moments.size + n
     delta = samples.mean(0) - moments.mean

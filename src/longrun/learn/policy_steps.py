@@ -19,10 +19,10 @@ from longrun.learn.weights import weighted_mean
 
 
 class PolicyStep(NamedTuple):
-    """How a policy is improved, in one of two forms; the other one is None."""
+    """How a policy is improved, in one of two forms; the other is None."""
 
     minibatch_task: Callable[[Any, Spaces, Policy, Any, Batch, jax.Array], Task] | None = None
-    """what epochs of minibatches train, beside the value network"""
+    """what epochs of minibatches train, besides the value network"""
     whole_batch: Callable[[Any, Spaces, Policy, Batch], tuple[Policy, Metrics]] | None = None
     """a single step on the whole batch"""
 
@@ -76,7 +76,7 @@ def clipped_task(
 def trust_region_step(
     config: TrustRegion, spaces: Spaces, policy: Policy, batch: Batch
 ) -> tuple[Policy, Metrics]:
-    """One natural-gradient step on the whole batch, as long as the KL limit allows."""
+    """One natural-gradient step on the whole batch, limited by the KL divergence."""
     distribution = distribution_of(spaces)
     old_outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)

@@ -1,4 +1,4 @@
-"""What is trained on a batch besides the policy: the value network, or both networks as one."""
+"""Tasks trained on a batch besides the policy: the value network, or both networks as one."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def value_task(layers: Layers, opt_state: Any, batch: Batch, shuffles: jax.Array
 def joint_task(policy: Task, value: Task, opt_state: Any) -> Task:
     """Both networks by the sum of their losses, on the minibatches of the policy.
 
-    Adam treats each weight on its own, so what this changes is the norm that gradients are clipped
-    by, which is that of both together, and the order of the value's samples.
+    Adam treats each weight separately, so this changes only the norm by which gradients are
+    clipped, which is that of both networks together, and the order of the value's samples.
     """
     count = len(policy.samples) - 1
 
@@ -46,5 +46,5 @@ def joint_task(policy: Task, value: Task, opt_state: Any) -> Task:
 
 
 def joint_targets(advantage: jax.Array, value_target: jax.Array) -> jax.Array:
-    """[n] each -> [n, 2]: what both networks are trained towards."""
+    """[n] each -> [n, 2]: the targets of both networks."""
     return jnp.stack([advantage, value_target], axis=-1)

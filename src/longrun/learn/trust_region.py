@@ -14,7 +14,7 @@ Params = TypeVar("Params")
 
 
 class NaturalStep(NamedTuple):
-    """What the line search returns; `fraction` is 0 when no step was good enough."""
+    """What the line search returns; `fraction` is 0 when no step was accepted."""
 
     surrogate: jax.Array
     kl: jax.Array
@@ -24,7 +24,7 @@ class NaturalStep(NamedTuple):
 def fisher_product(
     mean_kl: Callable[[Any], jax.Array], params: Any, vector: Any, damping: jax.Array | float
 ) -> Any:
-    """(F + damping I) vector, F the Hessian of the KL divergence at `params`; no matrix formed."""
+    """(F + damping I) vector, F the Hessian of the KL divergence at `params`, without forming F."""
     _, product = jax.jvp(jax.grad(mean_kl), (params,), (vector,))
     return jax.tree.map(lambda p, v: p + damping * v, product, vector)
 
@@ -42,8 +42,8 @@ def natural_step(
     """Maximise `surrogate` subject to `mean_kl <= kl_limit`, both functions of the parameters.
 
     The step solves the problem linearised (surrogate) and to second order (KL), then is halved
-    until the surrogate really improves and the real KL keeps the limit. Where that never happens
-    the very same parameters come back, to the bit.
+    until the surrogate actually improves and the actual KL is within the limit. If that never
+    happens, the parameters are returned unchanged, to the bit.
     """
     flat, unravel = ravel_pytree(params)
 
@@ -53,7 +53,7 @@ def natural_step(
     def divergence(x: jax.Array) -> jax.Array:
         return mean_kl(unravel(x))
 
-    @jax.jit  # traced once, however often `cg` asks for it
+    @jax.jit  # traced once, although `cg` calls it repeatedly
     def product(v: jax.Array) -> jax.Array:
         result: jax.Array = fisher_product(divergence, flat, v, damping)
         return result
@@ -81,11 +81,11 @@ def backtrack(
 ) -> NaturalStep:
     """The first of the fractions 1, 1/2, 1/4, ... that improves on `start` within the limit.
 
-    After `line_search_steps` halvings it is given up: no step, fraction 0.
+    After `line_search_steps` halvings the search gives up: no step, fraction 0.
     """
 
     def good(step: NaturalStep) -> jax.Array:
-        # Comparisons with NaN are false, so a step into nowhere is never good.
+        # Comparisons with NaN are false, so a step to non-finite values is never accepted.
         return (step.surrogate > start) & (step.kl <= kl_limit)
 
     def search_on(state: tuple[jax.Array, NaturalStep]) -> jax.Array:

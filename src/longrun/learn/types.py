@@ -1,4 +1,4 @@
-"""What flows through the learner."""
+"""Data types of the learner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Facts = Any
 
 
 class Rollout(NamedTuple):
-    """Facts of one replica's iteration: T steps of N environments, no opinions.
+    """Facts of one replica's iteration: T steps of N environments, nothing derived from them.
 
     NumPy arrays as the environments wrote them; JAX arrays inside the update.
     """
@@ -21,7 +21,7 @@ class Rollout(NamedTuple):
     obs: Facts
     """[T, N, D]"""
     action: Facts
-    """[T, N, A], unclipped as the policy drew it"""
+    """[T, N, A], unclipped, as sampled from the policy"""
     reward: Facts
     """[T, N]"""
     next_obs: Facts
@@ -31,7 +31,7 @@ class Rollout(NamedTuple):
     truncated: Facts
     """[T, N]"""
     resume_obs: Facts
-    """[N, D], where each chain goes on after the rollout (after a reset if it ended there)"""
+    """[N, D], the observation after the rollout (after a reset if an episode ended there)"""
 
 
 class Policy(NamedTuple):
@@ -42,7 +42,7 @@ class Policy(NamedTuple):
 
 
 class Networks(NamedTuple):
-    """A thing for each of the two networks: parameters, optimiser states."""
+    """One item for each of the two networks: parameters, optimiser states."""
 
     policy: Any
     value: Any
@@ -64,15 +64,15 @@ class CriterionState(NamedTuple):
     reward_sums: Moments
     """moments of the decayed reward sums, for reward scaling"""
     reward_sum: jax.Array
-    """[N] where each environment's decayed sum stands; [0] without reward scaling"""
+    """[N] current decayed sum of each environment; [0] without reward scaling"""
 
 
 class TrainState(NamedTuple):
-    """All that a replica has learnt: what a checkpoint holds."""
+    """All that a replica has learnt: the contents of a checkpoint."""
 
     params: Networks
     opt_state: Networks
-    """a joint optimiser's stands in the policy's place, and nothing in the value's"""
+    """the state of a joint optimiser is in the policy's place, and the value's is empty"""
     criterion: CriterionState
     obs_moments: Moments
     iteration: jax.Array

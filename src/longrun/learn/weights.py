@@ -10,9 +10,9 @@ from longrun.learn.types import Rollout
 
 
 def sample_weights(config: Config, rollout: Rollout) -> jax.Array:
-    """[T, N, 1], 0 where a sample counts in no loss; [T, N, 0] where all count alike.
+    """[T, N, 1], 0 where a sample counts in no loss; [T, N, 0] where all count equally.
 
-    Without a column nothing is weighted, and the program is what it would be without weights.
+    Without a column nothing is weighted, and the compiled program is the one without weights.
     """
     if config.time_limit == "bootstrap":
         return jnp.zeros((*rollout.reward.shape, 0))
@@ -21,7 +21,7 @@ def sample_weights(config: Config, rollout: Rollout) -> jax.Array:
 
 
 def weighted_mean(values: jax.Array, weights: jax.Array) -> jax.Array:
-    """Mean of [...] over the samples that weights [..., 1] let count; 0 if there is none."""
+    """Mean of [...] over the samples whose weight [..., 1] is not 0; 0 if there are none."""
     if weights.shape[-1] == 0:
         return values.mean()
     weights = weights[..., 0]

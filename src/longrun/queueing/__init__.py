@@ -1,4 +1,4 @@
-"""Multiclass queueing networks: described, simulated in JAX, solved exactly, run by known rules.
+"""Multiclass queueing networks: descriptions, simulation in JAX, exact models, known policies.
 
 Names are imported when first used: exact models need no JAX, which takes seconds to import.
 """

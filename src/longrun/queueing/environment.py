@@ -1,4 +1,4 @@
-"""Queueing networks as environments: preemptive, and uniformised as their exact models."""
+"""Queueing networks as environments: preemptive, and uniformised like their exact models."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class QueueingEnv(Environment):
     per step is minus the average cost per unit of time. Action: a choice for each server that has
     one. Without `idling` those are the servers of two classes or more, and the others always work.
 
-    The mask forbids serving a class without customers, or with none but those that earlier servers
-    without a choice serve. Without `idling` servers therefore work whenever they can (except two
+    The mask forbids serving a class without customers, or whose customers are all served by earlier
+    servers without a choice. Without `idling` servers therefore work whenever they can (except two
     that may choose the same last customer). Where no choice is possible all are allowed, and
     nothing happens.
     """
@@ -76,7 +76,7 @@ class QueueingEnv(Environment):
         return Step(after, self.observation(after), self.reward(state), False)
 
     def queues(self, state: Any) -> jax.Array:
-        """[classes] the customers of each class, which is all that this state is."""
+        """[classes] the customers of each class, which is the whole state."""
         return jnp.asarray(state)
 
     def reward(self, queues: jax.Array) -> jax.Array:
@@ -101,12 +101,12 @@ class QueueingEnv(Environment):
     def happening(self, queues: jax.Array, action: jax.Array, uniform: jax.Array) -> jax.Array:
         """[E] bool: the event that happens, if any does.
 
-        Sums over constants, and no products of matrices or gathers: XLA fuses those into one loop.
+        Sums over constants instead of matrix products or gathers: XLA fuses them into one loop.
         """
         events = self.events
         drawn = (uniform >= np.float32(events.start)) & (uniform < np.float32(events.end))
         chosen = _at(events.column, action) == events.choice
-        taken = _at(events.before, chosen) if events.before.any() else 0  # few networks share
+        taken = _at(events.before, chosen) if events.before.any() else 0  # few networks need it
         return drawn & chosen & (_at(events.queue, queues) >= events.least + taken)
 
     def exact(self, size: int) -> MDP:
@@ -114,7 +114,7 @@ class QueueingEnv(Environment):
         return exact_model(self.network, size, self.idling)
 
     def exact_policy(self, policy: Callable[[Any], jax.Array], size: int) -> NDArray[np.intp]:
-        """[S] the actions that a policy of queues takes in `exact(size)`."""
+        """[S] the actions of a policy of queue lengths in `exact(size)`."""
         classes = self.network.num_classes
         states = np.indices((size + 1,) * classes, np.int32).reshape(classes, -1).T
         rows = np.asarray(jax.vmap(policy)(states))
@@ -122,17 +122,17 @@ class QueueingEnv(Environment):
 
 
 def _at(places: NDArray[Any], values: jax.Array) -> jax.Array:
-    """[rows] the sum of the values [n] at the places [rows, n] that are 1."""
+    """[rows] the sum of the values [n] at the positions [rows, n] that are 1."""
     return jnp.sum(places * values, axis=1)
 
 
 def scaled(queues: jax.Array) -> jax.Array:
-    """[2 * classes] features of queues without bound.
+    """[2 * classes] features of unbounded queue lengths.
 
     Logarithms separate 0, 1 and 2 customers, where switching curves start; values, which are
-    about quadratic in long queues, need the linear ones. Of networks with 64 x 64 tanh units that
-    were fitted to exact values and policies of the N-model and of criss-cross, those with both came
-    closest; dividing by 50 or more made them worse, by less than 20 would make hundreds too large.
+    about quadratic in long queues, need the linear ones. Among networks with 64 x 64 tanh units
+    fitted to exact values and policies of the N-model and of criss-cross, those with both were
+    most accurate; dividing by 50 or more was worse, and by less than 20 makes hundreds too large.
     """
     lengths = queues.astype(jnp.float32)
     return jnp.concatenate([jnp.log1p(lengths), lengths / 20])

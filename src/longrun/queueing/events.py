@@ -1,8 +1,8 @@
-"""The events of a network as constant arrays, so that a simulator's step is arithmetic.
+"""The events of a network as constant arrays, so that a simulated step is plain arithmetic.
 
 Uniformisation: the rates of the arrivals and the largest rate of each server are laid end to end
-and scaled to [0, 1). Where a uniform number falls decides which event is possible. A server at work
-at less than its largest rate leaves a part of its interval in which nothing happens.
+and scaled to [0, 1). The position of a uniform number decides which event is possible. A server
+that works at less than its largest rate leaves a part of its interval in which nothing happens.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ Array = NDArray[Any]
 
 
 class Events(NamedTuple):
-    """An entry for each arrival, and one for each service and place that the customer goes to."""
+    """An entry for each arrival, and one for each service and destination of the customer."""
 
     start: Array
     end: Array
     """[E] the event is possible where the uniform number is in [start, end)"""
     column: Array
     choice: Array
-    """[E, columns] one-hot and [E]: it needs this choice in that column; 0 and 0 for no decision"""
+    """[E, columns] one-hot and [E]: required choice in that column; 0 and 0 without a decision"""
     queue: Array
     least: Array
-    """[E, classes] one-hot and [E]: it needs so many customers of that class"""
+    """[E, classes] one-hot and [E]: required number of customers of that class"""
     before: Array
-    """[E, E] 1 at services of its class by earlier servers: each takes a customer from it"""
+    """[E, E] 1 at services of its class by earlier servers: each takes one customer"""
     enters: Array
-    """[E, classes] one-hot: the class that a customer comes to; that of `queue` is left"""
+    """[E, classes] one-hot: the class that a customer enters; it leaves that of `queue`"""
 
 
 class Outputs(NamedTuple):
-    """Every choice of every decision, in a row as a policy has them."""
+    """Every choice of every decision, in the order of a policy's outputs."""
 
     queue: Array
     least: Array
-    """[O, classes] one-hot and [O]: it needs so many customers of that class; 0 and 0 to idle"""
+    """[O, classes] one-hot and [O]: required number of customers; 0 and 0 for idling"""
     together: Array
     """[O, O] 1 at the choices of the same decision"""
 
@@ -75,7 +75,7 @@ def network_events(network: Network, decisions: tuple[Decision, ...]) -> Events:
 
 
 def policy_outputs(network: Network, decisions: tuple[Decision, ...]) -> Outputs:
-    """Servers without a decision always work: later ones need a customer more of their class."""
+    """Servers without a decision always work: later ones need one more customer of their class."""
     deciding = {decision.station for decision in decisions}
     queues: list[int | None] = []
     least, places = [], []
@@ -91,7 +91,7 @@ def policy_outputs(network: Network, decisions: tuple[Decision, ...]) -> Outputs
 
 
 def departures(network: Network, queue: int) -> Iterator[tuple[int | None, float]]:
-    """Where customers of a class go after service and how likely; None is out of the network."""
+    """Destinations of a class after service, with probabilities; None is out of the network."""
     yield from network.routing[queue]
     out = 1 - sum(probability for _, probability in network.routing[queue])
     if out > 1e-9:  # not a rounding error
@@ -115,7 +115,7 @@ def _potential_events(network: Network) -> Iterator[_Potential]:
 
 
 def _earlier_servers(found: list[_Potential]) -> Array:
-    """[E, E]; of a service that can lead to several places the first entry stands for all."""
+    """[E, E]; the first entry of a service with several destinations stands for all of them."""
     seen: set[tuple[int | None, int]] = set()
     before = np.zeros((len(found), len(found)), np.int32)
     for i, event in enumerate(found):

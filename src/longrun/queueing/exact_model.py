@@ -16,7 +16,7 @@ from longrun.tabular.mdp import MDP
 from longrun.tabular.models.uniformised import Event, queueing_network
 
 Serving = tuple[Activity | None, ...]
-"""What each server does: a joint action, spelled out."""
+"""The activity of each server: a joint action."""
 
 
 def exact_model(
@@ -24,9 +24,9 @@ def exact_model(
 ) -> MDP:
     """The network with up to `size` customers of each class, where servers act jointly.
 
-    Action i is the action row np.unravel_index(i, choices of each decision). Available is what the
-    mask of `QueueingEnv` allows, or everything without `masked`: a server of a class without
-    customers then idles. A move that would leave the box does not happen.
+    Action i is the action row np.unravel_index(i, choices of each decision). Available actions are
+    those that the mask of `QueueingEnv` allows, or all without `masked`: a server of a class
+    without customers then idles. A move that would leave the box does not happen.
     """
     decisions = network.decisions(idling)
     joint = list(itertools.product(*(decision.choices for decision in decisions)))
@@ -51,7 +51,7 @@ def _servers(
 
 
 def _described(decisions: tuple[Decision, ...], chosen: tuple[Activity | None, ...]) -> str:
-    """In words; where a single server decides there is no need to say which one it is."""
+    """The name of an action; if only one server decides, it is not named."""
     if not decisions:
         return "serve"
     if len(decisions) == 1:
@@ -69,7 +69,7 @@ def _arrivals(network: Network) -> Iterator[Event]:
 
 
 def _services(network: Network, serving: list[Serving]) -> Iterator[Event]:
-    """A service needs a customer more for each earlier server of its class, under each action."""
+    """A service needs one more customer for each earlier server of its class, for each action."""
     actions: dict[tuple[int, Activity, int], list[int]] = defaultdict(list)
     for number, servers in enumerate(serving):
         for station, activity in enumerate(servers):

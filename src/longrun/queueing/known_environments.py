@@ -1,4 +1,4 @@
-"""The known networks as environments, by the names that env strings use."""
+"""The known networks as environments, by their names in env strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The known networks as exact tabular models, by the names that the command line uses."""
+"""The known networks as exact tabular models, by their names on the command line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _note(entry: KnownNetwork) -> str:
 MODELS: dict[str, Callable[..., MDP]] = {
     name: _model(entry) for name, entry in KNOWN_NETWORKS.items()
 }
-"""Builders: every parameter has a default; the first line of the docstring says what it is."""
+"""Builders: every parameter has a default; the docstring's first line describes the model."""
 criss_cross = MODELS["criss-cross"]
 n_model = MODELS["n-model"]
 reentrant = MODELS["reentrant"]

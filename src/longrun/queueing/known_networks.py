@@ -1,6 +1,6 @@
 """Networks from the literature, each described once.
 
-Their environments (`known_environments.py`) and their exact models (`known_models.py`) are made
+Their environments (`known_environments.py`) and their exact models (`known_models.py`) are built
 from these descriptions. Nothing here needs JAX.
 """
 
@@ -31,7 +31,7 @@ SIX_CLASS_TIMES = ((8.0, 2.0, 4.0), (6.0, 7.0, 1.0))
 def criss_cross(regime: str = "BM") -> Network:
     """Criss-cross network: one server feeds another or serves customers who leave.
 
-    Classes 1 and 3 arrive; server 1 serves both at rate 2; class 1 goes on to server 2 as class 2,
+    Classes 1 and 3 arrive; server 1 serves both at rate 2; class 1 moves to server 2 as class 2,
     class 3 leaves. Cost: all customers. The regimes and their rates are those of Dai and Gluzman
     (2022), after Martins, Shreve and Soner (1996).
     """
@@ -49,7 +49,7 @@ def six_class(stations: int = 2) -> Network:
     """Extended six-class network: two routes through stations of three classes each.
 
     Classes 3l - 2, 3l - 1 and 3l are at station l. Classes 1 and 3 arrive at rate 9/140 each; class
-    k goes on to class k + 3 at the next station; at the last one the first class goes back to class
+    k moves to class k + 3 at the next station; at the last one the first class returns to class
     2, the others leave. Every load is 0.9. Cost: all customers. Bertsimas, Gamarnik and Rikun
     (2015); Dai and Gluzman (2022) have 2 to 7 stations.
     """
@@ -80,9 +80,9 @@ def n_model(
     Class i arrives at rate load * arrival_rates[i]. service_rates: server 1 on class 1, server 2 on
     class 1, server 2 on class 2. On class 1 server 2 needs a second customer, since server 1 has
     the first. Service is preemptive. Harrison (1998), Bell and Williams (2001); the rates are
-    Harrison's, critical at load 1, the costs those of Dai and Gluzman (2022): server 2 is to help
-    class 1 above a threshold only. A box of few customers underestimates the cost: at load 0.9 the
-    optimal cost is 23.40 with 80 a queue, 23.53 with 160.
+    Harrison's, critical at load 1, the costs those of Dai and Gluzman (2022): server 2 should help
+    class 1 above a threshold only. A small box underestimates the cost: at load 0.9 the
+    optimal cost is 23.40 with 80 customers per queue, 23.53 with 160.
     """
     require_positive(load=load)
     _require_length(2, arrival_rates=arrival_rates, holding_costs=holding_costs)
@@ -106,7 +106,7 @@ def reentrant(
     """Re-entrant line: one route of several steps that comes back to a station.
 
     Step i, which is class i, is done at stations[i] (counted from 1) and takes service_times[i] on
-    average; holding_costs are 1 where none are given. The default is the simple re-entrant line:
+    average; holding_costs are 1 by default. The default network is the simple re-entrant line:
     steps 1 and 3 at station 1, step 2 at station 2; loads 0.8 and 0.9.
     """
     steps = len(stations)
@@ -136,8 +136,8 @@ def tandem(
 ) -> Network:
     """Tandem queue: stations in series, where idling may pay.
 
-    Customers arrive at station 1 at arrival_rate, go on from station to station and leave from the
-    last. Where waiting costs more at station 2 than at station 1, server 1 is to idle when x2 is
+    Customers arrive at station 1 at arrival_rate, move from station to station and leave from the
+    last. Where waiting costs more at station 2 than at station 1, server 1 should idle when x2 is
     above a switching curve that rises with x1 (Rosberg, Varaiya and Walrand, 1982).
     """
     stations = len(service_rates)
@@ -159,7 +159,7 @@ def _require_length(count: int, **values: tuple[float, ...]) -> None:
 
 
 class KnownNetwork(NamedTuple):
-    """How a network is described, and what its environment and its exact model add to that."""
+    """The description of a network, and what its environment and its exact model add to it."""
 
     describe: Callable[..., Network]
     size: int
@@ -167,7 +167,7 @@ class KnownNetwork(NamedTuple):
     may_idle: tuple[int, ...] = ()
     """stations, from 0, that may idle in the exact model"""
     always_idling: bool = False
-    """all servers of the environment may idle; otherwise that is its parameter `idling`"""
+    """whether all servers of the environment may idle; otherwise it has a parameter `idling`"""
 
 
 KNOWN_NETWORKS = {

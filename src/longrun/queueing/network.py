@@ -21,7 +21,7 @@ from longrun.errors import InputError
 
 Array = NDArray[np.float64]
 OWN_FILES = (str(Path(__file__).parents[1]), "<string>")
-"""Where the code of longrun is; dataclasses make their methods in "<string>"."""
+"""The folder of longrun's code; dataclasses define their methods in "<string>"."""
 
 
 class Activity(NamedTuple):
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True)
 class Network:
-    """A network of single-server stations; every time in it is exponential.
+    """A network of single-server stations; all times are exponential.
 
     Lists become tuples, so that a network is hashable and can shape a compiled program.
     """
@@ -52,8 +52,8 @@ class Network:
     stations: tuple[tuple[Activity, ...], ...]
     """the activities of each server; a class may be served by several servers"""
     routing: tuple[tuple[tuple[int, float], ...], ...]
-    """[classes] pairs (next class, probability) after a service; with what is left to 1 a customer
-    leaves the network"""
+    """[classes] pairs (next class, probability) after a service; with the remaining probability a
+    customer leaves the network"""
     holding_costs: tuple[float, ...]
     """[classes] per customer and unit of time"""
 
@@ -85,7 +85,7 @@ class Network:
         return np.asarray(np.linalg.solve(system, np.array(self.arrivals, float)))
 
     def loads(self) -> Array:
-        """[stations] share of time that each server must work, at least.
+        """[stations] smallest fraction of time that each server must work.
 
         Where servers share a class, the work is divided such that the largest load is as small as
         possible: the static planning problem, a linear program (Harrison, 2000).
@@ -103,8 +103,8 @@ class Network:
     def decisions(self, idling: bool | Collection[int] = False) -> tuple[Decision, ...]:
         """The columns of an action row: the stations whose server has a choice.
 
-        With `idling` every server also has the choice to idle, the last one; or the servers of the
-        given stations have it.
+        With `idling` every server also has the choice to idle, as its last one; or only the servers
+        of the given stations.
         """
         if isinstance(idling, bool):
             idling = range(len(self.stations)) if idling else ()
@@ -115,12 +115,12 @@ class Network:
 
 
 def warn_of_overload(network: Network) -> None:
-    """A warning for each station whose load is not below 1, at the caller's line outside longrun"""
+    """Warn of each station whose load is not below 1, at the caller's line outside longrun."""
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_code.co_filename.startswith(OWN_FILES):
         level, frame = level + 1, frame.f_back
     for station, load in enumerate(network.loads()):
-        if load > 1 - 1e-9:  # a load of 1 may be rounded
+        if load > 1 - 1e-9:  # allows for rounding of a load of 1
             warnings.warn(
                 f"station {station + 1} (stations[{station}]) of '{network.name}' has load"
                 f" {load:.4g}, not below 1: its queue grows without bound; lower arrivals or raise"
@@ -130,11 +130,11 @@ def warn_of_overload(network: Network) -> None:
 
 
 def _planned(servers: Any, queues: Any, rates: Array, flows: Array) -> Array:
-    """[activities] shares of time that carry the flows with the least largest load."""
+    """[activities] fractions of time that carry the flows and minimise the largest load."""
     count = len(rates)
     served = (queues == np.arange(len(flows))[:, None]) * rates  # [classes, activities]
     used = 1.0 * (servers == np.arange(servers.max() + 1)[:, None])  # [stations, activities]
-    reached = served.any(1)  # the others get no customers: `_require_servers`
+    reached = served.any(1)  # the others have no customers: `_require_servers`
     found = optimize.linprog(
         np.append(np.zeros(count), 1),
         A_ub=np.column_stack([used, -np.ones(len(used))]),

@@ -15,14 +15,14 @@ from longrun.queueing.environment import QueueingEnv
 
 
 class Line(NamedTuple):
-    """The customers of each class in the order in which they came."""
+    """The customers of each class in the order in which they arrived."""
 
     queues: jax.Array
     """int32 [classes]"""
     stamps: jax.Array
     """int32 [classes, capacity] when each customer entered the class, in a ring"""
     first: jax.Array
-    """int32 [classes] place in the ring of the customer who came first"""
+    """int32 [classes] position in the ring of the customer who arrived first"""
     clock: jax.Array
     """int32 [] steps so far"""
     overflowed: jax.Array
@@ -33,8 +33,8 @@ class Line(NamedTuple):
 class OrderedQueueingEnv(QueueingEnv):
     """A `QueueingEnv` with the same law, observations and rewards, whose state is a `Line`.
 
-    From the moment that a queue is longer than `capacity`, rewards are NaN: no average over them
-    can be taken for a result.
+    Once a queue is longer than `capacity`, rewards are NaN, so that no average over them
+    can be mistaken for a result.
     """
 
     capacity: int = 1024
@@ -82,5 +82,5 @@ class OrderedQueueingEnv(QueueingEnv):
         )
 
     def waiting(self, line: Line) -> jax.Array:
-        """[classes] steps since the first customer of each class came."""
+        """[classes] steps since the first customer of each class arrived."""
         return line.clock - line.stamps[np.arange(len(self.network.arrivals)), line.first]

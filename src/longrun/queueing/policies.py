@@ -1,7 +1,7 @@
 """Classical policies of queueing networks, and estimates of a policy's long-run cost.
 
-A policy is a function of one environment's state that gives its action row. These never idle: they
-choose, at each server, among what the mask allows.
+A policy is a function from one environment's state to its action row. These never idle: each server
+chooses among what the mask allows.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def fixed_priority(env: QueueingEnv, order: Sequence[int]) -> Policy:
 
 
 def last_buffer_first(env: QueueingEnv) -> Policy:
-    """Serve the class with the fewest steps left on its route; of two such, the later class.
+    """Serve the class with the fewest steps left on its route; if equal, the later class.
 
-    In the networks of Dai and Gluzman (2022) that is theirs, the class with the highest number.
+    In the networks of Dai and Gluzman (2022) that is the class with the highest number, as there.
     """
     left = steps_left(env.network)
     return _static(env, lambda activity: -left[activity.queue] + 1e-3 * activity.queue)
 
 
 def first_buffer_first(env: QueueingEnv) -> Policy:
-    """Serve the class with the most steps left on its route; of two such, the earlier class."""
+    """Serve the class with the most steps left on its route; if equal, the earlier class."""
     left = steps_left(env.network)
     return _static(env, lambda activity: left[activity.queue] - 1e-3 * activity.queue)
 
@@ -69,7 +69,7 @@ def max_weight(env: QueueingEnv) -> Policy:
 
 
 def fcfs(env: QueueingEnv) -> Policy:
-    """Serve the customer who came to the station first."""
+    """Serve the customer who arrived at the station first."""
     if not isinstance(env, OrderedQueueingEnv):
         raise InputError(
             "FCFS needs the order of arrivals, which queue lengths do not have; use"
@@ -83,7 +83,7 @@ def fcfs(env: QueueingEnv) -> Policy:
 
 
 def steps_left(network: Network) -> list[int]:
-    """[classes] most services until a customer leaves; an error if a class may be visited again"""
+    """[classes] most services until a customer leaves; an error if a class can be revisited."""
     ahead = network.routing_matrix() > 0
     left = np.zeros(network.num_classes, int)
     for _ in range(network.num_classes):
@@ -103,13 +103,13 @@ def _static(env: QueueingEnv, score: Callable[[Activity], float]) -> Policy:
 
 
 def _of_outputs(env: QueueingEnv, score: Callable[[Activity], float]) -> list[float]:
-    """[O] the scores of all choices; idling is chosen only where the mask leaves nothing else."""
+    """[O] the scores of all choices; idling is chosen only where the mask allows nothing else."""
     choices = [activity for decision in env.decisions for activity in decision.choices]
     return [0.0 if activity is None else score(activity) for activity in choices]
 
 
 def _highest(env: QueueingEnv, state: Any, scores: jax.Array) -> jax.Array:
-    """[columns] of each decision the allowed choice with the highest score [O], the first one."""
+    """[columns] for each decision the first allowed choice with the highest score [O]."""
     idles = env.outputs.least == 0
     allowed = jnp.where(env.mask(env.queues(state)), jnp.where(idles, -1e30, scores), -jnp.inf)
     ends = np.cumsum(env.spaces.categories)
@@ -134,8 +134,8 @@ def average_reward(
 ) -> Estimate:
     """The long-run reward per step of a policy, from independent simulated chains.
 
-    Each chain runs `warmup` steps that do not count (default: a fifth of `steps`), then `steps`
-    that do; both are rounded up to whole blocks of `BLOCK`. The interval is Student's, between the
+    Each chain runs `warmup` steps that are not counted (default: a fifth of `steps`), then `steps`
+    that are; both are rounded up to whole blocks of `BLOCK`. The interval is Student's, between the
     means of the chains. The environment must not terminate.
     """
     steps, chains = whole_number("steps", steps, 1), whole_number("chains", chains, 2)
@@ -156,7 +156,7 @@ def average_reward(
 
 
 def average_cost(env: Environment, policy: Policy, **options: Any) -> Estimate:
-    """Minus the reward per step in the long run; the options are those of `average_reward`."""
+    """Minus the long-run reward per step; the options are those of `average_reward`."""
     reward = average_reward(env, policy, **options)
     return Estimate(-reward.mean, reward.half_width)
 

@@ -1,4 +1,4 @@
-"""Average-reward decision processes, exact: the theory of trust regions, and solvers that scale."""
+"""Exact average-reward decision processes: the theory of trust regions, and scalable solvers."""
 
 from longrun.tabular.bounds import ImprovementBounds, improvement_bounds
 from longrun.tabular.evaluation import Evaluation, evaluate

@@ -1,11 +1,11 @@
-"""How far a policy's change can be trusted: the paper's propositions and theorem, and rivals.
+"""Bounds on a policy's improvement: the paper's propositions and theorem, and earlier bounds.
 
 All bounds have one form. With L the surrogate, epsilon the largest mean advantage and
 E TV the mean total variation distance of the policies,
 
     L - 2 epsilon xi E TV  <=  eta' - eta  <=  L + 2 epsilon xi E TV,
 
-and differ in the constant xi, which says how strongly a change of the policy can move the
+and differ in the constant xi, which limits how far a change of the policy can move the
 (discounted) stationary law: TV(d', d) <= xi E TV.
 """
 
@@ -22,16 +22,16 @@ from longrun.tabular.evaluation import Evaluation, evaluate
 from longrun.tabular.mdp import MDP, Array
 
 CERTIFICATES = ("theorem", "achiam", "zhang_ross", "dai_gluzman")
-"""Names of the bounds that hold for any new policy before it is tried."""
+"""Names of the bounds that hold for any new policy and can be computed before it is tried."""
 
 
 def achiam_xi(discount: float) -> float:
-    """gamma / (1 - gamma) (Achiam et al. 2017): says nothing for gamma = 1."""
+    """gamma / (1 - gamma) (Achiam et al. 2017): infinite for gamma = 1."""
     return discount / (1 - discount) if discount < 1 else math.inf
 
 
 def zhang_ross_xi(kemeny: float, discount: float) -> float:
-    """kappa' - 1 (Zhang and Ross 2021): for the average criterion alone."""
+    """kappa' - 1 (Zhang and Ross 2021): for the average criterion only."""
     return kemeny - 1 if discount == 1 else math.inf
 
 
@@ -62,7 +62,7 @@ def largest_xi(kemeny: float) -> float:
 
 @dataclass(frozen=True)
 class Bound:
-    """One author's constant and what it says; infinite where it says nothing."""
+    """One author's constant and the resulting bounds; infinite where they do not apply."""
 
     xi: float
     lower: float
@@ -71,7 +71,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class ImprovementBounds:
-    """Old and new policy compared, in the paper's order."""
+    """Comparison of an old and a new policy, in the paper's order."""
 
     difference: float
     """eta'_gamma - eta_gamma."""
@@ -86,7 +86,7 @@ class ImprovementBounds:
     law_distance: float
     """TV(d'_gamma, d_gamma)."""
     by_law: Bound
-    """Proposition 1: the law's distance itself, for xi E TV."""
+    """Proposition 1: with the distance of the laws itself in place of xi E TV."""
     theorem: Bound
     """Propositions 1 and 2 together: the paper's theorem."""
     achiam: Bound
@@ -112,7 +112,7 @@ class ImprovementBounds:
 
     @property
     def tightest(self) -> str:
-        """Whose constant is smallest."""
+        """The author of the smallest constant."""
         return min(self.bounds, key=lambda name: self.bounds[name].xi)
 
 

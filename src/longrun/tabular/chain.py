@@ -2,10 +2,10 @@
 
 P is [S, S], d the stationary law [S], e a vector of ones, gamma the discount.
 
-Everything rests on inverses of matrices like I - gamma P that are never formed: only the rates
-between states are used, none of which is ever subtracted (Grassmann, Taksar and Heyman 1985; Alfa,
-Xue and Ye 2002). The smallest probabilities of a nearly decomposable chain, and a discount that is
-1 but for 1e-12, keep their full relative precision, which 1 - P(s, s) would lose.
+Everything is computed from inverses of matrices like I - gamma P that are never formed: only the
+rates between states are used, none of which is ever subtracted (Grassmann, Taksar and Heyman 1985;
+Alfa, Xue and Ye 2002). The smallest probabilities of a nearly decomposable chain, and a discount of
+1 - 1e-12, keep their full relative precision, which 1 - P(s, s) would lose.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from longrun.errors import NoConvergence
 from longrun.tabular.mdp import Array, Matrix
 
 DENSE = 2000
-"""States up to which matrices are dense."""
+"""Largest number of states for which matrices are dense."""
 BLOCK = 64
 """States that are eliminated one by one; larger matrices are split in two."""
 
@@ -30,8 +30,8 @@ def dense(matrix: Matrix) -> Array:
 def stationary(transition: Array) -> Array:
     """d with d P = d, of an irreducible chain; every entry to full relative precision.
 
-    The chain is watched only while it is in the first half of the states; then each stay in the
-    other half is added to the state that it set out from.
+    The chain restricted to the first half of the states is solved recursively; then each stay in
+    the other half is attributed to the state that it started from.
     """
     states = len(transition)
     if states == 1:
@@ -47,8 +47,8 @@ def stationary(transition: Array) -> Array:
 def inverse(rates: Array, ends: Array) -> Array:
     """Mean visits [S, S], the inverse of the matrix with -rates off its diagonal and row sums ends.
 
-    rates: [S, S], not negative; the diagonal does not matter. ends: [S], not negative; every state
-    must lead to one where they are positive.
+    rates: [S, S], not negative; the diagonal is ignored. ends: [S], not negative; from every state,
+    one where they are positive must be reachable.
     """
     states = len(rates)
     if states <= BLOCK:
@@ -67,7 +67,7 @@ def inverse(rates: Array, ends: Array) -> Array:
 
 
 def _eliminated(rates: Array, ends: Array) -> Array:
-    """Gauss-Jordan: the pivot of a state is the sum of the rates at which it is left."""
+    """Gauss-Jordan elimination; a state's pivot is the sum of the rates at which it is left."""
     states = len(rates)
     table = np.column_stack([rates, ends])
     for state in range(states):
@@ -76,7 +76,7 @@ def _eliminated(rates: Array, ends: Array) -> Array:
         leaving = row[state + 1 :].sum()
         if not leaving > 0:
             raise NoConvergence(
-                "transitions underflow on the way through the chain; drop tiny ones"
+                "transitions underflow while the chain is eliminated; drop tiny ones"
             )
         table[:, state] = 0
         row[state] = 1
@@ -90,7 +90,7 @@ def deviation(transition: Array, law: Array, discount: float = 1.0) -> Array:
 
     With G the mean discounted visits before the likeliest state is reached, and h the mean of gamma
     to the power of the time until then, D = (I - h d / (d h)) G (I - e d). G is at most four times
-    as large as D, so little is lost when the products are subtracted.
+    as large as D, so that little precision is lost when the products are subtracted.
     """
     goal = int(np.argmax(law))
     others = np.delete(np.arange(len(law)), goal)
@@ -112,7 +112,7 @@ def kemeny(deviation_matrix: Array) -> float:
 def first_passage(transition: Array, law: Array) -> Array:
     """M [S, S]: mean steps from s until s' is entered, of an irreducible chain (gamma = 1).
 
-    M = (I - Z + E Z_dg) D, which is not used: Z may be far larger than what is left of it.
+    M = (I - Z + E Z_dg) D is not used, since Z may be far larger than the difference.
     """
     times = _passage(transition, np.ones(len(law)))
     np.fill_diagonal(times, 1 / law)
@@ -122,8 +122,8 @@ def first_passage(transition: Array, law: Array) -> Array:
 def _passage(transition: Array, stay: Array) -> Array:
     """Mean time [S, S] until s' is reached from s, 0 from itself; a visit of s lasts stay[s].
 
-    To reach a state of one half, the chain is watched there only, and a visit then lasts until it
-    is back; states of the other half first have to come over.
+    To reach a state of one half, only the chain restricted to that half is considered, where a
+    visit lasts until the return to it; states of the other half first have to reach this half.
     """
     states = len(transition)
     times = np.zeros((states, states))

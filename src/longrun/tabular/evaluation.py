@@ -1,7 +1,7 @@
-"""Everything that the paper says of one policy, for gamma = 1 and gamma < 1 by the same names.
+"""All quantities of one policy in the paper, with the same names for gamma = 1 and gamma < 1.
 
-Small models are treated by dense linear algebra, exactly up to rounding. Large sparse ones are
-treated by iterative solvers; whatever would need an inverse there says so.
+Small models are solved by dense linear algebra, exactly up to rounding. Large sparse ones are
+solved iteratively; quantities that would need an inverse there raise an error.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from longrun.tabular.validation import state_law
 
 TOLERANCE = 1e-11
 """Largest residual of an iterative solution of the Poisson equation, relative to the rewards: far
-below what is noticed, and above what rounding leaves for values up to 1e4 times the rewards."""
+below what matters, and above the rounding error for values up to 1e4 times the rewards."""
 
 
 def evaluate(
     mdp: MDP, policy: ArrayLike, discount: float = 1.0, initial: ArrayLike | None = None
 ) -> Evaluation:
-    """A policy, [S, A] probabilities or [S] actions, by the average criterion or a discounted one.
+    """Evaluate a policy, [S, A] probabilities or [S] actions, averaged or discounted.
 
-    initial: [S] the law d_0 of the first state (default: the model's); it matters for discount < 1.
+    initial: [S] the law d_0 of the first state (default: the model's); used for discount < 1.
     """
     if not 0 <= discount <= 1:
         raise InputError(f"discount={discount} is outside [0, 1]; 1 is the average criterion")
@@ -42,10 +42,10 @@ def evaluate(
 
 
 class Evaluation:
-    """Of one policy; every quantity is computed when first asked for.
+    """The evaluation of one policy; every quantity is computed when first accessed.
 
     P is the chain [S, S] of the policy and r its mean reward [S]; d, eta, V, Q, A, Z, M and kappa
-    are the paper's letters.
+    are the paper's symbols.
     """
 
     def __init__(self, mdp: MDP, policy: Array, discount: float, initial: Array) -> None:
@@ -60,21 +60,21 @@ class Evaluation:
 
     @property
     def stationary(self) -> Array:
-        """d [S]: the share of time in each state, in the long run."""
+        """d [S]: the long-run fraction of time in each state."""
         return self._law[0]
 
     @property
     def stationary_error(self) -> float:
-        """How far `stationary` can be off, summed over all states.
+        """Error of `stationary`, summed over all states.
 
         A bound for large chains. For small ones an estimate: elimination without subtraction leaves
-        a relative error of a few roundings for each state, whatever the chain (O'Cinneide 1993).
+        a relative error of a few rounding errors per state, for any chain (O'Cinneide 1993).
         """
         return self._law[1]
 
     @cached_property
     def _law(self) -> tuple[Array, float]:
-        """The law and its error; transient states have no share and are left out."""
+        """The law and its error; transient states have probability 0 and are left out."""
         recurrent = self.structure.recurrent[0]
         result = np.zeros(self.mdp.num_states)
         part, start = self.transition[recurrent][:, recurrent], self.initial[recurrent]
@@ -95,7 +95,7 @@ class Evaluation:
 
     @cached_property
     def gain_error(self) -> float:
-        """How far `gain` can be off: the true one is between the ends of r - (I - P) h."""
+        """Bound on the error of `gain`: the true one is between min and max of r - (I - P) h."""
         values = self._relative_values
         residual = self.rewards - values + self.transition @ values
         off = max(residual.max() - self.gain, self.gain - residual.min())
@@ -109,9 +109,9 @@ class Evaluation:
             return np.asarray(values - self.stationary @ values)
         values = self._relative_values
         if self.discount < 1:
-            # From the average criterion, so that a discount close to 1 leaves little to be solved.
+            # From the average criterion, so that a discount close to 1 needs a small correction.
             values = self._solve(self._chain, self.rewards - self.gain, values)
-        # d V is the gain of a chain that pays V: certified, where d itself would be less exact.
+        # d V is the gain of a chain that pays V: certified, and more exact than by d itself.
         mean = self._average_chain.gain(values, self._solve(self._average_chain, values))
         return np.asarray(values - mean)
 
@@ -125,7 +125,7 @@ class Evaluation:
         """A [S, A] = Q - V; minus infinity where an action is not available.
 
         Summed as r - eta - (1 - gamma) V(s) + gamma E (V(s') - V(s)): the values of a slow chain
-        are so large that Q - V would lose what matters.
+        are so large that the advantage would be lost to rounding in Q - V.
         """
         values, discount = self.bias, self.discount
         rest = self.mdp.rewards - self.gain - (1 - discount) * values[:, None]
@@ -162,17 +162,17 @@ class Evaluation:
 
     @cached_property
     def first_passage(self) -> Array:
-        """M [S, S]: mean steps until s' is entered from s (of the chain, whatever the discount)."""
+        """M [S, S]: mean steps until s' is entered from s (independent of the discount)."""
         self._require_dense("matrix of mean first passage times")
         self.structure.require_irreducible("mean first passage times")
         return chain.first_passage(self.transition, self.stationary)
 
     @property
     def kemeny(self) -> float:
-        """kappa: mean steps from any state to one drawn from d (whatever the discount).
+        """kappa: mean steps from any state to one drawn from d (independent of the discount).
 
-        It is trace Z, the sum of d(s') M(s, s') over s' where all states can be reached from each
-        other, and its limit where some are transient. Estimated for large chains: see
+        It is trace Z: the sum of d(s') M(s, s') over s' where all states can be reached from each
+        other, and the limit of that sum where some are transient. Estimated for large chains: see
         `kemeny_error`.
         """
         return self._kemeny[0]
@@ -196,10 +196,10 @@ class Evaluation:
         return chain.deviation(self.transition, self.stationary)
 
     def _deviate(self, deviation: Array, discount: float) -> Array:
-        """D (r - eta), corrected once by its residual.
+        """D (r - eta), with one step of iterative refinement.
 
-        The residual is summed over differences of values: a row of P that sums to 1 but for 1e-16
-        would count, in a chain that is slow enough.
+        The residual is summed over differences of values: in a chain that is slow enough, an error
+        of 1e-16 in the sum of a row of P would matter.
         """
         values = deviation @ (self.rewards - self.gain)
         falls = np.einsum("ij,ij->i", self.transition, values[:, None] - values)
@@ -223,7 +223,7 @@ class Evaluation:
         return values
 
     def _rounding(self, values: Array, rewards: Array) -> float:
-        """Of r - h + P h [S]: the terms of a row, four more operations, and 1 - gamma p itself."""
+        """Rounding error of r - h + P h [S]: a row's terms, four operations, and 1 - gamma p."""
         size = float(np.abs(values).max() + np.abs(rewards).max())
         return rounding(longest_row(self.transition) + 8, size)
 

@@ -1,4 +1,4 @@
-"""Pictures of the theory: constants of the bounds, their tightness, certified steps, policies."""
+"""Figures of the theory: constants of the bounds, their tightness, certified steps, policies."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ STYLES: dict[str, tuple[str, dict[str, Any]]] = {
     "zhang_ross": ("Zhang and Ross", {"color": "tab:green", "linestyle": "--"}),
     "dai_gluzman": ("Dai and Gluzman", {"color": "tab:purple"}),
 }
-"""Dashed where a line may hide another: for gamma = 1 the theorem is Zhang and Ross's."""
+"""Dashed where one line may cover another: for gamma = 1 the theorem is Zhang and Ross's bound."""
 SLICES = (0, 1, 2, 4, 8, 16)
-"""A policy over three sides is shown for these places of the first."""
+"""Slices of a box with three sides at which a policy is shown: values of the first side."""
 UNDECIDED = "0.9"
-"""The grey of states that a map leaves out, since nothing is decided there."""
+"""Grey, for states that a map leaves out because there is no decision."""
 
 
 def xi_over_discount(mdp: MDP, policy: ArrayLike, out: Path) -> None:
@@ -77,7 +77,7 @@ def xi_over_discount(mdp: MDP, policy: ArrayLike, out: Path) -> None:
 def bound_tightness(
     comparisons: Sequence[ImprovementBounds], out: Path, title: str | None = None
 ) -> None:
-    """Width of each bound over the smallest possible one, Proposition 1's with the true laws."""
+    """Width of each bound relative to the smallest one, Proposition 1 with the true laws."""
     shown = [c for c in comparisons if c.by_law.upper > c.by_law.lower]
     with _figure(out, 1, (7.5, 4.5)) as (axis,):
         for name, (label, style) in STYLES.items():
@@ -93,7 +93,7 @@ def bound_tightness(
 
 
 def certified_steps(path: TrustRegionPath, out: Path) -> None:
-    """Each step's actual improvement against what every bound promised before it was taken."""
+    """The actual improvement of each step against the bounds computed before it was taken."""
     numbers = np.arange(1, len(path.steps) + 1)
     with _figure(out, 2, (11, 4.5)) as (axis, gains):
         actual = [step.bounds.difference for step in path.steps]
@@ -139,7 +139,7 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
 
 
 def draw_actions(axis: Axes, actions: ArrayLike, count: int) -> AxesImage:
-    """Actions [x, y] of so many as colours; masked ones are grey."""
+    """Draw actions [x, y] out of `count` as colours; masked entries are grey."""
     colours = ListedColormap(action_colours(count)).with_extremes(bad=UNDECIDED)
     norm = BoundaryNorm(np.arange(count + 1) - 0.5, count)
     cells: Any = np.ma.asarray(actions)
@@ -156,7 +156,7 @@ def action_colours(count: int) -> list[Any]:
 
 
 def require_map(mdp: MDP, out: Path) -> None:
-    """Refuse what `policy_map` cannot draw or write; it can be asked before the model is solved."""
+    """Raise InputError if `policy_map` cannot draw or write; can be called before solving."""
     if len(mdp.shape) not in (2, 3):
         raise InputError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
     require_picture(out)

@@ -1,8 +1,8 @@
 """Gymnasium's transition tables, P[state][action] = [(probability, successor, reward, terminated)].
 
-A table is episodic; an MDP here goes on for ever. A terminated transition therefore leads to the
+A table is episodic; an MDP here is continuing. A terminated transition therefore leads to the
 first state of the next episode, so that the gain is the average reward per step over endless
-episodes. Time limits are no part of a table.
+episodes. Time limits are not part of a table.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
 
 
 def to_gymnasium(mdp: MDP) -> Table:
-    """The table `P` of an MDP: nothing is terminated, and each outcome has the expected reward."""
+    """The table `P` of an MDP: no transition is terminated, and rewards are expected rewards."""
     table: Table = {s: {} for s in range(mdp.num_states)}
     for s, a in np.argwhere(mdp.available):
         row = mdp.kernel[[a * mdp.num_states + s]]
@@ -95,7 +95,7 @@ def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
 
 
 def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:
-    """Numbers and entries of a dictionary or a list."""
+    """Indices and entries of a dictionary or a list."""
     if not isinstance(container, (Mapping, Sequence)) or not len(container):
         raise InputError(f"{place} is {container!r}; give a dictionary with at least one entry")
     items = container.items() if isinstance(container, Mapping) else enumerate(container)
@@ -108,7 +108,7 @@ def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:
 def _continuing(
     outcomes: Any, starts: list[tuple[float, int]] | None, states: int, place: str
 ) -> Iterator[tuple[float, int, float]]:
-    """(probability, successor, reward), where an episode's end leads to the starts of the next."""
+    """(probability, successor, reward), where an episode's end leads to the next one's starts."""
     if not isinstance(outcomes, Sequence):
         raise InputError(f"{place} is {outcomes!r}; give a list of outcomes")
     for outcome in outcomes:

@@ -12,15 +12,15 @@ from longrun.tabular.poisson import SparseChain
 PROBES = 10
 """Random vectors of each kind; an estimate solves three times as many equations."""
 TOLERANCE = 1e-6
-"""Of each solution; the estimate's own spread is far larger."""
+"""Tolerance of each solution; the standard error of the estimate is far larger."""
 
 
 def trace_of_deviation(equations: SparseChain, law: Array, seed: int = 0) -> tuple[float, float]:
     """trace D, so that kappa = 1 + trace D, and the half-width of its 95 % interval.
 
     Hutch++ (Meyer, Musco, Musco and Woodruff 2021): the trace over the directions that D stretches
-    most, its slow modes, is computed, and the rest is estimated from random signs. D is only ever
-    applied to vectors, which is one Poisson equation each.
+    most, its slow modes, is computed, and the rest is estimated from random signs. D is only
+    applied to vectors, each of which takes the solution of one Poisson equation.
     """
     size = len(law)
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
-"""Iterative solvers of the linear systems of large chains, guided by multigrid.
+"""Iterative solvers of the linear systems of large chains, preconditioned by multigrid.
 
-Vectors have their mean taken out: the constants are the (near) null space of I - gamma P, and
-everything here is up to a constant.
+Vectors are centred: the constants are the (near) null space of I - gamma P, and everything here is
+up to a constant.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from scipy.sparse import linalg
 from longrun.tabular.mdp import Array, Matrix
 
 MEMORY = 20
-"""Directions that a new one is made orthogonal to, before they are forgotten."""
+"""Directions that a new one is made orthogonal to; then they are discarded."""
 STALLED = 0.99
-"""Conjugate residuals give up when MEMORY cycles leave more than this of the residual."""
+"""Conjugate residuals give up if MEMORY cycles leave more than this fraction of the residual."""
 PATIENCE = 30
-"""Steps of BiCGSTAB without a better solution, after which it is started again."""
+"""Steps of BiCGSTAB without a better solution, after which it is restarted."""
 WORTHWHILE = 0.5
-"""A start of BiCGSTAB that leaves more than this of the residual is the last one; before it has
-done as much, it is not interrupted."""
+"""If BiCGSTAB leaves more than this fraction of the residual, it is not restarted; it is not
+interrupted before it has reached this fraction."""
 
 
 class Preconditioner(Protocol):
@@ -37,16 +37,16 @@ def conjugate_residuals(
     effort: int,
     multigrid: Preconditioner,
 ) -> tuple[Array, int]:
-    """Solve matrix x = right until the largest residual is below tolerance, or effort is spent.
+    """Solve matrix x = right until the largest residual is below tolerance, or effort is used up.
 
     Generalised conjugate residuals (Eisenstat, Elman and Schultz 1983): each direction is a
-    multigrid cycle of the residual, taken as far as makes the residual shortest. The residual
-    never grows, so that a solution which is stopped early is of use, where BiCGSTAB wanders. In
-    single precision it drifts from the truth, which is looked up whenever directions are forgotten.
-    Returns the solution and the cycles that are left.
+    multigrid cycle of the residual, with the step size that minimises the residual. The residual
+    never grows, so that a solution is useful even if stopped early, unlike with BiCGSTAB. In
+    single precision it drifts from the true one, which is recomputed when directions are discarded.
+    Returns the solution and the number of cycles that are left.
     """
     solution = np.zeros(len(right)) if guess is None else guess.copy()
-    # Zeros, since BLAS may look at rows beyond those asked for, and warn of what it finds there.
+    # Zeros, since BLAS may read rows beyond those requested, and warn about their content.
     directions, images = np.zeros((2, MEMORY, len(right)), np.float32)
     best, least = solution.copy(), np.inf
     while True:
@@ -71,7 +71,7 @@ def conjugate_residuals(
                 break
             directions[known], images[known] = direction / length, image / length
             step = float(images[known] @ residual)
-            with np.errstate(all="ignore"):  # beyond all numbers it has stalled, too
+            with np.errstate(all="ignore"):  # an overflow counts as stalled
                 solution += step * directions[known]
                 residual -= step * images[known]
 
@@ -84,13 +84,13 @@ def bicgstab(
     effort: int,
     multigrid: Preconditioner,
 ) -> Array:
-    """Solve matrix x = right until the largest residual is below tolerance, or as near as it gets.
+    """Solve matrix x = right until the largest residual is below tolerance or stops shrinking.
 
-    BiCGSTAB (van der Vorst 1992), at two cycles a step. Residuals may grow on the way, so that mass
-    can travel where minimal residuals get stuck. But rounding makes it forget what its directions
-    were orthogonal to, and it may then stand still for good, at any residual: which one, is a
-    matter of the last bits. From its best solution it is therefore started again, with the true
-    residual, until that gains nothing: so precision is limited by the equation, not by the path.
+    BiCGSTAB (van der Vorst 1992), with two cycles per step. Intermediate residuals may grow, so
+    that mass can move where minimal residuals stagnate. But rounding destroys the orthogonality of
+    its directions, and it may then stagnate at any residual, depending on the last bits. It is
+    therefore restarted from its best solution, with the true residual, until that brings no
+    improvement, so that the precision is limited by the equation and not by the iteration.
     """
     best, least = guess, np.inf
     solution = guess
@@ -110,7 +110,7 @@ def bicgstab(
 def _start(
     matrix: Matrix, right: Array, tolerance: float, limit: int, multigrid: Preconditioner
 ) -> tuple[Array, int]:
-    """The best solution of one start of BiCGSTAB from 0, and the steps that it took."""
+    """The best solution of one run of BiCGSTAB from 0, and the number of its steps."""
     watch, shape = _Watch(matrix, right, tolerance), matrix.shape
     with suppress(_Enough), np.errstate(all="ignore"):
         linalg.bicgstab(
@@ -129,7 +129,7 @@ class _Enough(Exception):
 
 
 class _Watch:
-    """Keeps the best of BiCGSTAB's solutions: it wanders, and knows only a residual that drifts."""
+    """Keeps the best of BiCGSTAB's solutions: it is not monotone, and its own residual drifts."""
 
     def __init__(self, matrix: Matrix, right: Array, tolerance: float) -> None:
         self.matrix, self.right, self.tolerance = matrix, right, tolerance
@@ -148,7 +148,7 @@ class _Watch:
 
 
 def centred(vector: Any) -> Any:
-    """The vector with its mean taken out."""
+    """The vector minus its mean."""
     return vector - vector.mean()
 
 

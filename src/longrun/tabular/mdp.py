@@ -1,4 +1,4 @@
-"""A finite Markov decision process: how it is stored, checked and read."""
+"""A finite Markov decision process: storage, validation and access."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class MDP:
     rewards: [S, A], or [S, A, S] where the reward depends on the successor (then its mean is kept).
     available: [S, A], False where an action cannot be chosen; such a row of probabilities is 0.
     initial: [S], the law of the first state (default: uniform): discounted criteria and learners
-        start there; the long run does not depend on it.
-    name, shape, sides, actions, cost: for people. `shape` lays the states out as a box, `sides` and
-        `actions` are names, and with `cost` the rewards are negated costs and are shown as costs.
+        start there; long-run averages do not depend on it.
+    name, shape, sides, actions, cost: for display. `shape` arranges the states as a box, `sides`
+        and `actions` are names, and with `cost` the rewards are negated costs, shown as costs.
     """
 
     kernel: Matrix
@@ -87,10 +87,10 @@ class MDP:
         actions: int | Sequence[Hashable],
         **settings: Any,
     ) -> MDP:
-        """From `successors(state, action)`, which gives (probability, successor, reward) triples.
+        """From `successors(state, action)`, which returns (probability, successor, reward) triples.
 
         States and actions are 0 to n - 1 or any hashable labels. None means that the action is not
-        available there. Probabilities of a successor that is named twice add up.
+        available there. Probabilities of a successor that occurs twice are added.
         """
         places = range(states) if isinstance(states, (int, np.integer)) else states
         choices = range(actions) if isinstance(actions, (int, np.integer)) else actions
@@ -123,7 +123,7 @@ class MDP:
 
     @cached_property
     def longest_row(self) -> int:
-        """Successors of the pair of state and action that has most."""
+        """Largest number of successors of a pair of state and action."""
         return longest_row(self.kernel)
 
     @property
@@ -137,7 +137,7 @@ class MDP:
         )
 
     def lookahead(self, values: Array, discount: float = 1.0) -> Array:
-        """Q [S, A] = r + discount * P values [S]; minus infinity for what is not available."""
+        """Q [S, A] = r + discount * P values [S]; minus infinity for unavailable actions."""
         expected = (self._blocks @ values).reshape(self.num_actions, -1).T
         if discount != 1:
             expected *= discount
@@ -149,7 +149,7 @@ class MDP:
         return RowBlocks(self.kernel) if self.is_sparse else self.kernel
 
     def distribution(self, policy: ArrayLike) -> Array:
-        """[S, A] probabilities from these or from [S] action numbers, checked."""
+        """[S, A] probabilities from [S, A] probabilities or [S] action indices, validated."""
         given = np.asarray(policy)
         size = (self.num_states, self.num_actions)
         if given.shape == size[:1]:
@@ -192,13 +192,13 @@ class MDP:
 
     @property
     def uniform_policy(self) -> Array:
-        """[S, A]: every available action alike."""
+        """[S, A]: all available actions with the same probability."""
         return np.asarray(self.available / self.available.sum(1, keepdims=True))
 
     def chain(self, policy: ArrayLike) -> tuple[Matrix, Array]:
         """P_pi [S, S] and r_pi [S] of a policy: [S, A] probabilities or [S] action numbers.
 
-        The policy is not checked, since solvers come here often: `distribution` does that.
+        The policy is not validated, since solvers call this often: `distribution` does that.
         """
         states, count = self.num_states, self.num_actions
         chosen = np.asarray(policy)
@@ -213,8 +213,8 @@ class MDP:
             return np.einsum("sa,asj->sj", chosen, blocks), rewards
         rows = (np.arange(count) * states + np.arange(states)[:, None]).ravel()
         starts = np.arange(states + 1) * count
-        index = self.kernel.indices.dtype  # SciPy would widen the product to the wider of the two
-        # A copy: dropping the actions that are never chosen would shift the caller's entries.
+        index = self.kernel.indices.dtype  # SciPy would use the wider of the two in the product
+        # A copy: dropping the actions that are never chosen would change the caller's array.
         choose = sparse.csr_array(
             (chosen.ravel(), rows.astype(index), starts.astype(index)),
             (states, count * states),

@@ -1,10 +1,10 @@
-"""Linear systems of large sparse chains, without ever forming an inverse.
+"""Linear systems of large sparse chains, without forming an inverse.
 
-The Poisson equation of a chain, (I - gamma P) h = r - g e, is solved by a Krylov method, guided by
-algebraic multigrid: states are merged in pairs of strongly connected neighbours, level by level, so
-that slow, far-reaching modes are seen on small chains (PyAMG's pairwise aggregation). For gamma = 1
-the matrix is singular, its null space being the constants, and for gamma close to 1 nearly so. The
-equation is therefore solved with every vector's mean taken out; the gain is what is left over.
+The Poisson equation of a chain, (I - gamma P) h = r - g e, is solved by a Krylov method that is
+preconditioned by algebraic multigrid: states are merged in pairs of strongly connected neighbours,
+level by level, so that slow modes are resolved on small chains (PyAMG's pairwise aggregation). For
+gamma = 1 the matrix is singular, its null space being the constants, and for gamma close to 1
+nearly so. The equation is therefore solved with centred vectors; the gain is the remainder.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Mergers: TypeAlias = list[Matrix]
 EFFORT = 3000
 """Cycles before the solver gives up."""
 DETOUR = 600
-"""Most cycles of BiCGSTAB. It needs 30 to 200 where it gets there at all."""
+"""Limit on the cycles of BiCGSTAB. It needs 30 to 200 where it converges."""
 LAW_STEPS = 200
-"""Steps of the chain itself that a stationary law starts with."""
+"""Steps of the chain itself at the start of the computation of a stationary law."""
 LAW_TOLERANCE = 1e-14
-"""Largest residual of a law, relative to its largest entry: 45 units in the last place of that,
-which the sum of a state's inflow, at most some ten terms in a network, comes close to."""
+"""Largest residual of a law, relative to its largest entry: 45 units in the last place of that
+entry, close to the rounding error of a state's inflow, a sum of about ten terms in a network."""
 ROUGHLY = 0.1
-"""Relative precision of a mean time of which an upper bound is made."""
+"""Relative precision of a mean time from which an upper bound is computed."""
 COARSEST = 500
-"""States of the level at which multigrid solves directly."""
+"""Number of states of the level at which multigrid solves directly."""
 
 
 class SparseChain:
-    """The equations of one sparse chain P [S, S]; preconditioners are made when first needed."""
+    """The equations of one sparse chain P [S, S]; preconditioners are built when first needed."""
 
     def __init__(
         self, transition: Matrix, discount: float = 1.0, mergers: Mergers | None = None
@@ -58,9 +58,9 @@ class SparseChain:
     ) -> tuple[Array, bool]:
         """h with (I - gamma P) h = rewards, up to a constant on both sides.
 
-        `tolerance` is on the largest residual, `effort` the number of multigrid cycles to spend.
+        `tolerance` limits the largest residual, `effort` the number of multigrid cycles.
         Returns h and whether the tolerance was reached. Where conjugate residuals stall, in long
-        narrow chains and nearly reducible ones, BiCGSTAB uses what is left of the effort.
+        narrow chains and nearly reducible ones, BiCGSTAB uses the remaining effort.
         """
 
         def worst(values: Array) -> float:
@@ -76,21 +76,21 @@ class SparseChain:
         return values, worst(values) <= tolerance
 
     def gain(self, rewards: Array, values: Array) -> float:
-        """Middle of r - (I - P) h [S]: whatever h is, the gain of r is between the ends of that."""
+        """Middle of r - (I - P) h [S]: for any h, the gain of r is between its min and max."""
         residual = rewards - self.matrix @ values
         return float(residual.min() + residual.max()) / 2
 
     def stationary(self, guess: Array) -> tuple[Array, float]:
         """d [S] with d (I - P) = 0 and d e = 1 (gamma = 1), and a bound on the sum of its errors.
 
-        guess: [S] with a positive sum, to start from.
+        guess: [S] starting point, with a positive sum.
         """
         forward = sparse.csr_array(sparse.identity(self.size) - self._transposed)
         law = _as_law(guess)
         for _ in range(LAW_STEPS):
             law = 0.1 * law + 0.9 * (forward @ law)
         nothing = np.zeros(self.size)
-        for _ in range(2):  # how large its entries are, and with them its rounding, comes out first
+        for _ in range(2):  # the first gives the size of its entries, on which rounding depends
             law = _as_law(self.left_solve(nothing, law, LAW_TOLERANCE * float(law.max())))
         return law, self._law_error(law, nothing, self.times(law))
 
@@ -109,15 +109,15 @@ class SparseChain:
         return found, self._law_error(found, (1 - self.discount) * initial, times)
 
     def left_solve(self, right: Array, guess: Array, tolerance: float) -> Array:
-        """x [S] with x (I - gamma P) = right, which sums to 0, as near as rounding allows."""
+        """x [S] with x (I - gamma P) = right, which sums to 0, as precise as rounding allows."""
         return bicgstab(self._transposed, right, guess, tolerance, DETOUR, self._left_multigrid)
 
     def _law_error(self, law: Array, source: Array, times: Array) -> float:
         """A bound on the sum of |law - x| over all states, for the x with x (I - gamma P) = source.
 
         With T(s) the mean steps from s to some state z, or until they are discounted, and
-        q = law (I - gamma P) - source, it is 2 |q| T: what is in the wrong place stays wrong until
-        it comes to z. (On the other states, law - x = q G - c x_z: G the visits before z, G e = T,
+        q = law (I - gamma P) - source, it is 2 |q| T: misplaced mass stays misplaced until
+        it reaches z. (On the other states, law - x = q G - c x_z: G the visits before z, G e = T,
         x_z a law, and c = q G e since law and x have the same sum.) times: [S] bounds of T.
         """
         inflow = longest_row(self._transposed)
@@ -129,9 +129,9 @@ class SparseChain:
     def times(self, law: Array) -> Array:
         """Bounds [S] of the mean steps to the likeliest state (gamma = 1); infinite where unknown.
 
-        They are (h - h(z)) / d(z), with h the bias of a chain that pays -1 in that state, z. Any
-        h that falls by f > 0 a step in the mean elsewhere has (h - h(z)) / f above them (Foster and
-        Lyapunov): it does not matter how exact this one is.
+        They are (h - h(z)) / d(z), with h the bias of a chain that pays -1 in that state, z. For
+        any h with a mean decrease of f > 0 per step elsewhere, (h - h(z)) / f is an upper bound
+        (Foster and Lyapunov), so that this h need not be exact.
         """
         likeliest = int(np.argmax(law))
         paid = -np.eye(1, self.size, likeliest)[0]
@@ -153,7 +153,7 @@ class SparseChain:
 
     @property
     def mergers(self) -> Mergers:
-        """Which states are merged; a chain that differs little can be given the same ones."""
+        """Which states are merged; can be reused for a chain that differs little."""
         return self._multigrid.mergers
 
     @cached_property
@@ -168,14 +168,15 @@ class SparseChain:
 class Multigrid:
     """An approximate inverse of a matrix [S, S]: one cycle over chains of merged states.
 
-    A cycle solves the merged chain first, then smooths by Gauss-Seidel, forth and back: customers
-    leave in one direction and come in the other. (Measured against pre-smoothing, W- and K-cycles,
-    one or three mergers a level, Ruge-Stueben coarsening, incomplete LU on criss-cross networks.)
+    A cycle solves the merged chain first, then smooths by Gauss-Seidel, forward and backward, since
+    customers arrive in one direction and leave in the other. (Measured against pre-smoothing, W-
+    and K-cycles, one or three mergers per level, Ruge-Stueben coarsening and incomplete LU on
+    criss-cross networks.)
 
-    Single precision suffices for the directions of conjugate residuals, which measure each of them,
-    and halves the memory that is moved. BiCGSTAB takes for granted that a cycle is one and the same
-    linear map: when it is so to seven digits only, it stands still at about that many, and modes
-    that are slower than 1e7 steps drown in the rounding of the others.
+    Single precision suffices for the directions of conjugate residuals, which evaluate each one,
+    and halves the memory traffic. BiCGSTAB assumes that a cycle is one fixed linear map: if that
+    holds to seven digits only, it stagnates at about that precision, and modes slower than 1e7
+    steps are lost in the rounding of the others.
     """
 
     def __init__(
@@ -188,20 +189,20 @@ class Multigrid:
         self.splitters = [sparse.csr_array(merger.T) for merger in mergers]
         self.dtype = dtype
         self.matrices = [sparse.csr_array(matrix.astype(dtype))]
-        merged = matrix  # in double precision: the rates of a slow chain are what is left of 1 - p
+        merged = matrix  # in double precision: the rates of a slow chain are differences 1 - p
         for merger, splitter in zip(self.mergers, self.splitters, strict=True):
             merged = splitter @ merged @ merger
             self.matrices.append(sparse.csr_array(merged.astype(dtype)))
-        # A matrix of equal entries takes care of the constants, the (near) null space.
+        # A matrix of equal entries handles the constants, the (near) null space.
         coarsest = merged.toarray() + 1 / merged.shape[0]
         try:
             inverse = np.linalg.inv(coarsest)
-        except np.linalg.LinAlgError:  # so slow that it falls apart
+        except np.linalg.LinAlgError:  # so slow that it is numerically reducible
             inverse = np.linalg.pinv(coarsest)
         self.coarsest = inverse.astype(dtype)
 
     def __matmul__(self, vector: Array) -> Floats:
-        """A cycle for a vector [S]; the result has the multigrid's precision."""
+        """One cycle for a vector [S]; the result has the multigrid's precision."""
         return self._cycle(0, vector.astype(self.dtype))
 
     def _cycle(self, level: int, right: Floats) -> Floats:
@@ -214,6 +215,6 @@ class Multigrid:
 
 
 def _as_law(vector: Array) -> Array:
-    """Without what rounding put below 0, divided by its sum."""
+    """Negative entries from rounding set to 0, then divided by the sum."""
     law = np.maximum(vector, 0)
     return np.asarray(law / law.sum())

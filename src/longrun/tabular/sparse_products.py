@@ -1,6 +1,6 @@
 """Products of a large sparse matrix with a vector, on all cores.
 
-SciPy multiplies outside Python's lock, so blocks of rows can be multiplied by threads.
+SciPy releases Python's lock in products, so blocks of rows can be multiplied in threads.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from scipy import sparse
 from longrun.tabular.validation import Array, Matrix
 
 ENTRIES = 1_000_000
-"""A block has at least this many entries; below, threads cost more than they save."""
+"""Minimum number of entries of a block; below that, threads cost more than they save."""
 
 
 def longest_row(matrix: Matrix) -> int:
-    """Terms of the longest sum in a product with a vector, on which its rounding depends."""
+    """Number of terms of the longest sum in a product with a vector, for its rounding error."""
     return int(np.diff(matrix.indptr).max()) if sparse.issparse(matrix) else int(matrix.shape[1])
 
 
@@ -55,7 +55,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="longrun-products")
 
 
-if hasattr(os, "register_at_fork"):  # a fork has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # a forked process has none of its parent's threads
     os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
@@ -63,7 +63,7 @@ def _rows(matrix: Matrix, first: int, last: int) -> Matrix:
     starts = matrix.indptr[first : last + 1]
     entries = slice(starts[0], starts[-1])
     block = sparse.csr_array((last - first, matrix.shape[1]))
-    # Given to the constructor, parts of much larger arrays would be copied.
+    # The constructor would copy parts of much larger arrays.
     block.data, block.indices = matrix.data[entries], matrix.indices[entries]
     block.indptr = starts - starts[0]
     return block

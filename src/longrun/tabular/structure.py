@@ -1,4 +1,4 @@
-"""What leads where: classes of a chain, its period, and the kind of a decision process."""
+"""Reachability: classes of a chain, its period, and the structure of a decision process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Labels = NDArray[np.int32]
 
 @dataclass(frozen=True)
 class ChainStructure:
-    """Classes of states that can reach each other, and which of them are never left."""
+    """Classes of states that can reach each other, and the recurrent ones, which are never left."""
 
     labels: Labels
     """[S] the class of each state."""
@@ -61,7 +61,7 @@ class ChainStructure:
 
 
 def chain_structure(transition: Matrix) -> ChainStructure:
-    """Of one chain [S, S]."""
+    """The structure of one chain [S, S]."""
     graph = sparse.csr_array(transition)
     labels, closed = _classes(graph)
     order = np.argsort(labels, kind="stable")
@@ -71,12 +71,12 @@ def chain_structure(transition: Matrix) -> ChainStructure:
 
 @dataclass(frozen=True)
 class Structure:
-    """What is true of a decision process under all or under some policies."""
+    """Properties of a decision process under all or under some policies."""
 
     classes: int
     """Sets of states that some policy can move between, both ways."""
     end_components: int
-    """Maximal sets in which some policy can stay forever and go anywhere."""
+    """Maximal sets in which some policy can stay forever and reach every state."""
     communicating: bool
     """Some policy leads from every state to every other."""
     weakly_communicating: bool
@@ -84,7 +84,7 @@ class Structure:
     unichain: bool | None
     """No policy has two recurrent classes; None where this was not decided (it is NP-hard)."""
     period: int
-    """Of the chain that tries every action: 1 means that it is aperiodic."""
+    """Period of the chain that takes every action: 1 means that it is aperiodic."""
 
 
 def structure(mdp: MDP) -> Structure:
@@ -124,7 +124,7 @@ def require_constant_gain(mdp: MDP) -> None:
 
 
 def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
-    """What a model's initial law leads to, as a model, and the numbers of its states."""
+    """The part of a model that its initial law can reach, and the indices of its states."""
     start = sparse.csr_array(mdp.initial[None, :])  # one more state, which leads to all of these
     blocks = [[_union(mdp), None], [start, sparse.csr_array((1, 1))]]
     graph = sparse.block_array(blocks, format="csr")
@@ -147,9 +147,9 @@ def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
 
 
 def end_components(mdp: MDP) -> Labels:
-    """[S] the maximal end component of each state, -1 for states that no policy can hold.
+    """[S] the maximal end component of each state, -1 for states where no policy can remain.
 
-    Actions that may leave their class are taken away, classes are found again, until none is left.
+    Actions that may leave their class are removed and classes recomputed, until none is removed.
     """
     states, count = mdp.num_states, mdp.num_actions
     edges = sparse.coo_array(mdp.kernel)
@@ -174,7 +174,7 @@ def end_components(mdp: MDP) -> Labels:
 
 
 def _always_visited(mdp: MDP, tries: int = 50) -> int | None:
-    """A state that no policy can avoid for ever, among the likeliest: then all are unichain."""
+    """A state that no policy can avoid forever, among the likeliest: then all are unichain."""
     if mdp.num_states > 5000:
         return None
     busiest = np.argsort(-np.asarray(mdp.kernel.sum(0)).ravel(), kind="stable")[:tries]
@@ -185,7 +185,7 @@ def _always_visited(mdp: MDP, tries: int = 50) -> int | None:
 
 
 def _can_avoid(mdp: MDP, state: int) -> NDArray[np.bool_]:
-    """[S] where some policy never gets to `state`: the greatest set that actions can stay in."""
+    """[S] where some policy never reaches `state`: the greatest set that actions can stay in."""
     inside = np.ones(mdp.num_states, bool)
     inside[state] = False
     while True:
@@ -207,7 +207,7 @@ def _union(mdp: MDP) -> sparse.csr_array:
 
 
 def _classes(graph: sparse.csr_array) -> tuple[Labels, NDArray[np.int32]]:
-    """Strongly connected classes [S] and the numbers of those that no edge leaves."""
+    """Strongly connected classes [S] and the indices of those that no edge leaves."""
     count, labels = csgraph.connected_components(graph, connection="strong")
     edges = graph.tocoo()
     origin, target = labels[edges.coords[0]], labels[edges.coords[1]]
@@ -216,7 +216,7 @@ def _classes(graph: sparse.csr_array) -> tuple[Labels, NDArray[np.int32]]:
 
 
 def _period(graph: sparse.csr_array, states: NDArray[np.intp]) -> int:
-    """Edges of a class compare breadth-first levels; what they all divide is the period."""
+    """Greatest common divisor of the differences in breadth-first level along the edges."""
     part = graph if len(states) == graph.shape[0] else graph[states][:, states]
     levels = csgraph.shortest_path(part, unweighted=True, indices=0) if len(states) > 1 else [0]
     levels = np.asarray(levels, int)

@@ -1,4 +1,4 @@
-"""How much a box of queue lengths cuts off: solve growing boxes and watch the gain settle."""
+"""The error of truncating queue lengths to a box: solve growing boxes and compare their gains."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from longrun.tabular.solvers import Solution, solve
 
 @dataclass(frozen=True)
 class Truncation:
-    """Solutions of growing boxes, and what their differences say of the box without end."""
+    """Solutions of growing boxes, and an estimate of the distance from the infinite box."""
 
     sizes: list[int]
     solutions: list[Solution]
 
     @property
     def gain(self) -> float:
-        """Of the largest box."""
+        """Gain of the largest box."""
         return self.solutions[-1].gain
 
     @property
     def error(self) -> float:
-        """Estimate of what is still missing (not a bound), brackets included.
+        """Estimate (not a bound) of the distance from the limit, brackets included.
 
-        Gains approach their limit geometrically when tails are geometric: what a box of n misses
-        is like q^n. The last two changes tell q, and the last one then how much is left; ten times
-        the last change at most, which is said too where they do not shrink.
+        Gains approach their limit geometrically when tails are geometric: the error of a box of
+        size n is proportional to q^n. The last two changes determine q, and the last one then the
+        remainder, which is limited to ten times the last change, also where changes do not shrink.
         """
         gains = [solution.gain for solution in self.solutions]
         slack = self.solutions[-1].gain_high - self.solutions[-1].gain_low
@@ -46,9 +46,9 @@ class Truncation:
 
 
 def _shrinkage(ratio: float, first: int, second: int) -> float:
-    """q^second, where changes over so many sizes have the ratio (1 - q^second) / (q^-first - 1).
+    """q^second, where changes over these sizes have the ratio (1 - q^second) / (q^-first - 1).
 
-    With equal steps that is the ratio itself.
+    With equal steps this is the ratio itself.
     """
     if ratio >= second / first:  # q = 1: they do not shrink
         return 1.0
@@ -66,7 +66,7 @@ def grow_box(
     on_solved: Callable[[int, Solution], None] = lambda size, solution: None,
     **options: Any,
 ) -> Truncation:
-    """Solve `build(size)` for each of the growing sizes; `options` go to `solve`."""
+    """Solve `build(size)` for each of the growing sizes; `options` are passed to `solve`."""
     if len(sizes) < 2 or list(sizes) != sorted(set(sizes)):
         raise InputError(f"sizes={list(sizes)} need at least two, growing")
     solutions = []

@@ -15,13 +15,13 @@ from longrun.tabular.solvers.solution import reward_scale
 from longrun.tabular.structure import chain_structure
 
 SMALLEST = 1e-12
-"""Steps are not made smaller than this: they would promise less than 1e-12 of the advantages, and a
+"""Lower limit on steps: smaller ones would promise less than 1e-12 of the advantages, and a
 mean advantage is a sum over actions that is known to about 1e-15 of them."""
 
 
 @dataclass(frozen=True)
 class CertifiedStep:
-    """One improvement: how far towards the greedy policy, and all that is known about it."""
+    """One improvement: the step size towards the greedy policy, and its bounds."""
 
     size: float
     bounds: ImprovementBounds
@@ -42,7 +42,7 @@ class TrustRegionPath:
     steps: list[CertifiedStep]
     certificate: str
     converged: bool
-    """Whether `gap` is within the tolerance; else max_steps or rounding ended it."""
+    """Whether `gap` is within the tolerance; otherwise max_steps or rounding ended the loop."""
 
 
 def trust_region_policy_iteration(
@@ -55,13 +55,13 @@ def trust_region_policy_iteration(
     tolerance: float = 1e-6,
     max_steps: int = 1000,
 ) -> TrustRegionPath:
-    """Step towards the greedy policy as far as the certificate's lower bound grows; repeat.
+    """Step towards the greedy policy while the certificate's lower bound grows; repeat.
 
     pi' = (1 - a) pi + a greedy has surrogate a L, and a penalty that grows with a^2: for small a
     the lower bound is positive, so that every step is a proven improvement, until no action has an
-    advantage above `tolerance` (relative to the rewards), or `max_steps` are done.
+    advantage above `tolerance` (relative to the rewards), or after `max_steps`.
 
-    policy: where to start (default: uniform over the available actions).
+    policy: the starting point (default: uniform over the available actions).
     """
     if certificate not in CERTIFICATES:
         raise InputError(
@@ -77,7 +77,7 @@ def trust_region_policy_iteration(
         first = min(1.0, 4 * steps[-1].size) if steps else 1.0
         found = _best_step(now, certificate, first)
         if found is None:
-            break  # the promised improvement is below rounding
+            break  # the guaranteed improvement is below rounding
         size, bounds, now = found
         steps.append(CertifiedStep(size, bounds, now.discounted_gain))
     gap = max(float(now.advantage.max()), 0.0)
@@ -103,7 +103,7 @@ def _best_step(
     while size > SMALLEST:
         policy = (1 - size) * now.policy + size * greedy
         if size == 1 and not chain_structure(now.mdp.chain(policy)[0]).unichain:
-            size /= 2  # short of the greedy policy itself there is one recurrent class, as before
+            size /= 2  # a mixture with the old policy has one recurrent class, as before
             continue
         after = evaluate(now.mdp, policy, now.discount, now.initial)
         bounds = compare(now, after)

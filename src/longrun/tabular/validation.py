@@ -1,4 +1,4 @@
-"""Checks of what a person gives: the arrays of an MDP and the parameters of the models."""
+"""Validation of user input: the arrays of an MDP and the parameters of the models."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Matrix: TypeAlias = Any
 """A NumPy array or a SciPy CSR array; `@` means the same for both."""
 
 TOLERANCE = 1e-8
-"""How far the sum of a row of probabilities may be from 1: files have eight digits or more, and a
-mistake is larger. The row is then divided by it."""
+"""How far the sum of a row of probabilities may be from 1: files have eight digits or more, and
+mistakes are larger. The row is then divided by its sum."""
 AS_GIVEN = 4 * EPS
-"""Rows whose sums are that near to 1 are left as they are: a handful of probabilities cannot be
-nearer, and a division would only move them to other roundings."""
+"""Rows whose sums are this close to 1 are left unchanged: a few probabilities cannot be closer,
+and a division would only round them differently."""
 
 
 def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
@@ -64,7 +64,7 @@ def action_mask(available: ArrayLike | None, size: tuple[int, int]) -> NDArray[n
 
 
 def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
-    """Raise for the first row that is no distribution; divide the rows by their sums, in place."""
+    """Raise for the first row that is not a distribution; divide rows by their sums, in place."""
     is_sparse = sparse.issparse(kernel)
     usable = available.T.ravel()
     sums = kernel @ np.ones(kernel.shape[1])
@@ -87,7 +87,7 @@ def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
 
 
 def _row_problem(kernel: Matrix, available: NDArray[np.bool_], index: int) -> str:
-    """What is wrong with a row of the kernel, and the fix."""
+    """The error message for a row of the kernel, and the fix."""
     action, state = divmod(index, kernel.shape[1])
     if not available[state, action]:
         return (
@@ -122,7 +122,7 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
         if given.shape == (states, count, states):
             weights = kernel.toarray() if sparse.issparse(kernel) else kernel
             weights = weights.reshape(count, states, states)
-            # What cannot happen may carry any reward, infinity too.
+            # Impossible transitions may have any reward, including infinity.
             given = np.where(weights.transpose(1, 0, 2) > 0, given, 0)
             given = np.einsum("saj,asj->sa", given, weights)
         elif given.shape != (states, count):
@@ -141,7 +141,7 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
 
 
 def state_law(initial: ArrayLike, states: int) -> Array:
-    """[S], checked and divided by its sum."""
+    """[S], validated and divided by its sum."""
     law = np.asarray(initial, float)
     if law.shape != (states,):
         raise InputError(f"initial has shape {law.shape}; give {(states,)}, [states]")

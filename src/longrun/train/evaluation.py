@@ -74,7 +74,7 @@ def report(reward: Array, ended: Array) -> EvaluationReport:
 def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float, float]:
     """Student's interval of the mean from batches of consecutive rewards ([S, E]).
 
-    Each environment's stream is cut into batches, 20 or more in all. Means of long batches are
+    Each environment's stream is cut into batches, 20 or more in total. Means of long batches are
     nearly independent although single rewards are not.
     """
     steps, envs = reward.shape

@@ -39,7 +39,7 @@ def columns_of(file: Path) -> list[str]:
 
 
 def read_rows(file: Path, columns: Sequence[str], replicas: int) -> Rows:
-    """Some columns of a metrics.csv or evaluations.csv of a run with so many replicas.
+    """Some columns of a metrics.csv or evaluations.csv of a run with this number of replicas.
 
     Rows with a wrong number of columns, or without a number where one is needed, are left out with
     a warning that gives their line numbers. A last line that a crash cut short is left out without

@@ -169,7 +169,7 @@ def describe_run(
 
 
 def is_finished(path: Path, steps: int) -> bool:
-    """Whether a run folder has a summary, which is written last, of at least so many steps.
+    """Whether a run folder has a summary, which is written last, of at least this many steps.
 
     A summary that cannot be read does not count: the run's checkpoint writes it again. A run that
     was given more steps is unfinished until it writes a new summary.

@@ -1,4 +1,4 @@
-"""Access control: the law of `longrun.tabular`'s model, simulated."""
+"""Access control: a simulation of the model in `longrun.tabular`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AccessControl(Environment):
 
     @cached_property
     def freed_below(self) -> NDArray[np.float64]:
-        """[busy, k]: the probability that k or fewer of so many busy servers become free."""
+        """[busy, k]: the probability that k or fewer of the busy servers become free."""
         return np.cumsum(binomial_laws(self.servers, self.free_probability), axis=1)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
@@ -76,7 +76,7 @@ class AccessControl(Environment):
         return jnp.where(self.accepts(state, action), earned, 0.0)
 
     def after(self, state: jax.Array, action: jax.Array, uniforms: jax.Array) -> jax.Array:
-        """[2] the next state; uniforms [2] decide who becomes free and who comes next."""
+        """[2] the next state; uniforms [2] decide which servers become free and who is next."""
         idle = state[0] - self.accepts(state, action)
         busy = np.arange(self.servers + 1)[:, None] == self.servers - idle
         passed = uniforms[0] >= np.float32(self.freed_below[:, :-1])  # [busy, k]

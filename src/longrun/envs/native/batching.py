@@ -15,7 +15,7 @@ from longrun.envs.native.protocol import Environment
 
 
 class Chains(NamedTuple):
-    """N environments and their present states."""
+    """N environments and their current states."""
 
     state: Any
     """[N, ...] in every leaf"""
@@ -50,7 +50,7 @@ def spare_starts(env: Environment, key: jax.Array, count: int) -> Chains | None:
 
 
 def ends(env: Environment) -> bool:
-    """Whether there are episodes at all."""
+    """Whether the environment has episodes that end."""
     return env.terminates or env.time_limit > 0
 
 

@@ -1,4 +1,4 @@
-"""Inventory: the law of `longrun.tabular`'s model, simulated."""
+"""Inventory: a simulation of the model in `longrun.tabular`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from longrun.tabular.validation import require_at_least, require_non_negative, r
 class Inventory(Environment):
     """Inventory: how much to order each period, when unmet demand is lost.
 
-    State: int32 [], the stock. Action: the order, which may not take the stock above capacity; one
-    that would is cut. Then Poisson demand is met as far as the stock goes. Reward: minus what was
-    paid, fixed_cost for any order, unit_cost a unit ordered, holding_cost a unit left and
-    lost_sale_cost a unit of demand not met; on average the exact model's reward.
+    State: int32 [], the stock. Action: the order, which may not take the stock above capacity; it
+    is reduced if it would. Then Poisson demand is met as far as the stock allows. Reward: minus the
+    cost, fixed_cost for any order, unit_cost per unit ordered, holding_cost per unit left and
+    lost_sale_cost per unit of demand not met; its mean is the exact model's reward.
     """
 
     capacity: int = 20
@@ -53,7 +53,7 @@ class Inventory(Environment):
 
     @cached_property
     def demand_below(self) -> NDArray[np.float64]:
-        """[d]: the probability of a demand of d or less, up to where float32 has no more of it."""
+        """[d]: the probability of a demand of d or less, without entries that are 1 in float32."""
         most = math.ceil(self.mean_demand + 7 * math.sqrt(self.mean_demand) + 20)
         below = special.pdtr(np.arange(most), self.mean_demand)
         return np.asarray(below[below < 1 - 2**-25])
@@ -72,7 +72,7 @@ class Inventory(Environment):
         return jnp.arange(self.capacity + 1) <= self.capacity - stock
 
     def demand(self, uniform: jax.Array) -> jax.Array:
-        """[] int32: how many demands have less probability below them than the number says."""
+        """[] int32: the demand that a uniform number in [0, 1) selects."""
         return (uniform >= np.float32(self.demand_below)).sum()
 
     def after(

@@ -1,4 +1,4 @@
-"""A machine to be serviced in time: the exact model of the same name, simulated."""
+"""A machine to be serviced in time: a simulation of the exact model of the same name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Maintenance(Environment):
 
     @cached_property
     def model(self) -> MDP:
-        """The exact model, whose rows are simulated as they are."""
+        """The exact model, whose transition rows are simulated."""
         return maintenance(**arguments_of(self))
 
     @property
@@ -57,7 +57,7 @@ class Maintenance(Environment):
 
     @cached_property
     def below(self) -> NDArray[np.float32]:
-        """[S, A, S - 1]: the probability that the next state is this one or one before it."""
+        """[S, A, S - 1]: cumulative probabilities of the next state."""
         states = self.model.num_states
         rows = self.model.kernel.toarray().reshape(2, states, states).transpose(1, 0, 2)
         return np.asarray(np.cumsum(rows, axis=2)[:, :, :-1], np.float32)
@@ -77,7 +77,7 @@ class Maintenance(Environment):
     def after(
         self, state: jax.Array, action: jax.Array, uniform: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """[] the next state, which a number in [0, 1) decides, and [] the reward."""
+        """[] the next state, selected by a number in [0, 1), and [] the reward."""
         works = state <= self.levels
         choice = jnp.where(works, action[0], 0)
         after = (uniform >= jnp.asarray(self.below)[state, choice]).sum()

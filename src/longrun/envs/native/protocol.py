@@ -1,4 +1,4 @@
-"""What a JAX-native environment is: two pure functions of one environment, and its spaces.
+"""The interface of a JAX-native environment: two pure functions, and its spaces.
 
 `batching.py` does batching, time limits and resets for all environments. It also clips actions,
 unless `action_bounds="raw"` asks that the environment gets what was sampled.
@@ -15,7 +15,7 @@ from longrun.envs.spaces import Spaces
 
 
 class Step(NamedTuple):
-    """What one step of one environment leads to."""
+    """The result of one step of one environment."""
 
     state: Any
     """a pytree of arrays; no PRNG keys, since each step is given its own"""
@@ -60,4 +60,4 @@ class Environment(ABC):
     @abstractmethod
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         """One step from a row of actions [A]: int32 choices counted from 0, or numbers, which lie
-        within the bounds unless the policy's raw actions are asked for (`action_bounds="raw"`)."""
+        within the bounds unless `action_bounds="raw"` passes on the policy's raw actions."""

@@ -1,4 +1,4 @@
-"""Learning methods on tabular models: what the paper builds on, vmapped over seeds."""
+"""Learning methods on tabular models that the paper builds on, vmapped over seeds."""
 
 from longrun.tabular.learning.methods import LearningCurves, Method, Prediction, learn, predict
 

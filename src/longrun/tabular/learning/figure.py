@@ -1,4 +1,4 @@
-"""A picture of tabular learning: how the methods' estimates of the gain approach the exact gain."""
+"""A figure of tabular learning: the methods' estimates of the gain and the exact gain."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WIDTH, HEIGHT = 2.9, 2.9
 def learning_curves_figure(
     curves: Sequence[LearningCurves], optimal_gain: float, out: Path, title: str = ""
 ) -> None:
-    """One panel a method over the same axes: thick mean, thin seeds, a line at the exact gain.
+    """One panel per method over the same axes: thick mean, thin seeds, a line at the exact gain.
 
-    The ending of `out` chooses the format: png, pdf or svg.
+    The suffix of `out` selects the format: png, pdf or svg.
     """
     if not curves:
         raise InputError("curves=[] is empty; give what `learn` returned for at least one method")
@@ -57,7 +57,7 @@ def _panel(
 
 
 def _range(curves: Sequence[LearningCurves], gain: float) -> tuple[float, float]:
-    """All estimates but those of the first tenth, which may be wild and would hide the rest."""
+    """The range of all estimates except the first tenth, whose outliers would hide the rest."""
     settled = [curve.gains[:, len(curve.steps) // 10 :] for curve in curves]
     low = min([gain, *(float(part.min()) for part in settled)])
     high = max([gain, *(float(part.max()) for part in settled)])

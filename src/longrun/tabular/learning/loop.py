@@ -1,4 +1,4 @@
-"""The loop behind tabular learning: a simulated MDP, one update a step, many seeds at once."""
+"""The loop of tabular learning: a simulated MDP, one update per step, many seeds at once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from longrun.tabular.learning.rules import Learner, Number, Rule, Settings, Tran
 from longrun.tabular.mdp import MDP, Array
 
 Place: TypeAlias = tuple[Learner, jax.Array]
-"""A learner and the state it is in."""
+"""A learner and the state that it is in."""
 
 
 class Simulator(NamedTuple):
-    """An MDP as tables to draw from; N is the largest number of successors of a pair."""
+    """An MDP as tables to sample from; N is the largest number of successors of a pair."""
 
     successors: jax.Array
     """[S, A, N], padded"""
@@ -28,13 +28,13 @@ class Simulator(NamedTuple):
     rewards: jax.Array
     """[S, A]"""
     exploration: jax.Array
-    """[S, A], cumulative: the law of an action that is not the greedy one."""
+    """[S, A], cumulative: the law of an exploring action."""
     initial: jax.Array
     """[S], cumulative"""
 
 
 class History(NamedTuple):
-    """Snapshots of learners; [seeds, K, ...] once all is done."""
+    """Snapshots of learners; [seeds, K, ...] when all are done."""
 
     gain: jax.Array
     policy: jax.Array
@@ -48,7 +48,7 @@ def simulator(mdp: MDP, exploration: Array) -> Simulator:
     kernel = sparse.csr_array(mdp.kernel)
     counts = np.diff(kernel.indptr)
     rows = np.repeat(np.arange(len(counts)), counts)
-    columns = np.arange(kernel.nnz) - kernel.indptr[rows]  # the place within its row
+    columns = np.arange(kernel.nnz) - kernel.indptr[rows]  # the position within its row
     successors = np.zeros((len(counts), counts.max()), np.int64)
     probabilities = np.zeros(successors.shape)
     successors[rows, columns], probabilities[rows, columns] = kernel.indices, kernel.data
@@ -77,13 +77,13 @@ def learn_all(
 ) -> tuple[Learner, History]:
     """The learners after snapshots * interval steps, and their snapshots, for each of `seeds`.
 
-    entries: the shape of the table to be learnt; False where an action is not available.
+    entries: the shape of the table to be learned; False where an action is not available.
     """
     schedule = jnp.linspace(*epsilon, snapshots * interval).reshape(snapshots, interval)
 
     def one_interval(place: Place, given: tuple[jax.Array, jax.Array]) -> tuple[Place, History]:
         key, epsilons = given
-        uniforms = jax.random.uniform(key, (interval, 3))  # far faster than step by step
+        uniforms = jax.random.uniform(key, (interval, 3))  # far faster than one step at a time
         step = partial(_one_step, simulator, settings, rule)
         (learner, state), _ = jax.lax.scan(step, place, (uniforms, epsilons))
         stopped = learner.stopped | rules.terminated(place[0].q, learner.q, tolerance)

@@ -18,7 +18,7 @@ from longrun.tabular.validation import require_positive
 
 
 class Method(NamedTuple):
-    """A rule and the settings that suit it."""
+    """A rule and its default settings."""
 
     rule: Rule
     gain_step_size: float | None
@@ -29,13 +29,13 @@ METHODS = {
     "differential_q": Method(rules.differential_q, 0.5),
     "rvi_q": Method(rules.rvi_q, None),
     "r_learning": Method(rules.r_learning, 10.0),
-    # Exploration that decays would make the Q-values of CSV-learning drift apart.
+    # Decaying exploration would make the Q-values of CSV-learning drift apart.
     "csv": Method(rules.csv_learning, 10.0, (0.3, 0.3)),
 }
 
 
 class LearningCurves(NamedTuple):
-    """What `learn` found: K snapshots at equal distances, the last one at the end."""
+    """The results of `learn`: K snapshots at equal distances, the last one at the end."""
 
     method: str
     steps: NDArray[np.int64]
@@ -51,7 +51,7 @@ class LearningCurves(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What `predict` found about a policy."""
+    """The results of `predict` for a policy."""
 
     steps: NDArray[np.int64]
     """[K]"""
@@ -75,16 +75,16 @@ def learn(
     tolerance: float = 0.0,
     snapshots: int = 100,
 ) -> LearningCurves:
-    """Learn to act in one endless stream of experience for each of seed, ..., seed + seeds - 1.
+    """Learn to act from one endless stream of experience for each seed, ..., seed + seeds - 1.
 
     method: differential_q, rvi_q, r_learning or csv.
-    epsilon: how often the action is random, at the first and at the last step, linear in between.
+    epsilon: probability of a random action at the first and at the last step, linear in between.
     step_size: h; the n-th update of a pair (n = 0, 1, ...) moves it by h / (h + n) of its error.
     gain_step_size: differential_q: how far the gain moves when the mean of Q moves by 1.
         r_learning and csv: h of the gain's own steps. rvi_q has none.
-    shift: csv: the constant that is subtracted from every reward, a fair guess of the gain. Far
-        below it, rare actions look too bad; above it, too good.
-    tolerance: csv: terminate when between two snapshots all Q-values have risen alike, up to this.
+    shift: csv: the constant that is subtracted from every reward, a rough estimate of the gain.
+        With one far below the gain rare actions look too bad, with one above it too good.
+    tolerance: csv: terminate when all Q-values rose equally, up to this, between two snapshots.
     """
     chosen = _chosen(method, gain_step_size, shift, tolerance)
     pairs = int(mdp.available.sum())
@@ -135,7 +135,7 @@ def predict(
         snapshots,
         exploration=mdp.distribution(policy),
         entries=np.ones((mdp.num_states, 1), bool),
-        epsilon=(1.0, 1.0),  # never greedy: every action comes from the policy
+        epsilon=(1.0, 1.0),  # never greedy: every action is drawn from the policy
     )
     return Prediction(at, np.asarray(history.gain), np.asarray(learner.q)[..., 0])
 

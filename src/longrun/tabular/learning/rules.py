@@ -13,7 +13,7 @@ Rule: TypeAlias = Callable[["Learner", "Transition", "Settings"], "Learner"]
 
 
 class Settings(NamedTuple):
-    """Numbers that the rules share."""
+    """Parameters that the rules share."""
 
     step_size: Number
     """h: the n-th update of a pair (n = 0, 1, ...) moves it by h / (h + n) of its error."""
@@ -21,24 +21,24 @@ class Settings(NamedTuple):
     """Differential methods: how far the gain moves when the mean of all entries moves by 1.
     R-learning and CSV-learning: h of the gain's own steps."""
     entries: Number
-    """How many pairs, or states, have a value."""
+    """Number of pairs, or of states, that have a value."""
     shift: Number = 0.0
     """CSV-learning: the constant that is subtracted from every reward."""
 
 
 class Learner(NamedTuple):
-    """What a method knows."""
+    """The state of a method."""
 
     q: jax.Array
     """[S, A]; minus infinity where an action is not available. [S, 1] when states have values."""
     visits: jax.Array
-    """As q: how often an entry was updated."""
+    """Same shape as q: how often an entry was updated."""
     gain: jax.Array
     """[]"""
     gain_updates: jax.Array
-    """[]: how often the gain was updated; not counted where its steps do not depend on that."""
+    """[]: how often the gain was updated; not counted where its step size does not depend on it."""
     stopped: jax.Array
-    """[], bool: whether CSV-learning has terminated; nothing is learnt from then on."""
+    """[], bool: whether CSV-learning has terminated; nothing is learned after that."""
 
 
 class Transition(NamedTuple):
@@ -51,7 +51,7 @@ class Transition(NamedTuple):
 
 
 def beginner(available: jax.Array) -> Learner:
-    """A learner to whom all pairs [S, A] are alike."""
+    """A learner in its initial state, where all pairs [S, A] have the same value."""
     q, zero = jnp.where(available, 0.0, -jnp.inf), jnp.zeros(())
     return Learner(q, jnp.zeros_like(q), zero, zero, jnp.zeros((), bool))
 
@@ -74,8 +74,8 @@ def differential_td(learner: Learner, step: Transition, settings: Settings) -> L
     delta = r - g + V(s') - V(s)
     V(s) += alpha delta
     g += eta alpha delta,  eta = gain_step_size / entries
-    Here alpha is h / (h + t / S) after t steps: with steps that shrink only with a state's own
-    visits, each first visit of a rare state would shake the gain of all.
+    Here alpha is h / (h + t / S) after t steps: if step sizes shrank only with a state's own
+    visits, each first visit of a rare state would change the gain of all by much.
     """
     h, time, here = settings.step_size, learner.gain_updates, step._replace(action=0)
     alpha = h / (h + time / settings.entries)
@@ -88,11 +88,11 @@ def rvi_q(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """RVI Q-learning (Abounadi, Bertsekas, Borkar 2001); f(Q) is the mean over the pairs.
 
     Q(s, a) += alpha (r - f(Q) + max_b Q(s', b) - Q(s, a)),  and f(Q) is the gain.
-    A reference pair is the other usual f; it is as noisy as that pair is rare. With the mean, this
+    A reference pair is the other usual f; it is noisy if that pair is rare. With the mean, this
     is differential Q-learning with gain_step_size 1.
     """
     change = _step_size(learner, step, settings) * _error(learner, step, learner.gain)
-    gain = learner.gain + change / settings.entries  # the mean, kept up to date
+    gain = learner.gain + change / settings.entries  # the mean, updated incrementally
     return _moved(learner, step, change)._replace(gain=gain)
 
 
@@ -110,18 +110,18 @@ def csv_learning(learner: Learner, step: Transition, settings: Settings) -> Lear
     """CSV-learning (Yang, Gao, An, Wang, Chen 2016): a constant c, not the gain, is subtracted.
 
     Q(s, a) += alpha (r - c + max_b Q(s', b) - Q(s, a))
-    Q never settles but rises, or falls, at the rate gain - c per unit of step size. The gain is
-    read off as c plus the rate of the state values max_b Q(s, b): the mean of R-learning's target.
+    Q does not converge but rises, or falls, at the rate gain - c per unit of step size. The gain is
+    estimated as c plus the rate of the state values max_b Q(s, b): the mean of R-learning's target.
     """
     change = _step_size(learner, step, settings) * _error(learner, step, settings.shift)
     return _moved(_gain_learnt(learner, step, settings), step, change)
 
 
 def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> jax.Array:
-    """CSV-learning's end: all Q [S, A] rose by the same amount, up to `tolerance`.
+    """CSV-learning's termination: all Q [S, A] rose by the same amount, up to `tolerance`.
 
-    Then the differences between values have settled although the values themselves have not. The
-    paper's condition is on the same two things, rises of action values and differences of state
+    Then the differences between values have converged although the values have not. The
+    paper's condition is on the same two quantities, rises of action values and differences of state
     values; this form of it, between two snapshots, is ours.
     """
     available, rise = jnp.isfinite(after), after - before
@@ -135,9 +135,9 @@ def _error(learner: Learner, step: Transition, shift: Number) -> jax.Array:
 
 
 def _step_size(learner: Learner, step: Transition, settings: Settings) -> jax.Array:
-    """Steps like 1 / n weigh all pairs alike in the end, however often each is visited.
+    """Step sizes like 1 / n weigh all pairs equally in the limit, however often each is visited.
 
-    RVI Q-learning's proof asks for that, and without it CSV-learning's Q-values drift apart.
+    The proof of RVI Q-learning requires that, and without it CSV-learning's Q-values drift apart.
     """
     h, n = settings.step_size, learner.visits[step.state, step.action]
     return jnp.where(learner.stopped, 0, h / (h + n))
@@ -151,7 +151,7 @@ def _moved(learner: Learner, step: Transition, change: jax.Array) -> Learner:
 
 
 def _gain_learnt(learner: Learner, step: Transition, settings: Settings) -> Learner:
-    """R-learning's gain after a step; Q as it was before the step."""
+    """R-learning's gain after a step; Q is that before the step."""
     best = learner.q[step.state].max()
     counts = (learner.q[step.state, step.action] == best) & ~learner.stopped
     h, n = settings.gain_step_size, learner.gain_updates

@@ -1,4 +1,4 @@
-"""Models with known structure, by the names that the command line uses.
+"""Models with known structure, by their names on the command line.
 
 Those of queueing networks are in `longrun.queueing.known_models`.
 """
@@ -27,4 +27,4 @@ MODELS: dict[str, Callable[..., MDP]] = {
     "maintenance": maintenance,
     "riverswim": riverswim,
 }
-"""Builders: every parameter has a default; the first line of the docstring says what it is."""
+"""Builders: every parameter has a default; the docstring's first line describes the model."""

@@ -17,7 +17,7 @@ from longrun.tabular.validation import (
 )
 
 DENSE_STATES = 200
-"""Up to so many states a garnet is stored densely, which is faster there."""
+"""Largest number of states for which a garnet is stored densely, which is faster there."""
 
 
 def garnet(
@@ -25,10 +25,11 @@ def garnet(
 ) -> MDP:
     """Garnet: a random MDP with a given number of successors.
 
-    Each state and action has `branching` different successors, every set of them as likely; their
-    probabilities are the parts into which branching - 1 uniform points cut [0, 1]. The reward of a
-    state and action is standard normal, or uniform on [0, 1] with rewards="uniform". Archibald,
-    McKinnon and Thomas (1995); Bhatnagar, Sutton, Ghavamzadeh and Lee (2009).
+    Each state and action has `branching` different successors, all sets being equally likely; their
+    probabilities are the lengths of the parts into which branching - 1 uniform points cut [0, 1].
+    The reward of a state and action is standard normal, or uniform on [0, 1] with
+    rewards="uniform". Archibald, McKinnon and Thomas (1995); Bhatnagar, Sutton, Ghavamzadeh and
+    Lee (2009).
     """
     require_at_least(1, states=states, actions=actions, branching=branching)
     require_at_least(0, seed=seed)
@@ -177,10 +178,10 @@ def inventory(
     """Inventory: how much to order each period, when unmet demand is lost.
 
     State: the stock at a period's start, 0 to capacity. Action: the order, delivered at once, which
-    may not take the stock y above capacity. Then Poisson demand D is met as far as stock goes, and
-    max(y - D, 0) is left. Cost: fixed_cost for any order, unit_cost a unit ordered, holding_cost a
-    unit left, lost_sale_cost a unit of demand not met; expectations are exact, the tail of the
-    demand included. (s, S) policies are the classic answer (Scarf, 1960).
+    may not take the stock y above capacity. Then Poisson demand D is met as far as stock allows,
+    and max(y - D, 0) is left. Cost: fixed_cost for any order, unit_cost per unit ordered,
+    holding_cost per unit left, lost_sale_cost per unit of demand not met; expectations are exact,
+    including the tail of the demand. (s, S) policies are the classic solution (Scarf, 1960).
     """
     require_at_least(1, capacity=capacity)
     require_positive(mean_demand=mean_demand)
@@ -213,11 +214,11 @@ def admission(
 ) -> MDP:
     """Admission: which customers an M/M/1 queue takes in.
 
-    State: customers in the system, 0 to `size`. They come at arrival_rate and are served at
+    State: customers in the system, 0 to `size`. They arrive at arrival_rate and are served at
     service_rate; under accept an arrival joins and pays `reward`, under reject it is turned away.
-    Accept is not available at `size`. Each customer costs holding_cost a unit of time. Uniformised
-    at arrival_rate + service_rate, with rewards as rates: the gain is per unit of time. A threshold
-    is optimal (Naor, 1969).
+    Accept is not available at `size`. Each customer costs holding_cost per unit of time.
+    Uniformised at arrival_rate + service_rate, with rewards as rates: the gain is per unit of time.
+    A threshold is optimal (Naor, 1969).
     """
     require_positive(arrival_rate=arrival_rate, service_rate=service_rate)
     require_finite(reward=reward, holding_cost=holding_cost)

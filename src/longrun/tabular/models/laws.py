@@ -1,4 +1,4 @@
-"""The probability laws from which the models are made."""
+"""The probability laws that the models are built from."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from longrun.tabular.mdp import Array
 def distinct_numbers(
     random: np.random.Generator, rows: int, count: int, below: int
 ) -> NDArray[np.int64]:
-    """[rows, count] different numbers in each row, every set as likely: Floyd's algorithm.
+    """[rows, count] different numbers in each row, all sets equally likely: Floyd's algorithm.
 
-    Entry i is drawn from 0 to top; where an earlier entry has that number already, it becomes top,
+    Entry i is drawn from 0 to top; if an earlier entry has that number already, it becomes top,
     which no earlier entry can be.
     """
     chosen = np.empty((rows, count), np.int64)
@@ -38,7 +38,7 @@ def binomial_laws(most: int, probability: float) -> Array:
 def stock_after_poisson_demand(most: int, mean: float) -> tuple[Array, Array]:
     """For stock y up to `most`: laws [y, left] of what is left, and mean demand not met [y].
 
-    Both are exact for the whole demand D, whatever `most` is.
+    Both are exact for the whole demand D, for any `most`.
     """
     stock = np.arange(most + 1)
     equals = np.exp(special.xlogy(stock, mean) - mean - special.gammaln(stock + 1))

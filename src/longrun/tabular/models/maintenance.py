@@ -1,4 +1,4 @@
-"""A machine whose breakdowns last longer than a discount factor looks ahead."""
+"""A machine whose breakdowns last longer than the horizon of a discount factor."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def maintenance(
     State: wear 0 to `levels`, where `levels` is worn out; in service; broken. A step of running
     earns 1. In it the machine wears by one level with wear_probability; once worn out it breaks
     with failure_probability instead. Service begins at once. It ends in each step with probability
-    1 / service_time, and a repair with 1 / repair_time; either way the machine is as new. Meanwhile
-    nothing is earned and nothing is to be decided.
+    1 / service_time, and a repair with 1 / repair_time; after either the machine is as new. During
+    both nothing is earned and there is no decision.
 
     A service costs about service_time steps of running, a breakdown about repair_time. A discount
-    counts no more than 1 / (1 - discount) of either, so that one of 0.99 sees hardly any difference
-    between the two and never services the machine.
+    limits both to 1 / (1 - discount), so that one of 0.99 hardly distinguishes the two and never
+    services the machine.
     """
     require_at_least(1, levels=levels)
     require_probability(wear_probability=wear_probability, failure_probability=failure_probability)

@@ -28,7 +28,7 @@ class Event(NamedTuple):
     actions: tuple[int, ...] | None = None
     """The actions under which it happens (default: all)."""
     least: tuple[int, ...] | None = None
-    """The queue lengths that it needs at least (default: 0, and what its move takes away)."""
+    """Minimum queue lengths that it needs (default: 0, or what its move takes away)."""
 
 
 def queueing_network(
@@ -42,7 +42,7 @@ def queueing_network(
     """The MDP of a network whose queues hold up to `size` customers each.
 
     A move that would leave the box (arrival to a full queue, service of an empty one, a transfer to
-    a full one) does not happen. Holding `costs`, one a queue, are per customer and unit of time.
+    a full one) does not happen. Holding `costs`, one per queue, are per customer and unit of time.
     All actions are available in all states unless `available` [S, A] says otherwise.
     """
     require_at_least(1, size=size)
@@ -87,7 +87,7 @@ def _uniformised(
     columns[:, -1] = np.arange(states)
     idle = uniformisation - sum(event.rate for event in events)
     if idle <= rounding(len(events), uniformisation):
-        idle = 0.0  # rates that were added up in another order: rounding is not an event
+        idle = 0.0  # rates summed in another order: a rounding error is not an event
     stay = np.full(states, idle)
     for i, event in enumerate(events):
         after = lengths + np.array(event.move)[:, None]
@@ -96,7 +96,7 @@ def _uniformised(
             possible &= (lengths >= np.array(event.least)[:, None]).all(0)
         rates[:, i] = event.rate * possible
         columns[:, i] = columns[:, -1] + possible * int(strides @ event.move)
-        stay += event.rate * ~possible  # a sum, never a difference, keeps all its digits
+        stay += event.rate * ~possible  # a sum, not a difference, to keep full precision
     rates[:, -1] = stay
     rates /= uniformisation
     row_starts = np.arange(states + 1, dtype=index) * width

@@ -51,10 +51,10 @@ def solve(
 
     Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
     linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
-    A model whose optimal gain depends on the start is refused with the reason. Where rounding keeps
-    the bracket wider than `tolerance`, which slow models do, the answer is what rounding allows and
-    a `PrecisionWarning` says so. A bracket that is wider than a tenth of the gain, or still open
-    after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
+    A model whose optimal gain depends on the start raises an error that says why. Where rounding
+    keeps the bracket wider than `tolerance`, as in slow models, the result is as precise as
+    rounding allows and a `PrecisionWarning` says so. A bracket wider than a tenth of the gain, or
+    still open after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
     """
     if method not in METHODS:
         raise InputError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")

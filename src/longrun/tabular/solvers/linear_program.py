@@ -16,10 +16,10 @@ from longrun.tabular.solvers.solution import OnIteration, Solution
 def linear_program(
     mdp: MDP, tolerance: float, max_iterations: int, on_iteration: OnIteration
 ) -> Solution:
-    """max sum x r over frequencies x(s, a) >= 0 with sum 1, as much flow out of a state as into it.
+    """max sum x r over frequencies x(s, a) >= 0 with sum 1 and balanced flow in every state.
 
-    The frequencies tell the policy where it goes and nothing where it does not, so that policy
-    iteration starts from it: one evaluation certifies it, or more repair its transient states.
+    The frequencies determine the policy in recurrent states only, so policy iteration starts from
+    it: one evaluation certifies it, or several correct its transient states.
     """
     states, usable = mdp.num_states, mdp.available.T.ravel()
     owners = np.tile(np.arange(states), mdp.num_actions)[usable]

@@ -1,4 +1,4 @@
-"""Howard's policy iteration: evaluate, improve, until no action promises more."""
+"""Howard's policy iteration: evaluate and improve, until no action is better."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ Evaluate = Callable[[Matrix, Array, float, float], Array]
 """(P [S, S], r [S], gamma, tolerance) -> x [S], (I - gamma P) x = r up to a constant each side."""
 
 SWEEPS = 50
-"""Steps of value iteration in a batch, before an evaluation: they carry the news of a better action
-as many states far, and cost little beside it. (Without them it comes one state far, by way of
-policies whose chains are too slow to be evaluated: RiverSwim with 300 states.)"""
+"""Steps of value iteration in a batch, before an evaluation: they propagate the value of a better
+action over as many states, and cost little in comparison. (Without them it propagates by one state,
+through policies whose chains are too slow to be evaluated: RiverSwim with 300 states.)"""
 SHRINK = 0.6
-"""Batches go on as long as each shrinks the bracket to this fraction."""
+"""Batches continue as long as each shrinks the bracket to this fraction."""
 FORCING = 1e-2
-"""An iterative evaluation goes down to this fraction of the residual that it starts from."""
+"""An iterative evaluation stops at this fraction of its initial residual."""
 EFFORT = 100
-"""Multigrid cycles that it may take for that; a half-evaluated policy can be improved as well."""
+"""Limit on its multigrid cycles; a partly evaluated policy can be improved as well."""
 WATCHED = 1 - 1e-4
-"""Discount of a policy that is too slow to be evaluated: ten thousand steps show where more is
-earned, and every solver manages them (a million of RiverSwim's stall conjugate residuals)."""
+"""Discount for a policy that is too slow to be evaluated: ten thousand steps show where more is
+earned, and every solver can handle them (a million of RiverSwim's stall conjugate residuals)."""
 
 
 def policy_iteration(
@@ -53,17 +53,17 @@ def policy_iteration(
     linear_solver: str = "auto",
     policy: Actions | None = None,
 ) -> Solution:
-    """Solve (I - P_pi) h = r_pi - g e for the policy, take the greedy policy of h, again.
+    """Solve (I - P_pi) h = r_pi - g e for the policy, take the greedy policy of h, repeat.
 
     Evaluations by a Krylov method start from the last bias and stop early (FORCING): the bracket
-    is certified whatever h is. It stays wider than the tolerance where rounding allows no more.
+    is certified for any h. It stays wider than the tolerance where rounding allows no more.
     """
     if linear_solver == "auto":
         linear_solver = "dense" if mdp.num_states <= DENSE else "krylov"
     evaluate, scale = EVALUATIONS[linear_solver](), reward_scale(mdp)
     found = best = bracket(mdp, np.zeros(mdp.num_states), policy)
     for iteration in range(1, max_iterations + 1):
-        if iteration > 1 or policy is None:  # sweeps from 0 would forget where to start
+        if iteration > 1 or policy is None:  # sweeps from 0 would discard the given policy
             found = _swept(mdp, found, tolerance, scale)
             if linear_solver == "krylov" and found.closed(mdp, tolerance, scale):
                 on_iteration(iteration, found.low, found.high)
@@ -87,13 +87,13 @@ def policy_iteration(
 def _evaluated(
     evaluate: Evaluate, mdp: MDP, policy: Actions, values: Array, width: float, tolerance: float
 ) -> tuple[Array, bool]:
-    """The policy's bias [S] and True, or values that are no further from it than those given.
+    """The policy's bias [S] and True, or values that are at least as close to it as those given.
 
-    The elimination of a chain that is too slow ends with a pivot that is all rounding: exactly 0 on
-    one machine, of either sign on others, and what comes out is of no use. It shows: that solves
-    the policy's own equation no better than the values from before, or than `width`, the bracket
-    of the gain. The policy is then followed for the time that a discount gives it, from these
-    values on (Bertsekas and Ioffe 1996): the residual becomes a mean of itself over that time,
+    The elimination of a chain that is too slow ends with a pivot that consists of rounding errors:
+    exactly 0 on one machine, of either sign on others, and its result is useless. This is detected:
+    it solves the policy's own equation no better than the previous values, or than `width`, the
+    bracket of the gain. The policy is then evaluated with a discount, starting from these values
+    (Bertsekas and Ioffe 1996): the residual becomes a mean of itself over that time,
     which is never wider.
     """
     transition, rewards = mdp.chain(policy)
@@ -108,14 +108,14 @@ def _evaluated(
         singular = suppress(np.linalg.LinAlgError, RuntimeError)  # of NumPy and of SuperLU
         with singular, np.errstate(all="ignore"):
             bias = values + evaluate(transition, residual, discount, tolerance)
-            bias -= bias[0]  # rounding grows with all values, and not only with their differences
+            bias -= bias[0]  # rounding grows with the values, not only with their differences
             if missed(bias) <= most + 2 * tolerance:
                 return np.asarray(bias), discount == 1
     return values, False
 
 
 def _swept(mdp: MDP, found: Bracket, tolerance: float, scale: float) -> Bracket:
-    """Batches of value iteration, as long as they pay."""
+    """Batches of value iteration, as long as they are worthwhile."""
     while not found.closed(mdp, tolerance, scale):
         values, width = found.values, found.width
         for _ in range(SWEEPS):
@@ -128,7 +128,7 @@ def _swept(mdp: MDP, found: Bracket, tolerance: float, scale: float) -> Bracket:
 
 
 def _dense(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:
-    """Where x[0] = 0, and the constant on the right takes its place among the unknowns."""
+    """With x[0] = 0; the constant on the right takes its place among the unknowns."""
     system = np.eye(len(rewards)) - discount * dense(transition)
     system[:, 0] = 1
     solution = np.linalg.solve(system, rewards)
@@ -145,7 +145,7 @@ def _lu(transition: Matrix, rewards: Array, discount: float, tolerance: float) -
 
 
 class _Krylov:
-    """Policies differ little, so that states are merged as they were for the first one."""
+    """Policies differ little, so the mergers of states of the first one are reused."""
 
     def __init__(self) -> None:
         self.mergers: Mergers | None = None
@@ -193,11 +193,11 @@ def one_recurrent_class(mdp: MDP, policy: Actions) -> Actions:
 
 
 def _class_gains(transition: Matrix, rewards: Array, classes: list[Actions]) -> Array:
-    """Of each recurrent class; there may be as many as states, so that a class must cost little."""
+    """Gain of each recurrent class; fast for each, since there may be as many as states."""
     states = np.concatenate(classes)
     edges = np.cumsum([0, *map(len, classes)])
     blocks, own = transition[states][:, states], rewards[states]
-    gains = own[edges[:-1]]  # of a single state
+    gains = own[edges[:-1]]  # for classes of a single state
     for c in np.flatnonzero(np.diff(edges) > 1):
         part = slice(edges[c], edges[c + 1])
         gains[c] = _class_gain(blocks[part][:, part], own[part])
@@ -205,10 +205,10 @@ def _class_gains(transition: Matrix, rewards: Array, classes: list[Actions]) -> 
 
 
 def _class_gain(transition: Matrix, rewards: Array) -> float:
-    """Of an irreducible chain, or a rough idea of it where rounding allows no more."""
+    """Gain of an irreducible chain, or a rough estimate where rounding allows no more."""
     if len(rewards) > DENSE:
         chain = SparseChain(sparse.csr_array(transition))
-        # Classes that are this close are as good as each other here: the bracket decides later.
+        # Classes this close are equivalent here: the bracket decides later.
         values, _ = chain.solve(rewards, None, 1e-6 * float(np.abs(rewards).max()), EFFORT)
         return chain.gain(rewards, values)
     return float(stationary(dense(transition)) @ rewards)

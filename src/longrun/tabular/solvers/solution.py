@@ -1,4 +1,4 @@
-"""What a solver returns, and the certificate that all of them share."""
+"""The result of a solver, and the certificate that all solvers share."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ OnIteration = Callable[[int, float, float], None]
 """Called with (iteration, gain_low, gain_high) while a solver works."""
 
 NEAR_ZERO = 1e-3
-"""A gain below this share of the rewards that are taken is as good as 0: there, the width of a
-bracket is relative to that share instead."""
+"""A gain below this fraction of the rewards that are taken counts as 0: the width of a bracket is
+then relative to that fraction instead."""
 AT_ROUNDING = 6
-"""Times the rounding of a bracket's ends, of which their own allowance is three: where the rest is
-no more than that allowance again, further digits of the values are rounding themselves."""
+"""A bracket is at rounding if its width is at most this multiple of the rounding error of its ends.
+Their own allowance is three of it; if the rest is no more, the values cannot be improved."""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """An optimal policy, with bounds on the optimal gain that hold whatever the solver did."""
+    """An optimal policy, with bounds on the optimal gain that hold for every method."""
 
     gain: float
     """Middle of the bracket."""
@@ -42,7 +42,7 @@ class Solution:
 
 
 class Bracket(NamedTuple):
-    """One application T of the Bellman operator: best values, greedy policy, bounds on the gain."""
+    """One application T of the Bellman operator: values, greedy policy, bounds on the gain."""
 
     values: Array
     """h [S]"""
@@ -52,33 +52,33 @@ class Bracket(NamedTuple):
     low: float
     high: float
     rounding: float
-    """By how much rounding may have moved either bound; they allow for it."""
+    """Bound on the rounding error of either bound; they allow for it."""
 
     @property
     def width(self) -> float:
         return self.high - self.low
 
     def closed(self, mdp: MDP, tolerance: float, scale: float) -> bool:
-        """Whether it is narrow enough; `scale` is the largest reward of all."""
+        """Whether it is narrow enough; `scale` is the largest absolute reward of the model."""
         if self.width > tolerance * max(abs(self.low), abs(self.high), NEAR_ZERO * scale):
-            return False  # without looking at the policy
+            return False  # the policy need not be considered
         return relative_width(mdp, self.policy, self.low, self.high) <= tolerance
 
     @property
     def at_rounding(self) -> bool:
-        """No further value could narrow it much."""
+        """Whether no other values could narrow it much."""
         return self.width <= AT_ROUNDING * self.rounding
 
     def joined(self, other: Bracket) -> Bracket:
-        """What both prove: the higher of the lower bounds, with its policy, and the lower upper."""
+        """The bounds of both: the higher lower bound, with its policy, and the lower upper one."""
         better = other if other.low > self.low else self
         return better._replace(high=min(self.high, other.high))
 
 
 def relative_width(mdp: MDP, policy: Actions, low: float, high: float) -> float:
-    """Of a bracket: relative to the gain, or to NEAR_ZERO of the largest reward if that is more.
+    """Width of a bracket, relative to the gain or to NEAR_ZERO of the largest reward, if larger.
 
-    What counts is the largest reward that the policy takes: a forbidding penalty that nobody pays
+    Only rewards that the policy takes count: a prohibitive penalty that is never paid
     must not make a wide bracket look narrow.
     """
     paid = float(np.abs(mdp.rewards[np.arange(len(policy)), policy]).max())
@@ -89,16 +89,16 @@ def relative_width(mdp: MDP, policy: Actions, low: float, high: float) -> float:
 def bracket(mdp: MDP, values: Array, policy: Actions | None = None) -> Bracket:
     """min (T h - h) <= optimal gain <= max (T h - h), for any values h [S].
 
-    For the first bound follow the greedy policy: its rewards pay at least `low` a step more than h
-    falls. For the second, no policy can pay more than `high`. Rounding widens both. Among actions
-    that rounding cannot tell apart the given policy's stays, so that policies do not flicker; the
-    lower bound allows for that too.
+    The first holds because the greedy policy earns at least `low` per step more than the decrease
+    of h, the second because no policy can earn more than `high`. Rounding widens both. Among
+    actions whose difference is below rounding the given policy's is kept, so that policies do not
+    alternate; the lower bound allows for that too.
     """
     q = mdp.lookahead(values)
     best = q.max(1)
     greedy = q.argmax(1)
     change = best - values
-    # A row's products, its reward, h itself, and a sum of the row that is 1 up to rounding only.
+    # A row's products, its reward, h itself, and a sum of the row that is 1 only up to rounding.
     off = rounding(mdp.longest_row + 4, float(np.abs(values).max() + np.abs(best).max()))
     if policy is not None:
         kept = q[np.arange(len(best)), policy] >= best - off

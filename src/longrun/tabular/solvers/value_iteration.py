@@ -16,7 +16,7 @@ from longrun.tabular.solvers.solution import (
 
 STAY = 0.1
 """Aperiodicity transform (Schweitzer 1971): each step happens with probability 1 - STAY. Gain and
-policies per step stay the same, and no chain is periodic any more."""
+policies per step are unchanged, and every chain is aperiodic."""
 
 
 def relative_value_iteration(

@@ -21,7 +21,7 @@ from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 
 ANY_KEY = 0
-"""Seed of the keys that shapes are found with, which do not depend on it."""
+"""Seed of the keys used to find shapes, which do not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _observation(env_name: str, obs: Any) -> Any:
-    """What the policy sees; a mapping also holds what is for a critic only."""
+    """The policy's observation; a mapping also holds entries for a critic only."""
     if not isinstance(obs, Mapping):
         return obs
     if "state" not in obs:

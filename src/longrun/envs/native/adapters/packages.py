@@ -1,4 +1,4 @@
-"""What every adapter does first: import a package that may be missing, check names and values."""
+"""Helpers of all adapters: import a package that may be missing, check names and values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def check_time_limit(env: str, name: str, value: Any) -> int:
 
 
 def _kind(value: Any) -> str | None:
-    """None for what is not checked: an unset default, a list, a table."""
+    """None for values that are not checked: an unset default, a list, a table."""
     if isinstance(value, bool):
         return "True or False"
     if isinstance(value, int | float):

@@ -36,10 +36,11 @@ format: .venv/ready
 	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
 	touch .venv/core
 
-.venv/ready: .venv/core
-	@echo "installing what the tests need (pytest, mypy, ruff, Ray, Optuna, rliable) into .venv"
+.venv/ready: pyproject.toml constraints.txt
+	@echo "installing longrun and what its tests need (pytest, mypy, ruff, Ray, Optuna, rliable) into .venv"
+	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch .venv/ready
+	touch .venv/core .venv/ready
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

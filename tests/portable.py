@@ -26,26 +26,27 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 ROOT = Path(__file__).parents[1]
 NUMERICAL = ("tests/learn", "tests/tabular", "tests/native", "tests/queueing")
 """Where the numerical tests are; the other tests start processes or look at files."""
+LEARNER, MAPS = "tests/learn/test_learner.py", "tests/queueing/test_policy_maps.py"
 QUICK = (
     "tests/learn/test_advantages.py",
     "tests/learn/test_distributions.py",
-    "tests/learn/test_learner.py",
     "tests/learn/test_trust_region.py",
     "tests/tabular",
-    "tests/queueing/test_policy_maps.py",
+    *(
+        f"{LEARNER}::{test}"
+        for test in (
+            "test_the_first_ratio_is_1_to_rounding",
+            "test_a_batch_and_its_metrics_by_hand",
+            "test_apo_with_the_gain_frozen_at_0_learns_as_ppo_without_discount_to_the_bit",
+            "test_an_update_of_stacked_replicas_is_the_update_of_each",
+            "test_moments_of_a_large_number_with_little_spread_are_not_lost_in_rounding",
+            "test_numpy_policy_agrees_with_the_network_and_rows_do_not_depend_on_each_other",
+        )
+    ),
+    f"{MAPS}::test_the_cost_of_a_static_priority",
+    f"{MAPS}::test_the_command",
 )
-"""Those of them that .ci/run repeats."""
-LEFT_OUT = (
-    # A hundred programs, to see that each option matters: differences far above rounding.
-    "tests/learn/test_learner.py::test_every_option_changes_what_is_learnt",
-    "tests/learn/test_learner.py::test_every_option_of_a_rollouts_shape_changes_it",
-    # Sizes of caches, calls of functions, imports.
-    "tests/learn/test_learner.py::test_neither_another_iteration_nor_another_number_recompiles",
-    "tests/learn/test_learner.py::test_another_reset_cost_does_not_recompile",
-    "tests/learn/test_learner.py::test_the_host_loop_recomputes_by_whole_updates",
-    "tests/tabular/test_independence.py",
-)
-"""What does not depend on rounding, and is not repeated."""
+"""Those of them that .ci/run repeats: what rounding can change."""
 LIMIT = 1800
 """Seconds after which a machine's run is ended."""
 
@@ -114,11 +115,6 @@ def cpu_flags() -> set[str]:
     return set(found[1].split()) if found else set()
 
 
-def quick() -> list[str]:
-    """Pytest's arguments for `--quick`."""
-    return [*QUICK, *(f"--deselect={test}" for test in LEFT_OUT)]
-
-
 def run(name: str, arguments: list[str]) -> tuple[str, float]:
     """How pytest ended on one machine, and the seconds that it took."""
     machine, started = MACHINES[name], time.monotonic()
@@ -150,7 +146,7 @@ def main() -> int:
     results = {}
     for name in given.machine or MACHINES:
         if possible[name]:
-            results[name] = run(name, given.pytest or (quick() if given.quick else [*NUMERICAL]))
+            results[name] = run(name, given.pytest or list(QUICK if given.quick else NUMERICAL))
         else:
             results[name] = (f"left out: this CPU has no {MACHINES[name].needs}", 0.0)
     for name, (verdict, seconds) in results.items():

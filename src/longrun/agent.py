@@ -10,7 +10,7 @@ import numpy as np
 
 from longrun.config import make_config, whole_number
 from longrun.envs.env_strings import with_args
-from longrun.envs.factories import require_id
+from longrun.envs.factories import require_saved
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
@@ -185,7 +185,8 @@ class Agent:
     ) -> Self:
         """From a folder that `save` wrote, or from one replica of a run folder.
 
-        `env` is needed if the agent was trained on an environment without an id.
+        `env` is needed if the agent was trained on an environment without an id, or with an id in a
+        module ('module:Id') that has not been imported: files that are loaded import nothing.
         """
         saved = checkpoint.load(Path(path))
         return cls.from_checkpoint(saved, Path(path), replica, env, num_workers=num_workers)
@@ -199,12 +200,16 @@ class Agent:
         env: AnyEnv | None = None,
         *,
         num_workers: int | None = None,
+        trust: bool = False,
     ) -> Self:
-        """One replica of a checkpoint that `longrun.train.checkpoint.load` has read from `path`."""
+        """One replica of a checkpoint that `longrun.train.checkpoint.load` has read from `path`.
+
+        `trust` allows to import the module that the checkpoint names for its environment.
+        """
         if not 0 <= replica < len(saved.seeds):
             raise InputError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
         if env is None:
-            require_id(saved.env, path)
+            require_saved(saved.env, path, trust)
             env = saved.env
         agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
         # An environment without a name of its own is compared by its spaces alone.

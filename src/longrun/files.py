@@ -5,9 +5,11 @@ A file is written under a temporary name and then renamed, so that a crash leave
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import time
 import weakref
 from contextlib import AbstractContextManager
@@ -15,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from longrun.errors import FolderError
+
+MOST_BYTES = 2**30
+"""Size of a file that is read, if its reader gives no other limit; metrics.csv may be large."""
 
 
 class FolderLock(AbstractContextManager["FolderLock"]):
@@ -69,11 +74,33 @@ def write_json(path: Path, content: Any) -> None:
     write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file. Raises FolderError if it is missing or damaged."""
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a regular file of at most so many bytes. Raises FolderError otherwise.
+
+    Links, devices and pipes are refused: files that come from others may name anything, and some of
+    these never end.
+    """
     try:
-        return json.loads(path.read_text())
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         raise FolderError(f"'{path}' does not exist") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise FolderError(f"'{path}' cannot be read: {why}") from None
+    about = os.fstat(file)
+    if not stat.S_ISREG(about.st_mode) or about.st_size > most:
+        os.close(file)
+        if stat.S_ISREG(about.st_mode):
+            raise FolderError(f"'{path}' has {about.st_size:,} bytes, more than {most:,}")
+        raise FolderError(f"'{path}' cannot be read: it is not a regular file")
+    with open(file, "rb") as content:
+        return content.read(most)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises FolderError if it is missing or damaged."""
+    content = read_bytes(path)
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise FolderError(f"'{path}' is damaged or not readable: {error}") from None

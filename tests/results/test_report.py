@@ -14,7 +14,7 @@ import pytest
 from fake_runs import change_config, fake_run
 from longrun import APO, compare
 from longrun.cli.report import report_command
-from longrun.files import read_json, write_json
+from longrun.files import write_json
 from longrun.results import run_files
 from longrun.results.metric_names import TRAINING
 from longrun.results.report import frames
@@ -143,7 +143,8 @@ def test_failed_waiting_and_unfinished_runs_are_listed(tmp_path):
 
 def test_a_folder_is_scanned_once(tmp_path, monkeypatch):
     files = []
-    monkeypatch.setattr(run_files, "read_json", lambda file: files.append(file) or read_json(file))
+    read = run_files.checked_config
+    monkeypatch.setattr(run_files, "checked_config", lambda file: files.append(file) or read(file))
     sweep = report_sweep(tmp_path)
     data_of(sweep)
     assert sorted(files) == sorted((sweep / "runs").glob("*/config.json"))

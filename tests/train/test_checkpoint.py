@@ -156,9 +156,12 @@ def garbage(text: str) -> Any:
 
 
 def edit(**changes: Any) -> Any:
+    """Change entries of the header, and its hash with them."""
+
     def damage(folder: Path) -> None:
-        header = json.loads((folder / "checkpoint.json").read_text())
-        (folder / "checkpoint.json").write_text(json.dumps(header | changes))
+        header = json.loads((folder / "checkpoint.json").read_text()) | changes
+        digest = checkpoint.digest_of(header, state_file(folder).read_bytes())
+        (folder / "checkpoint.json").write_text(json.dumps(header | {"sha256": digest}))
 
     return damage
 
@@ -175,7 +178,7 @@ DAMAGES = {
     "empty header": (garbage(""), "damaged"),
     "list": (garbage("[1, 2]"), "damaged"),
     "number": (garbage("7"), "damaged"),
-    "missing key": (garbage('{"format": 2}'), "damaged.*algorithm"),
+    "missing key": (garbage('{"format": 2}'), "damaged.*state"),
     "other format": (edit(format=99), "format 99"),
     "unknown algorithm": (edit(algorithm="dqn"), "unknown algorithm 'dqn'"),
     "strange spaces": (edit(spaces=[1]), "damaged"),

@@ -56,8 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments or os.environ.get("LONGRUN_DEBUG", "0") not in ("", "0")
     arguments = [argument for argument in arguments if argument != "--debug"]
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # for --env module:Id, last so that it hides nothing
     try:
         with _one_line_warnings():
             return _dispatch(arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from longrun.cli.options import Parser, parse, whole
+from longrun.cli.options import Parser, add_trust_option, parse, whole
 
 DESCRIPTION = """\
 Run each replica's deterministic policy for a fixed number of steps and print its average reward
@@ -21,6 +21,7 @@ def evaluate_command(arguments: list[str]) -> int:
     parser.add_argument(
         "--steps", type=whole, metavar="N", help="steps of the evaluation (default: 10000)"
     )
+    add_trust_option(parser)
     given = parse(parser, arguments)
     from longrun.agent import AGENTS
     from longrun.results.tables import print_reports
@@ -30,7 +31,9 @@ def evaluate_command(arguments: list[str]) -> int:
     kind = AGENTS[saved.algorithm]
     rows = []
     for replica, seed in enumerate(saved.seeds):
-        agent = kind.from_checkpoint(saved, given["run"], replica=replica)
+        agent = kind.from_checkpoint(
+            saved, given["run"], replica=replica, trust=given.get("trust", False)
+        )
         report = agent.evaluate(given.get("steps", 10_000))
         rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
     print_reports(rows)

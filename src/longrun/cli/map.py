@@ -72,13 +72,13 @@ def map_command(arguments: list[str]) -> int:
 def _agent(run: Path, replica: int) -> Agent:
     """A replica of a run. Raises InputError if its environment cannot have a map."""
     from longrun.agent import AGENTS
-    from longrun.envs.factories import require_id
+    from longrun.envs.factories import require_saved
     from longrun.policy_map.exact_comparison import no_model
     from longrun.train import checkpoint
 
     saved = checkpoint.load(run)
     if not saved.env.startswith("jax:"):  # others might not even be installed
-        require_id(saved.env, run)
+        require_saved(saved.env, run, trust=True)  # nothing is imported here
         raise InputError(no_model(saved.env))
     return AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
 

@@ -76,6 +76,16 @@ def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
     return vars(given)
 
 
+def add_trust_option(parser: Arguments | Parser) -> None:
+    """For commands that make an environment which a file names."""
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="import the module that a run names for its environment (module:Id), which runs the"
+        " module's code",
+    )
+
+
 def add_results_argument(parser: Parser) -> None:
     """The folders that a command reads."""
     parser.add_argument(

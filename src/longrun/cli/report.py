@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from longrun.cli.options import Parser, parse
+from longrun.cli.options import Parser, add_trust_option, parse
 from longrun.errors import InputError
 
 DESCRIPTION = """\
@@ -31,6 +31,7 @@ def report_command(arguments: list[str]) -> int:
         action="store_true",
         help="leave out the animations, which take some seconds for each environment",
     )
+    add_trust_option(parser)
     given = parse(parser, arguments)
     out = given.get("out", given["folder"] / "report.html")
     if out.suffix not in (".html", ".htm"):
@@ -40,6 +41,7 @@ def report_command(arguments: list[str]) -> int:
     from longrun.results.report.page import write_report
 
     with Console(stderr=True).status(f"writing {out}"):
-        write_report(given["folder"], out, frames=not given.get("no_frames", False))
+        frames, trust = not given.get("no_frames", False), given.get("trust", False)
+        write_report(given["folder"], out, frames, trust)
     print(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
     return 0

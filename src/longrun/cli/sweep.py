@@ -14,6 +14,7 @@ from longrun.cli.options import (
     add_evaluation_options,
     add_length_options,
     add_preset_option,
+    add_trust_option,
     algorithm_options,
     parse,
 )
@@ -56,14 +57,18 @@ def sweep_command(arguments: list[str]) -> int:
 
     running = running_options(given)
     if not given.get("resume"):
-        return run_sweep(_create(algorithms, given), **running)
-    others = [name for name in given if name not in (*RUNNING, "resume", "out")]
+        folder = _create(algorithms, given)
+        folder.require_trusted(given.get("trust", False))
+        return run_sweep(folder, **running)
+    others = [name for name in given if name not in (*RUNNING, "resume", "out", "trust")]
     if algorithms or others:
         what = f"--{others[0].replace('_', '-')}" if others else algorithms[0]
         raise InputError(f"--resume takes the sweep as it is in --out; leave out {what}")
     if "out" not in given:
         raise InputError("--resume needs --out, the sweep's folder")
-    return run_sweep(SweepFolder.open(given["out"]), **running)
+    folder = SweepFolder.open(given["out"])
+    folder.require_trusted(given.get("trust", False))
+    return run_sweep(folder, **running)
 
 
 def sweep_parser(algorithms: Sequence[str]) -> Parser:
@@ -91,6 +96,7 @@ def sweep_parser(algorithms: Sequence[str]) -> Parser:
         action="store_true",
         help="resume the sweep in --out; give nothing else but options of running it",
     )
+    add_trust_option(folder)
     add_algorithm_options(parser, *(ALGORITHMS[name] for name in algorithms or ALGORITHMS))
     return parser
 

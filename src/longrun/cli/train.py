@@ -11,6 +11,7 @@ from longrun.cli.options import (
     add_evaluation_options,
     add_length_options,
     add_preset_option,
+    add_trust_option,
     parse,
 )
 from longrun.config import ALGORITHMS, known
@@ -106,6 +107,7 @@ def _add_run_options(parser: Parser) -> None:
     group.add_argument(
         "--resume", action="store_true", help="resume the run in --out from its checkpoint"
     )
+    add_trust_option(group)
     group.add_argument(
         "--workers",
         type=int,

@@ -75,7 +75,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
         raise InputError("--resume needs --out, the run's folder")
     path: Path = given["out"]
     _join_hosts(RunFolder(path).read_config()["env"], given)
-    run = runs.load(path)
+    run = runs.load(path, trust=given.get("trust", "env" in given))
     saved, config = run.checkpoint, run.config
     wanted = _canonical(config["env"], given)
     checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.loop.spaces)

@@ -15,6 +15,8 @@ from typing import Any
 
 from longrun.errors import InputError
 
+NATIVE_PREFIXES = ("jax", "brax", "playground", "gymnax")
+"""Of environments in JAX, as in 'brax:halfcheetah'; any other prefix is a module."""
 KEY = re.compile(r"[A-Za-z_][\w.]*")
 """A dot leads into nested settings, as in 'reward_config.scales'."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +15,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from longrun.config import known
-from longrun.envs.env_strings import join_env, split_env
+from longrun.envs.env_strings import NATIVE_PREFIXES, join_env, split_env
 from longrun.errors import InputError
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
@@ -76,11 +78,24 @@ def env_name(env: EnvLike) -> str:
     return getattr(env, "__name__", type(env).__name__)
 
 
-def require_id(name: str, path: object) -> None:
-    """An InputError if a saved environment's name is not an id that it can be made from."""
-    if split_env(name)[0] not in gymnasium.registry and ":" not in name:
+def require_saved(name: Any, path: object, trust: bool = False) -> None:
+    """Raise InputError unless the environment that the files in `path` name can be made from it.
+
+    A module that a file names is not imported, since that would run its code, unless the user
+    trusts the file or has imported the module already.
+    """
+    if not isinstance(name, str):
+        raise InputError(f"'{path}' is damaged: its environment is {name!r}")
+    env_id = split_env(name)[0]
+    module, colon, _ = env_id.rpartition(":")
+    if not colon and env_id not in gymnasium.registry:
         raise InputError(
             f"'{path}' was trained on '{name}', which has no id; load it in Python and pass env="
+        )
+    if colon and module not in NATIVE_PREFIXES and module not in sys.modules and not trust:
+        raise InputError(
+            f"'{path}' was trained on '{name}'; loading it imports the module '{module}', which"
+            " runs its code: give --trust, or env= in Python, if you trust it"
         )
 
 
@@ -89,7 +104,7 @@ def _spec(env_id: str) -> EnvSpec:
     module, _, name = env_id.rpartition(":")
     try:
         if module:
-            import_module(module)
+            _import_module(module)
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ImportError) as error:
         if not module:
@@ -98,6 +113,16 @@ def _spec(env_id: str) -> EnvSpec:
             names = [*sorted(gymnasium.registry), *(f"jax:{name}" for name in built_in)]
             known("environment", env_id, names)
         raise InputError(f"unknown environment '{env_id}'; {error}") from None
+
+
+def _import_module(module: str) -> None:
+    """Import a module that the user names, which may be in the working directory.
+
+    The directory comes last, so that its files hide no other module.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    import_module(module)
 
 
 def pickled(env: object) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.errors import FolderError, warn
-from longrun.files import read_json
+from longrun.train.run_folder import checked_config
 
 
 class FoundRun(NamedTuple):
@@ -52,27 +52,16 @@ def _sources(path: Path) -> list[Path]:
 
 def _runs_of(source: Path, given: Path) -> list[FoundRun]:
     if _is_run(source) and source == given:
-        return [FoundRun(source, source, _config(source))]
+        return [FoundRun(source, source, checked_config(source / "config.json"))]
     folder = source / "runs"
     paths = [source] if _is_run(source) else _in_order(folder) if folder.is_dir() else []
     runs = []
     for path in filter(_is_run, paths):
         try:
-            runs.append(FoundRun(path, source, _config(path)))
+            runs.append(FoundRun(path, source, checked_config(path / "config.json")))
         except ValueError as error:
             warn(f"{error}; the run is left out")
     return runs
-
-
-def _config(path: Path) -> dict[str, Any]:
-    file = path / "config.json"
-    config: dict[str, Any] = read_json(file)
-    for name, kind in {"algorithm": str, "env": str, "options": dict, "replicas": list}.items():
-        if not isinstance(config, dict) or not isinstance(config.get(name), kind):
-            raise FolderError(f"'{file}' is damaged: it has no valid '{name}'")
-    if not all(isinstance(r, dict) and "seed" in r for r in config["replicas"]):
-        raise FolderError(f"'{file}' is damaged: a replica has no seed")
-    return config
 
 
 def _is_run(path: Path) -> bool:

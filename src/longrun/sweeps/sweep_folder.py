@@ -25,6 +25,7 @@ from typing import Any
 
 from longrun import __version__
 from longrun.config import field_defaults
+from longrun.envs.factories import require_saved
 from longrun.errors import FolderError
 from longrun.files import FolderLock, read_json, write_json
 from longrun.sweeps.json_content import MEANING, read_sweep
@@ -102,6 +103,11 @@ class SweepFolder:
 
     def is_finished(self, run: PlannedRun) -> bool:
         return is_finished(self.folder(run), run.steps)
+
+    def require_trusted(self, trust: bool) -> None:
+        """Raise InputError if workers would import a module that only the sweep's files name."""
+        for env in dict.fromkeys(run.env for run in self.runs):
+            require_saved(env, self.path, trust)
 
     def require_own(self, run: PlannedRun) -> None:
         """Raise FolderError if the run's folder holds another run."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,17 @@ from safetensors import SafetensorError
 from longrun.config import ALGORITHMS, Config, algorithm_name, known, saved_config
 from longrun.envs.spaces import Array, Spaces
 from longrun.errors import FolderError
-from longrun.files import read_json, write_bytes, write_json
+from longrun.files import MOST_BYTES, read_bytes, read_json, write_bytes, write_json
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
 from longrun.train.job import Snapshot
 
-FORMAT = 2
-OWN_FILES = re.compile(r"state-[0-9a-f]{16}\.safetensors|\.state-[0-9a-f]{16}\.safetensors\.\d+")
-"""State files, and temporary ones that a crash left; no other file in the folder is deleted."""
+FORMAT = 3
+"""Format 2, which is read as well, had a hash of the state alone."""
+STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
+OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
+"""State files, and temporary files that a crash left; no other file in the folder is deleted."""
 LATER_FIELDS = (".criterion.reward_sum",)
 """Fields that checkpoints of earlier versions do not hold; they start at zero."""
 
@@ -58,24 +61,22 @@ def save(folder: Path, checkpoint: Checkpoint) -> str:
         for name, value in _named_leaves(snapshot)
     }
     content = safetensors.numpy.save(tensors)
-    digest = hashlib.sha256(content).hexdigest()
-    state_file = f"state-{digest[:16]}.safetensors"
+    state_file = f"state-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+    header = {
+        "format": FORMAT,
+        "algorithm": checkpoint.algorithm,
+        "env": checkpoint.env,
+        "spaces": _jsonable(checkpoint.spaces),
+        "replicas": [
+            {"seed": seed, "options": dataclasses.asdict(config)}
+            for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
+        ],
+        "state": state_file,
+        "bytes": len(content),
+    }
+    digest = digest_of(header, content)
     write_bytes(folder / state_file, content)
-    write_json(
-        folder / "checkpoint.json",
-        {
-            "format": FORMAT,
-            "algorithm": checkpoint.algorithm,
-            "env": checkpoint.env,
-            "spaces": _jsonable(checkpoint.spaces),
-            "replicas": [
-                {"seed": seed, "options": dataclasses.asdict(config)}
-                for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
-            ],
-            "state": state_file,
-            "sha256": digest,
-        },
-    )
+    write_json(folder / "checkpoint.json", header | {"sha256": digest})
     for old in folder.iterdir():
         if OWN_FILES.fullmatch(old.name) and old.name != state_file:
             old.unlink(missing_ok=True)
@@ -88,6 +89,8 @@ def load(path: Path) -> Checkpoint:
     if not (folder / "checkpoint.json").is_file():
         raise FolderError(f"there is no checkpoint in '{path}'")
     header = read_json(folder / "checkpoint.json")
+    if not isinstance(header, dict):
+        raise FolderError(f"checkpoint '{folder}' is damaged: its header is not an object")
     use_compilation_cache()
     try:
         return _read(folder, header)
@@ -98,20 +101,31 @@ def load(path: Path) -> Checkpoint:
 
 
 def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
-    if header["format"] != FORMAT:
+    if header["format"] not in (2, FORMAT):
         raise FolderError(
-            f"checkpoint '{folder}' has format {header['format']}, this version reads {FORMAT}"
+            f"checkpoint '{folder}' has format {header['format']}; this version reads 2, {FORMAT}"
         )
+    if not STATE_FILE.fullmatch(str(header["state"])):
+        raise FolderError(f"checkpoint '{folder}' is damaged: its state is '{header['state']}'")
+    content = read_bytes(folder / header["state"], header.get("bytes", MOST_BYTES))
+    if digest_of(header, content) != header["sha256"]:
+        raise FolderError(f"checkpoint '{folder}' is damaged: it does not match its hash")
     known("algorithm", header["algorithm"], ALGORITHMS)
-    content = (folder / header["state"]).read_bytes()
-    if hashlib.sha256(content).hexdigest() != header["sha256"]:
-        raise FolderError(f"checkpoint '{folder}' is damaged: its state does not match its hash")
     tensors = safetensors.numpy.load(content)
     spaces = _spaces(header["spaces"])
     configs = [saved_config(header["algorithm"], r["options"]) for r in header["replicas"]]
     snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
     seeds = [replica["seed"] for replica in header["replicas"]]
     return Checkpoint(header["env"], spaces, configs, seeds, snapshots, header["sha256"])
+
+
+def digest_of(header: dict[str, Any], content: bytes) -> str:
+    """The hash over the header and the state; in format 2 over the state alone."""
+    if header["format"] == 2:
+        return hashlib.sha256(content).hexdigest()
+    own = {name: value for name, value in header.items() if name != "sha256"}
+    text = json.dumps(own, sort_keys=True).encode()
+    return hashlib.sha256(text + b"\n" + content).hexdigest()
 
 
 def _jsonable(spaces: Spaces) -> dict[str, Any]:
@@ -149,9 +163,13 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
         found = tensors[name]
         if found.shape != expected.shape or found.dtype != expected.dtype:
             raise TypeError(f"{name} is {found.dtype}{found.shape}, not {expected}")
+        if not np.isfinite(found).all():
+            raise TypeError(f"{name} has values that are not finite")
         return jax.numpy.asarray(found)
 
     filled: TrainState = jax.tree_util.tree_map_with_path(leaf, state)
+    if int(filled.iteration) < 0:
+        raise TypeError(f"its iteration is {int(filled.iteration)}")
     return Snapshot(filled, environments)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from longrun.envs.spaces import Array
 from longrun.errors import listed, warn
+from longrun.files import read_bytes
 
 PLACE = ("replica", "seed", "step")
 """Columns that say which row it is; the others are measured."""
@@ -33,8 +34,7 @@ def columns_of(file: Path) -> list[str]:
     """Names of the measured columns in the first line of a CSV; empty if there is no file."""
     if not file.exists():
         return []
-    with file.open(errors="replace") as lines:
-        names = lines.readline().rstrip("\n").split(",")
+    names = _lines(file)[0].split(",")
     return [name for name in names if name and name not in PLACE]
 
 
@@ -45,7 +45,7 @@ def read_rows(file: Path, columns: Sequence[str], replicas: int) -> Rows:
     a warning that gives their line numbers. A last line that a crash cut short is left out without
     a warning.
     """
-    lines = file.read_text(errors="replace").split("\n") if file.exists() else [""]
+    lines = _lines(file) if file.exists() else [""]
     header, *rows, tail = lines if len(lines) > 1 else ("", lines[0])
     names = header.split(",")
     if not {"replica", "step"} <= set(names):
@@ -68,11 +68,15 @@ def read_rows(file: Path, columns: Sequence[str], replicas: int) -> Rows:
 
 def last_step(file: Path) -> int:
     """The step in the last complete line, without parsing the others; 0 if there is none."""
-    lines = file.read_text(errors="replace").split("\n")[:-1] if file.exists() else []
+    lines = _lines(file)[:-1] if file.exists() else []
     try:
         return int(lines[-1].split(",")[lines[0].split(",").index("step")])
     except (IndexError, ValueError):
         return 0
+
+
+def _lines(file: Path) -> list[str]:
+    return read_bytes(file).decode(errors="replace").split("\n")
 
 
 def _parsed(rows: list[str], places: list[int], width: int, replicas: int) -> Array | None:

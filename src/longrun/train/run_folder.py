@@ -22,6 +22,8 @@ from longrun.files import FolderLock, read_json, write_bytes, write_json
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.run_csv import columns_of, read_rows
 
+CONFIG_TYPES = {"algorithm": str, "env": str, "options": dict, "replicas": list, "steps": int}
+"""Entries of config.json that every run has."""
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
 
@@ -128,9 +130,8 @@ class RunFolder:
         write_json(self.path / "summary.json", summary)
 
     def read_config(self) -> dict[str, Any]:
-        """The content of config.json."""
-        content: dict[str, Any] = read_json(self.path / "config.json")
-        return content
+        """The content of config.json. Raises FolderError if an entry is missing or has no sense."""
+        return checked_config(self.path / "config.json")
 
     def _stored_digest(self) -> str | None:
         """Of the checkpoint in the folder; None if there is none."""
@@ -144,6 +145,18 @@ class RunFolder:
         config = self.read_config()
         if steps > config["steps"]:
             write_json(self.path / "config.json", config | {"steps": steps})
+
+
+def checked_config(file: Path) -> dict[str, Any]:
+    """The content of a config.json, with the types that `describe_run` gives its entries."""
+    config: dict[str, Any] = read_json(file)
+    for name, kind in CONFIG_TYPES.items():
+        if not isinstance(config, dict) or not isinstance(config.get(name), kind):
+            raise FolderError(f"'{file}' is damaged: it has no valid '{name}'")
+    seeds = [r.get("seed") if isinstance(r, dict) else None for r in config["replicas"]]
+    if not seeds or not all(isinstance(seed, int) for seed in seeds):
+        raise FolderError(f"'{file}' is damaged: it has no valid 'replicas', each with a seed")
+    return config
 
 
 def describe_run(

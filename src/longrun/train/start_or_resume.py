@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun.config import Config, saved_config
-from longrun.envs.factories import require_id
+from longrun.envs.factories import require_saved
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
@@ -60,10 +60,13 @@ class SavedRun:
         return [int(s.state.iteration) * per_iteration for s in self.checkpoint.snapshots]
 
 
-def load(path: Path) -> SavedRun:
-    """The run with its checkpoint, or at its start if it was interrupted before the first one."""
+def load(path: Path, trust: bool = False) -> SavedRun:
+    """The run with its checkpoint, or at its start if it was interrupted before the first one.
+
+    `trust` allows to import the module that the run names for its environment.
+    """
     config = RunFolder(path).read_config()
-    require_id(config["env"], path)
+    require_saved(config["env"], path, trust)
     loop = open_env(config["env"])
     if (path / "checkpoint" / "checkpoint.json").exists():
         return SavedRun(path, config, loop, checkpoint.load(path))
@@ -82,7 +85,7 @@ def load(path: Path) -> SavedRun:
 
 def resume(saved: SavedRun, steps: int, on_log: OnLog | None = None, **settings: Any) -> Session:
     """The run from its checkpoint up to `steps`; rows later than the checkpoint are dropped."""
-    before = {name: saved.config[name] for name in SETTINGS}
+    before = {name: saved.config[name] for name in SETTINGS if name in saved.config}
     state = saved.checkpoint
     job = make_job(state.configs, state.seeds, steps, **before | settings)
     wait_for_hosts("all have read the checkpoint")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from longrun.envs.env_strings import split_env
+from longrun.envs.env_strings import NATIVE_PREFIXES, split_env
 from longrun.envs.native.protocol import Environment
 
 MAKERS = {
@@ -15,14 +15,14 @@ MAKERS = {
     "gymnax": ("longrun.envs.native.adapters.gymnax", "make"),
 }
 """For the prefix of an env string, as in 'brax:halfcheetah', the module and its function that makes
-the environment. An adapter for another library needs one more line here."""
-PREFIXES = tuple(MAKERS)
+the environment. An adapter for another library needs
+one more line here, and its prefix in `NATIVE_PREFIXES`."""
 
 
 def is_native(env: str) -> bool:
     """Whether an env string names an environment that runs inside the compiled program."""
     prefix, colon, _ = env.partition(":")
-    return bool(colon) and prefix in PREFIXES
+    return bool(colon) and prefix in NATIVE_PREFIXES
 
 
 def native_env(env: object) -> Environment | None:

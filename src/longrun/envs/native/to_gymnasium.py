@@ -13,8 +13,8 @@ from gymnasium import spaces as gym_spaces
 
 from longrun.config import known
 from longrun.envs.actions import ActionBounds, as_given
-from longrun.envs.env_strings import with_args
-from longrun.envs.native.lookup import PREFIXES, native_env
+from longrun.envs.env_strings import NATIVE_PREFIXES, with_args
+from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Array, Spaces
 from longrun.errors import InputError
@@ -33,7 +33,7 @@ def as_gymnasium(
     if native is None:
         raise InputError(
             f"env={env!r} must be an Environment or a string that begins with"
-            f" {', '.join(f'{prefix}:' for prefix in PREFIXES)}"
+            f" {', '.join(f'{prefix}:' for prefix in NATIVE_PREFIXES)}"
         )
     return NativeGymEnv(native, action_bounds)
 

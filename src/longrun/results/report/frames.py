@@ -44,11 +44,11 @@ def best_policies(settings: Sequence[ReportedSetting]) -> list[FilmedPolicy]:
     return [FilmedPolicy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
 
 
-def film(policy: FilmedPolicy, characters: int = MOST_EACH) -> dict[str, Any]:
+def film(policy: FilmedPolicy, characters: int = MOST_EACH, trust: bool = False) -> dict[str, Any]:
     """The pictures, or a `note` of one line with the reason why there are none."""
     failed: list[dict[str, Any]] = []
     for backend in backends():
-        found = _render(policy.replica, min(characters, MOST_EACH), backend)
+        found = _render(policy.replica, min(characters, MOST_EACH), trust, backend)
         if not found.pop("again", False):
             return found
         failed.append(found)
@@ -62,12 +62,14 @@ def backends() -> list[str | None]:
     return ["egl", "osmesa"]
 
 
-def _render(replica: SettingReplica, characters: int, backend: str | None) -> dict[str, Any]:
+def _render(
+    replica: SettingReplica, characters: int, trust: bool, backend: str | None
+) -> dict[str, Any]:
     chosen = {} if backend is None else {"MUJOCO_GL": backend}
     module = "longrun.results.report.rendering"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "frames.json"
-        where = [str(replica.run), str(replica.index), str(characters), str(out)]
+        where = [str(replica.run), str(replica.index), str(characters), str(int(trust)), str(out)]
         try:
             done = subprocess.run(
                 # -P: modules in the working directory must not shadow others

@@ -25,8 +25,11 @@ MOST_OF_FRAMES = 1_400_000
 """characters of all pictures together"""
 
 
-def write_report(path: Path, out: Path, frames: bool = True) -> None:
-    """Write the page of a run, a sweep or a folder of these; a FolderError for any other."""
+def write_report(path: Path, out: Path, frames: bool = True, trust: bool = False) -> None:
+    """Write the page of a run, a sweep or a folder of these; a FolderError for any other.
+
+    `trust` imports modules that runs name for their environments, to film these.
+    """
     folder = read_folder(path, TRAINING)
     data = page_data(folder)
     if frames:
@@ -35,7 +38,7 @@ def write_report(path: Path, out: Path, frames: bool = True) -> None:
         for each in policies:
             who = {"env": each.env, "setting": names[each.env, each.label]}
             with Console(stderr=True).status(f"drawing {each.env}"):
-                pictures = film(each, MOST_OF_FRAMES // len(policies))
+                pictures = film(each, MOST_OF_FRAMES // len(policies), trust)
             data["frames"].append(who | {"seed": each.replica.seed} | pictures)
     write_bytes(out, page(data).encode())
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import io
 import math
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from PIL import Image
 
 from longrun.config import Config
 from longrun.envs.actions import as_given
-from longrun.envs.factories import env_factory, make_env, require_id
+from longrun.envs.factories import env_factory, make_env, require_saved
 from longrun.envs.numpy_policy import NumpyPolicy
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import GymnasiumStepper
@@ -53,10 +52,10 @@ class Filmed(NamedTuple):
     """steps per second"""
 
 
-def render(run: Path, replica: int, characters: int) -> dict[str, Any]:
+def render(run: Path, replica: int, characters: int, trust: bool = False) -> dict[str, Any]:
     """Animation, stills and captions, of at most so many characters."""
     saved = checkpoint.load(run)
-    require_id(saved.env, run)
+    require_saved(saved.env, run, trust)
     config, state = saved.configs[replica], saved.snapshots[replica].state
     weights = flat_weights(state)
     env = _open(saved.env)
@@ -186,10 +185,9 @@ def _in_one_line(error: Exception) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Write pictures or, in one line, the reason why there are none."""
-    run, replica, characters, out = arguments
-    sys.path.append(os.getcwd())  # for environments in modules, as for the command line
+    run, replica, characters, trust, out = arguments
     try:
-        found = render(Path(run), int(replica), int(characters))
+        found = render(Path(run), int(replica), int(characters), bool(int(trust)))
     except ValueError as error:  # of one line; another OpenGL would not help
         found = {"note": str(error), "again": False}
     except Exception as error:  # a renderer may raise any exception

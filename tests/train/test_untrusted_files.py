@@ -1,0 +1,241 @@
+"""Files of others: loading them imports nothing, reads nothing elsewhere, and always returns."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from longrun import APO, FolderError, InputError
+from longrun.cli import main
+from longrun.files import read_bytes, read_json
+from longrun.train import checkpoint
+from tiny_envs import ITERATION, TINY
+
+EVIL = """
+import pathlib
+pathlib.Path(__file__).with_name("imported").touch()
+import gymnasium
+gymnasium.register("Evil-v0", "gymnasium.envs.classic_control:PendulumEnv")
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "run"
+    options = TINY | {"num_workers": 0, "eval_every": 2 * ITERATION, "eval_steps": 50}
+    learning = {name: options.pop(name) for name in ("eval_every", "eval_steps")}
+    APO("Pendulum-v1", **options).learn(2 * ITERATION, log_dir=path, **learning)
+    return path
+
+
+def change_header(run: Path, **changes: Any) -> None:
+    """Change checkpoint.json so that its hash still fits."""
+    file = run / "checkpoint" / "checkpoint.json"
+    header = json.loads(file.read_text()) | changes
+    state = run / "checkpoint" / str(header["state"])
+    content = state.read_bytes() if state.is_file() else b""
+    header["sha256"] = checkpoint.digest_of(header, content)
+    file.write_text(json.dumps(header))
+
+
+# Modules.
+
+
+@pytest.fixture
+def evil(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that names a module in the working directory; the file that tells of its import."""
+    (tmp_path / "evil_module.py").write_text(EVIL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "evil_module", raising=False)
+    gymnasium.registry.pop("Evil-v0", None)
+    change_header(run, env="evil_module:Evil-v0")
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {"env": "evil_module:Evil-v0"}))
+    return tmp_path / "imported"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["evaluate", "run", "--steps", "50"],
+        ["train", "--resume", "--out", "run", "--steps", str(4 * ITERATION)],
+    ],
+)
+def test_a_command_imports_what_a_file_names_only_if_it_is_trusted(evil, capsys, command):
+    assert main(command) == 2
+    assert "imports the module 'evil_module', which runs its code" in capsys.readouterr().err
+    assert not evil.exists()
+    assert main([*command, "--trust"]) == 0
+    assert evil.exists()
+
+
+def test_an_agent_imports_what_a_file_names_only_if_env_says_so(evil):
+    with pytest.raises(InputError, match=r"runs its code: give --trust, or env= in Python"):
+        APO.load("run")
+    assert not evil.exists()
+    assert APO.load("run", env="evil_module:Evil-v0").steps_ == 2 * ITERATION
+    assert evil.exists()
+
+
+def test_a_report_films_what_a_file_names_only_if_it_is_trusted(evil):
+    assert main(["report", "run", "--out", "page.html"]) == 0
+    assert not evil.exists()
+    assert "which runs its code" in Path("page.html").read_text()
+
+
+def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, capsys):
+    (tmp_path / "sweep").mkdir()
+    planned = {"name": "a", "env": "evil_module:Evil-v0", "algorithm": "apo", "preset": "paper"}
+    planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
+    content = {"meaning": 2, "id": "x", "runs": [planned]}
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(content))
+    assert main(["sweep", "--resume", "--out", "sweep", "--quiet"]) == 2
+    assert "imports the module 'evil_module'" in capsys.readouterr().err
+    assert not evil.exists()
+
+
+# Names and sizes of files.
+
+
+@pytest.mark.parametrize(
+    "state", ["/dev/zero", "../../../etc/passwd", "state-0.safetensors", 5, None, "", "."]
+)
+def test_the_state_of_a_checkpoint_is_a_file_that_longrun_writes(run, state):
+    change_header(run, state=state)
+    with pytest.raises(FolderError, match="is damaged: its state is"):
+        APO.load(run)
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "device", "folder", "large"])
+def test_only_regular_files_of_a_sensible_size_are_read(tmp_path, kind):
+    file = tmp_path / "content.json"
+    if kind == "link":
+        (tmp_path / "other.json").write_text("{}")
+        file.symlink_to(tmp_path / "other.json")
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "device":
+        file = Path("/dev/zero")
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        with file.open("wb") as content:
+            content.truncate(2**40)  # a sparse file
+    with pytest.raises(FolderError, match=r"cannot be read: it is|more than 1,073,741,824"):
+        read_json(file)
+
+
+def test_a_file_of_just_the_size_is_read(tmp_path):
+    file = tmp_path / "content"
+    file.write_bytes(b"12345")
+    assert read_bytes(file, 5) == b"12345"
+    with pytest.raises(FolderError, match="has 5 bytes, more than 4"):
+        read_bytes(file, 4)
+
+
+def test_the_file_of_a_state_that_is_larger_than_its_header_says_is_refused(run):
+    header = json.loads((run / "checkpoint" / "checkpoint.json").read_text())
+    with (run / "checkpoint" / header["state"]).open("ab") as state:
+        state.write(b"more")
+    with pytest.raises(FolderError, match="more than"):
+        APO.load(run)
+
+
+# Contents.
+
+
+def test_json_that_is_nested_too_deeply_is_damaged(tmp_path):
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(FolderError, match="is damaged"):
+        read_json(tmp_path / "deep.json")
+
+
+def changed_headers() -> dict[str, Any]:
+    """Each changes one entry, and leaves the hash as it was."""
+    return {
+        "seed": lambda header: header["replicas"][0].update(seed=9),
+        "option": lambda header: header["replicas"][0]["options"].update(gae_lambda=0.5),
+        "env": lambda header: header.update(env="MountainCarContinuous-v0"),
+        "algorithm": lambda header: header.update(algorithm="ppo"),
+    }
+
+
+@pytest.mark.parametrize("what", changed_headers())
+def test_the_hash_covers_the_header(run, what):
+    file = run / "checkpoint" / "checkpoint.json"
+    header = json.loads(file.read_text())
+    changed_headers()[what](header)
+    file.write_text(json.dumps(header))
+    with pytest.raises(FolderError, match="does not match its hash"):
+        APO.load(run)
+
+
+def test_checkpoints_of_format_2_are_read(run):
+    change_header(run, format=2)
+    assert APO.load(run).steps_ == 2 * ITERATION
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("0.state.iteration", -5, "its iteration is -5"),
+        ("0.state.criterion.gain", np.nan, "values that are not finite"),
+        ("0.state.params.policy.log_std", np.inf, "values that are not finite"),
+    ],
+)
+def test_a_state_of_impossible_values_is_refused_though_its_hash_fits(run, name, value, message):
+    header = json.loads((run / "checkpoint" / "checkpoint.json").read_text())
+    state = run / "checkpoint" / header["state"]
+    tensors = {k: v.copy() for k, v in safetensors.numpy.load(state.read_bytes()).items()}
+    tensors[name][...] = value
+    state.write_bytes(safetensors.numpy.save(tensors))
+    change_header(run, bytes=state.stat().st_size)
+    with pytest.raises(FolderError, match=message):
+        APO.load(run)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", '"text"', "null", "{}", "[" * 10_000])
+@pytest.mark.parametrize("name", ["config.json", "checkpoint/checkpoint.json"])
+def test_damaged_files_are_one_line_for_every_command(run, capsys, content, name):
+    (run / name).write_text(content)
+    for command in (
+        ["evaluate", str(run), "--steps", "50"],
+        ["train", "--resume", "--out", str(run), "--steps", str(4 * ITERATION)],
+        ["compare", str(run)],
+        ["plot", str(run), "--out", str(run.parent / "curves.png")],
+        ["report", str(run), "--no-frames"],
+    ):
+        status = main(command)
+        assert status in (0, 1, 2)
+        errors = capsys.readouterr().err
+        assert status == 0 or (errors.startswith("longrun: ") and errors.count("\n") == 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicas": []},
+        {"replicas": [{}]},
+        {"replicas": [{"seed": "x"}]},
+        {"replicas": {"seed": 0}},
+        {"options": []},
+        {"env": 5},
+        {"steps": "many"},
+        {"algorithm": None},
+    ],
+)
+def test_entries_of_the_wrong_type_are_named(run, capsys, change):
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | change))
+    for command in (["train", "--resume", "--out", str(run)], ["compare", str(run)]):
+        assert main(command) == 2
+        assert f"has no valid '{next(iter(change))}'" in capsys.readouterr().err

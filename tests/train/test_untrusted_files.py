@@ -106,6 +106,16 @@ def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, c
 # Names and sizes of files.
 
 
+@pytest.mark.parametrize("name", ["../elsewhere", "/tmp/elsewhere", "..", ".", "", "a/b", 5, None])
+def test_the_runs_of_a_sweep_are_in_its_folder(tmp_path, capsys, name):
+    planned = {"name": name, "env": "Pendulum-v1", "algorithm": "apo", "preset": "paper"}
+    planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
+    content = {"meaning": 2, "id": "x", "runs": [planned]}
+    (tmp_path / "sweep.json").write_text(json.dumps(content))
+    assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
+    assert "sweep.json' is damaged: TypeError" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "state", ["/dev/zero", "../../../etc/passwd", "state-0.safetensors", 5, None, "", "."]
 )

@@ -81,6 +81,9 @@ class SweepFolder:
         try:
             content = read_sweep(path)
             runs = [PlannedRun.from_json(run) for run in content["runs"]]
+            for run in runs:
+                if not isinstance(run.name, str) or Path(run.name).name != run.name:
+                    raise TypeError(f"the name of a run is {run.name!r}")  # a path elsewhere
             return cls(path, content["id"], runs)
         except (KeyError, TypeError, AttributeError) as error:
             raise FolderError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None

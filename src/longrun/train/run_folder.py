@@ -24,6 +24,8 @@ from longrun.train.run_csv import columns_of, read_rows
 
 CONFIG_TYPES = {"algorithm": str, "env": str, "options": dict, "replicas": list, "steps": int}
 """Entries of config.json that every run has."""
+LATER_TYPES = {"preset": str, "num_workers": int, "eval_every": int, "eval_steps": int}
+"""Entries that runs of earlier versions, or from Python, may lack."""
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
 
@@ -150,8 +152,11 @@ class RunFolder:
 def checked_config(file: Path) -> dict[str, Any]:
     """The content of a config.json, with the types that `describe_run` gives its entries."""
     config: dict[str, Any] = read_json(file)
-    for name, kind in CONFIG_TYPES.items():
-        if not isinstance(config, dict) or not isinstance(config.get(name), kind):
+    if not isinstance(config, dict):
+        raise FolderError(f"'{file}' is damaged: it is not an object")
+    needed = CONFIG_TYPES | {name: t for name, t in LATER_TYPES.items() if name in config}
+    for name, kind in needed.items():
+        if not isinstance(config.get(name), kind):
             raise FolderError(f"'{file}' is damaged: it has no valid '{name}'")
     seeds = [r.get("seed") if isinstance(r, dict) else None for r in config["replicas"]]
     if not seeds or not all(isinstance(seed, int) for seed in seeds):

@@ -128,7 +128,10 @@ def _failures(source: Path) -> list[Problem]:
     """The runs in the sweep's failures.json."""
     file = source / "failures.json"
     found = []
-    for each in read_json(file) if file.exists() else []:
+    content = read_json(file) if file.exists() else []
+    for each in content if isinstance(content, list) else []:
+        if not isinstance(each, dict):
+            continue
         attempts = each.get("attempts", 1)
         times = "" if attempts == 1 else f" ({attempts} attempts)"
         text = str(each.get("error", "no reason was recorded")).strip()
@@ -138,8 +141,9 @@ def _failures(source: Path) -> list[Problem]:
 
 def _waiting(source: Path) -> list[Problem]:
     """Runs of the sweep's plan that have not started."""
-    planned = _sweep(source).get("runs", [])
-    names = [run["name"] for run in planned if isinstance(run, dict) and "name" in run]
+    planned = _sweep(source).get("runs")
+    runs = [run for run in planned if isinstance(run, dict)] if isinstance(planned, list) else []
+    names = [run["name"] for run in runs if isinstance(run.get("name"), str)]
     failed = {problem.run for problem in _failures(source)}
     return [
         Problem(name, "waiting", "not started")

@@ -106,7 +106,7 @@ def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, c
 # Names and sizes of files.
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "/tmp/elsewhere", "..", ".", "", "a/b", 5, None])
+@pytest.mark.parametrize("name", ["../elsewhere", "/tmp/elsewhere", "..", "", "a/b", 5, None])
 def test_the_runs_of_a_sweep_are_in_its_folder(tmp_path, capsys, name):
     planned = {"name": name, "env": "Pendulum-v1", "algorithm": "apo", "preset": "paper"}
     planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}

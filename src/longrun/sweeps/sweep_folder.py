@@ -82,7 +82,7 @@ class SweepFolder:
             content = read_sweep(path)
             runs = [PlannedRun.from_json(run) for run in content["runs"]]
             for run in runs:
-                if not isinstance(run.name, str) or Path(run.name).name != run.name:
+                if not isinstance(run.name, str) or run.name in ("", "..") or "/" in run.name:
                     raise TypeError(f"the name of a run is {run.name!r}")  # a path elsewhere
             return cls(path, content["id"], runs)
         except (KeyError, TypeError, AttributeError) as error:

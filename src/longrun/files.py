@@ -9,15 +9,19 @@ import errno
 import fcntl
 import json
 import os
+import re
 import stat
 import time
 import weakref
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from longrun.errors import FolderError
 
+LEFTOVER = re.compile(r"\.(\w+\.json|\w+\.csv)\.\d+")
+"""Names of temporary files of `write_bytes`, each with the number of its process."""
 MOST_BYTES = 2**30
 """Size of a file that is read, if its reader gives no other limit; metrics.csv may be large."""
 
@@ -60,13 +64,31 @@ def write_bytes(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with aside.open("wb") as file:
+        with named_errors(path), aside.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Errors of writing, such as a full disk, name the file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise type(error)(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete temporary files that killed processes left; only for the holder of the lock."""
+    for file in folder.glob(".*.*"):
+        if LEFTOVER.fullmatch(file.name):
+            file.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -297,3 +297,9 @@ def test_without_opengl_a_line_says_so(swimmer, tmp_path, monkeypatch):
 def test_environments_in_jax_have_no_pictures(tmp_path):
     run = report_run(tmp_path, [[1.0]], env="jax:criss-cross?regime=BM")
     assert frames.best_policies(read_folder(run, []).settings) == []
+
+
+def test_a_path_that_is_not_utf_8_can_be_reported(tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    write_report(report_run(folder, [[1.0]]), folder / "page.html", frames=False)
+    assert "caf" in (folder / "page.html").read_text()

@@ -1,15 +1,16 @@
-"""One process writes a run folder at a time; another one is refused before it changes anything."""
+"""Run folders: one process writes at a time, leftovers are removed, full disks name the file."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from fake_workers import launch
-from longrun import APO, FolderError
+from longrun import APO, FolderError, InputError
 from longrun.cli import main
-from longrun.files import FolderLock
+from longrun.files import FolderLock, named_errors
 from tiny_envs import GATE, ITERATION, TINY, TINY_FLAGS, Drift, wait_until
 
 STEPS = 10 * ITERATION
@@ -82,3 +83,41 @@ def test_a_folder_whose_lock_is_released_in_time_is_waited_for(tmp_path):
     lock.release()
     lock.release()
     FolderLock(tmp_path, wait=0.1).release()
+
+
+def test_temporary_files_of_killed_processes_are_removed_when_a_run_is_resumed(tmp_path):
+    run = tmp_path / "run"
+    agent = trained(run)
+    leftovers = [".metrics.csv.123", ".config.json.7", ".summary.json.99999"]
+    others = [".notes", ".metrics.csv.bak", "metrics.csv.123"]
+    for name in (*leftovers, *others):
+        (run / name).touch()
+    agent.learn(ITERATION, log_dir=run)
+    assert not any((run / name).exists() for name in leftovers)
+    assert all((run / name).exists() for name in others)
+
+
+def test_a_folder_that_is_removed_while_it_is_trained_does_not_come_back(tmp_path):
+    run = tmp_path / "run"
+    agent = APO(Drift, num_workers=0, **TINY)
+
+    def on_log(progress: object) -> bool:
+        shutil.rmtree(run)
+        return False
+
+    with pytest.raises(FolderError, match="was removed while it was trained"):
+        agent.learn(5 * ITERATION, log_dir=run, on_log=on_log)
+    assert not run.exists()
+    assert agent.steps_ == ITERATION
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_names_the_file():
+    full = Path("/dev/full")
+    with pytest.raises(OSError, match="No space left on device: 'a'"), named_errors(Path("a")):
+        full.write_text("x" * 100_000)
+
+
+def test_iterations_are_counted_in_32_bits():
+    with pytest.raises(InputError, match=r"are 2,147,483,648 iterations of 64 steps; give at most"):
+        APO(Drift, num_workers=0, **TINY).learn(2**31 * ITERATION)

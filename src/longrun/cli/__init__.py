@@ -6,6 +6,7 @@ answered at once.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments or os.environ.get("LONGRUN_DEBUG", "0") not in ("", "0")
     arguments = [argument for argument in arguments if argument != "--debug"]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
         with _one_line_warnings():
             return _dispatch(arguments)

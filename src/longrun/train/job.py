@@ -12,6 +12,7 @@ import jax
 from longrun.config import Config, whole_number
 from longrun.envs.actions import require_bounds
 from longrun.envs.spaces import Array, Spaces
+from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
@@ -81,6 +82,10 @@ class Seconds:
     evaluate: float = 0.0
 
 
+MOST_ITERATIONS = 2**31 - 1
+"""They are counted in 32 bits."""
+
+
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -106,6 +111,11 @@ def make_job(
     num_workers = None if num_workers is None else whole_number("num_workers", num_workers)
     per_iteration = configs[0].steps_per_iteration
     iterations = -(-steps // per_iteration)
+    if done + iterations > MOST_ITERATIONS:
+        raise InputError(
+            f"steps={steps} are {iterations:,} iterations of {per_iteration} steps; give at most"
+            f" {(MOST_ITERATIONS - done) * per_iteration} steps, or more in an iteration"
+        )
     rare = max(-(-iterations // 20), 3 * eval_steps // per_iteration)  # 1/4 of all steps at most
     every = rare if eval_every is None else -(-eval_every // per_iteration)
     workers = available_cores() if num_workers is None else num_workers

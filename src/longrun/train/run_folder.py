@@ -18,7 +18,14 @@ from typing import Any
 from longrun import __version__
 from longrun.config import Config, algorithm_name, differing
 from longrun.errors import FolderError
-from longrun.files import FolderLock, read_json, write_bytes, write_json
+from longrun.files import (
+    FolderLock,
+    named_errors,
+    read_json,
+    remove_leftovers,
+    write_bytes,
+    write_json,
+)
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.run_csv import columns_of, read_rows
 
@@ -64,6 +71,7 @@ class RunFolder:
         try:
             if folder._stored_digest() != digest:
                 raise FolderError(f"'{path}' has been trained by another process; load it again")
+            remove_leftovers(path)
             folder.drop_rows_after(done)
             folder._extend_to(steps)
         except BaseException:
@@ -200,7 +208,7 @@ def is_finished(path: Path, steps: int) -> bool:
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     text = _as_csv(rows, header=not path.exists())
     if text:
-        with path.open("a") as file:
+        with named_errors(path), path.open("a") as file:
             file.write(text)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from longrun.config import algorithm_name, differing
+from longrun.errors import FolderError
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
@@ -131,6 +132,8 @@ class Session:
     def save(self) -> None:
         """Write a checkpoint of the last iteration that each replica finished."""
         if self._folder is not None:
+            if not (self._folder.path / "config.json").exists():
+                raise FolderError(f"'{self._folder.path}' was removed while it was trained")
             loop, configs, seeds = self.loop, list(self.job.configs), list(self.job.seeds)
             state = Checkpoint(loop.name, loop.spaces, configs, seeds, self.snapshots)
             self.digest = checkpoint.save(self._folder.checkpoint, state)

@@ -40,7 +40,7 @@ def write_report(path: Path, out: Path, frames: bool = True, trust: bool = False
             with Console(stderr=True).status(f"drawing {each.env}"):
                 pictures = film(each, MOST_OF_FRAMES // len(policies), trust)
             data["frames"].append(who | {"seed": each.replica.seed} | pictures)
-    write_bytes(out, page(data).encode())
+    write_bytes(out, page(data).encode(errors="backslashreplace"))  # names may be no text
 
 
 def page(data: dict[str, Any]) -> str:

@@ -29,13 +29,18 @@ def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "among": among})
 
 
-def whole_number(name: str, value: Any, low: int = 0) -> int:
-    """A non-negative integer argument; NumPy's integers and floats such as 1e6 are accepted."""
+MOST_STEPS = 2**53
+"""Steps of a run, all of them exact also as floating-point numbers."""
+
+
+def whole_number(name: str, value: Any, low: int = 0, most: int = 2**32) -> int:
+    """A non-negative integer below `most`; NumPy's integers and floats such as 1e6 are accepted."""
     whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
     if not whole or value != value // 1 or value < low:
         raise InputError(f"{name}={value!r} must be {low} or more, a whole number")
-    if value >= 2**32:
-        raise InputError(f"{name}={value!r} is too large; choose less than 2**32")
+    if value >= most:
+        power = most.bit_length() - 1
+        raise InputError(f"{name}={value!r} is too large; choose less than 2**{power}")
     return int(value)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from longrun.cli.options import Parser, parse, whole
 from longrun.cli.sweep import add_running_options, running_options
 from longrun.config import known, whole_number
+from longrun.fields import MOST_STEPS
 
 EXPERIMENTS = {
     "figure1": "APO and PPO with four discount factors on Swimmer, HalfCheetah, Ant",
@@ -44,7 +45,7 @@ def reproduce_command(arguments: list[str]) -> int:
     name = known("experiment", given["experiment"], EXPERIMENTS)
     scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
     way = known("--as", given.get("as", "paper"), WAYS)
-    steps = whole_number("steps", given.get("steps", scale.steps), 1)
+    steps = whole_number("steps", given.get("steps", scale.steps), 1, MOST_STEPS)
     seeds = whole_number("seeds", given.get("seeds", scale.seeds), 1)
     scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
     runs = runs_of(BLOCKS[name](scale, tasks_of(name, given.get("env")), way))

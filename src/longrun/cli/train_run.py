@@ -16,6 +16,7 @@ from longrun.config import Config, known, make_config, numeric_fields, whole_num
 from longrun.envs.env_strings import parse_args, with_args
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
+from longrun.fields import MOST_STEPS
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for
 from longrun.train import checkpoint
@@ -85,7 +86,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
         raise InputError(
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
         )
-    steps = whole_number("steps", given.get("steps", config["steps"]), 1)
+    steps = whole_number("steps", given.get("steps", config["steps"]), 1, MOST_STEPS)
     if min(run.done) >= steps:
         print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
         return path

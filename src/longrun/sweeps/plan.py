@@ -19,6 +19,7 @@ from typing import Any
 from longrun.config import ALGORITHMS, Config, known, make_config, numeric_fields, whole_number
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
+from longrun.fields import MOST_STEPS
 from longrun.sweeps.grids import Options, written
 
 LONGEST_NAME = 120
@@ -124,7 +125,7 @@ def _run(block: Block, options: Options, seed: int) -> PlannedRun:
         preset=block.preset,
         options=dict(options),
         replicas=({"seed": whole_number("seed", seed)},),
-        steps=whole_number("steps", block.steps, 1),
+        steps=whole_number("steps", block.steps, 1, MOST_STEPS),
         settings=dict(block.evaluation),
         fixed=dict(block.fixed),
     )

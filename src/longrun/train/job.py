@@ -13,6 +13,7 @@ from longrun.config import Config, whole_number
 from longrun.envs.actions import require_bounds
 from longrun.envs.spaces import Array, Spaces
 from longrun.errors import InputError
+from longrun.fields import MOST_STEPS
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
@@ -105,7 +106,7 @@ def make_job(
 
     `eval_every` is in steps; None stands for up to 20 evaluations, 0 for none.
     """
-    steps = whole_number("steps", steps, 1)
+    steps = whole_number("steps", steps, 1, MOST_STEPS)
     eval_steps = whole_number("eval_steps", eval_steps, 1)
     eval_every = None if eval_every is None else whole_number("eval_every", eval_every)
     num_workers = None if num_workers is None else whole_number("num_workers", num_workers)

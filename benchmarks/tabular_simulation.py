@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.queueing.known_models import criss_cross
+from longrun.queueing.known_exact_models import criss_cross
 from longrun.queueing.known_networks import REGIMES
 from longrun.tabular import solve
 

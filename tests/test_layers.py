@@ -23,7 +23,7 @@ LAYERS = (
     ("learn",),
     ("envs",),
     ("config",),
-    ("fields",),
+    ("option_fields",),
     ("presets",),
     ("tabular",),
     ("picture_files",),

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from longrun.errors import InputError
-from longrun.fields import checked, choice, count, number
-from longrun.fields import known as known
-from longrun.fields import whole_number as whole_number
+from longrun.option_fields import checked, choice, count, number
+from longrun.option_fields import known as known
+from longrun.option_fields import whole_number as whole_number
 from longrun.presets import PRESETS
 
 

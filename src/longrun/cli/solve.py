@@ -17,7 +17,7 @@ from longrun.cli.options import Parser, parse, whole
 from longrun.cli.solve_report import add_evaluation, describe, show
 from longrun.config import known, value_text
 from longrun.errors import InputError
-from longrun.queueing.known_models import MODELS as NETWORK_MODELS
+from longrun.queueing.known_exact_models import MODELS as NETWORK_MODELS
 from longrun.tabular import MDP, Solution, evaluate, from_gymnasium, reachable, solve
 from longrun.tabular.models import MODELS as TABULAR_MODELS
 from longrun.tabular.solvers import METHODS

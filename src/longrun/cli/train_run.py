@@ -16,7 +16,7 @@ from longrun.config import Config, known, make_config, numeric_fields, whole_num
 from longrun.envs.env_strings import parse_args, with_args
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
-from longrun.fields import MOST_STEPS
+from longrun.option_fields import MOST_STEPS
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for
 from longrun.train import checkpoint

@@ -25,8 +25,8 @@ from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.mlp import Layers, apply_mlp, init_mlp, init_mlp_as_torch
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.policy_steps import policy_step_of
-from longrun.learn.tasks import joint_targets, joint_task, value_task
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
+from longrun.learn.value_fit import joint_targets, joint_task, value_task
 from longrun.learn.weights import sample_weights, weighted_mean
 
 register_config()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         six_class,
         tandem,
     )
-    from longrun.queueing.known_models import MODELS
+    from longrun.queueing.known_exact_models import MODELS
     from longrun.queueing.network import Activity, Network
     from longrun.queueing.policies import (
         average_cost,
@@ -51,7 +51,7 @@ __all__ = [
 _HOMES = {
     "environment": ("QueueingEnv",),
     "known_environments": ("criss_cross", "n_model", "reentrant", "six_class", "tandem"),
-    "known_models": ("MODELS",),
+    "known_exact_models": ("MODELS",),
     "network": ("Activity", "Network"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

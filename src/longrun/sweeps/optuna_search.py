@@ -16,9 +16,9 @@ import numpy as np
 from longrun.errors import InputError
 from longrun.files import read_json, write_bytes
 from longrun.sweeps.grids import Options, Range, written
-from longrun.sweeps.json_content import read_sweep
 from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
 from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.sweeps.sweep_json import read_sweep
 
 METRIC = "average_reward"
 """What a search maximises: the mean over seeds of the last evaluation's average reward."""

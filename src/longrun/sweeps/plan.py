@@ -19,7 +19,7 @@ from typing import Any
 from longrun.config import ALGORITHMS, Config, known, make_config, numeric_fields, whole_number
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
-from longrun.fields import MOST_STEPS
+from longrun.option_fields import MOST_STEPS
 from longrun.sweeps.grids import Options, written
 
 LONGEST_NAME = 120

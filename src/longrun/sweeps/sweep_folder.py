@@ -28,8 +28,8 @@ from longrun.config import field_defaults
 from longrun.envs.factories import require_saved
 from longrun.errors import FolderError
 from longrun.files import FolderLock, read_json, write_json
-from longrun.sweeps.json_content import MEANING, read_sweep
 from longrun.sweeps.plan import PlannedRun, apart, together
+from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_folder import is_finished
 
 

@@ -13,10 +13,10 @@ from longrun.config import Config, whole_number
 from longrun.envs.actions import require_bounds
 from longrun.envs.spaces import Array, Spaces
 from longrun.errors import InputError
-from longrun.fields import MOST_STEPS
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
+from longrun.option_fields import MOST_STEPS
 from longrun.train.evaluation import EvaluationReport
 
 

@@ -1,6 +1,6 @@
 """Models with known structure, by their names on the command line.
 
-Those of queueing networks are in `longrun.queueing.known_models`.
+Those of queueing networks are in `longrun.queueing.known_exact_models`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 
 import reference_networks
 from longrun.queueing.known_environments import ENVIRONMENTS
-from longrun.queueing.known_models import MODELS
+from longrun.queueing.known_exact_models import MODELS
 from longrun.queueing.known_networks import REGIMES
 from longrun.tabular.mdp import MDP
 from longrun.tabular.solvers import solve

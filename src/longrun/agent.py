@@ -20,7 +20,7 @@ from longrun.train.evaluation import EvaluationReport
 from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, open_env
 from longrun.train.prediction import Predictor
-from longrun.train.progress import OnLog, require_tensorboard
+from longrun.train.progress import OnLog, Progress, require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
 
@@ -71,6 +71,7 @@ class Agent:
         self._log_dir: Path | None = None
         self._digest: str | None = None
         """of the checkpoint in `_log_dir`"""
+        self._is_training = False
         self._predictions = np.random.default_rng(seed)
 
     def __repr__(self) -> str:
@@ -112,8 +113,9 @@ class Agent:
 
         With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
         steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
-        each iteration and may return False to stop; on a JAX-native environment it is called for
-        all iterations of a call of the program, which takes about a second, when the call is done.
+        each iteration and may return False to stop; the agent is then the one that has learned so
+        far, to be evaluated or saved. On a JAX-native environment it is called for all iterations
+        of a call of the program, which takes about a second, when the call is done.
         Calling `learn` again continues from there (a decaying learning rate starts anew).
         """
         if tensorboard:
@@ -130,10 +132,18 @@ class Agent:
             eval_steps=eval_steps,
         )
         folder = None if log_dir is None else self._open_folder(Path(log_dir), job)
-        session = Session(self.loop, job, [self.snapshot], folder, on_log)
+
+        def called(progress: Progress) -> Any:
+            """`on_log`, which sees the agent as it is by now."""
+            self.snapshot = session.snapshots[0]
+            return None if on_log is None else on_log(progress)
+
+        session = Session(self.loop, job, [self.snapshot], folder, called)
+        self._is_training = True
         try:
             session.run(progress_bar, tensorboard)
         finally:
+            self._is_training = False
             self.snapshot = session.snapshots[0]
             self._digest = session.digest or self._digest
         return self
@@ -169,9 +179,13 @@ class Agent:
             self.loop.name, self.spaces, [self.config], [self.seed], [self.snapshot]
         )
         path.mkdir(parents=True, exist_ok=True)
+        own = self._log_dir == path.resolve()
+        if own and self._is_training:  # in a callback, while `learn` has the lock
+            checkpoint.save(folder, content)
+            return
         with FolderLock(path, 0.0 if folder != path else SAVE_SECONDS):
             digest = checkpoint.save(folder, content)
-        if self._log_dir == path.resolve():
+        if own:
             self._digest = digest
 
     @classmethod

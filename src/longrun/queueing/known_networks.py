@@ -1,6 +1,6 @@
 """Networks from the literature, each described once.
 
-Their environments (`known_environments.py`) and their exact models (`known_exact_models.py`) are built
+Their environments (`known_environments.py`) and exact models (`known_exact_models.py`) are built
 from these descriptions. Nothing here needs JAX.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from functools import partial
 
 import numpy as np
@@ -207,6 +208,19 @@ def test_a_folder_with_another_run_is_refused_and_the_own_one_is_continued(tmp_p
     with pytest.raises(ValueError, match=r"already holds a run"):
         APO(MORTAL, num_workers=0, **TINY).learn(ITERATION, log_dir=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_without_a_terminal_there_is_a_line_of_progress_at_times(capfd, monkeypatch):
+    agent = APO(Drift, num_workers=0, **TINY)
+    assert agent.learn(2 * ITERATION) and capfd.readouterr().err == ""  # it was too short
+    monkeypatch.setattr("longrun.train.progress.LINE_SECONDS", 0.0)
+    agent.learn(4 * ITERATION)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 4
+    assert re.fullmatch(
+        r"APO on Drift: 100% of 384 steps, reward \S+ per step, [\d,]+ steps/s, 0 min left",
+        lines[-1],
+    )
 
 
 def test_the_progress_bar_can_be_shown(capfd):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -30,8 +31,15 @@ OnLog = Callable[[Progress], Any]
 """May return False to stop the run; any other value continues it."""
 
 
+LINE_SECONDS = 30.0
+"""Time between two lines of progress where there is no terminal."""
+
+
 class ProgressBar:
-    """A live line with progress, reward rate, speed and time left, shown on a terminal."""
+    """Progress, reward rate, speed and time left: a live line on a terminal, else a line at times.
+
+    `wanted` shows the live line in any case (True) or nothing at all (False).
+    """
 
     def __init__(self, title: str, replicas: int, done: int, total: int, wanted: bool | None):
         """`done` and `total` count the steps of all replicas."""
@@ -41,9 +49,10 @@ class ProgressBar:
         shown = sys.stderr.isatty() if wanted is None else wanted
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %  {task.fields[status]}"),
-            TimeRemainingColumn(),
+            BarColumn(bar_width=20),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[status]}"),  # last, where a narrow terminal cuts it off
             console=Console(stderr=True),
             disable=not shown,
         )
@@ -51,13 +60,24 @@ class ProgressBar:
             title += f" x {replicas}"
         self._task = self._bar.add_task(title, total=total, completed=done, status="starting")
         self._at = dict.fromkeys(range(replicas), done // replicas)
+        self._title, self._total = title, total
+        self._lines = wanted is None and not shown
+        self._next_line = time.monotonic() + LINE_SECONDS
 
     def show(self, progress: Progress) -> None:
         """Update the line."""
         reward = progress.metrics["reward"]
         status = f"reward {reward:.3g} per step, {progress.steps_per_second:,.0f} steps/s"
         self._at[progress.replica] = progress.step
-        self._bar.update(self._task, completed=sum(self._at.values()), status=status)
+        done = sum(self._at.values())
+        self._bar.update(self._task, completed=done, status=status)
+        if self._lines and time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_SECONDS
+            part = f"{done / self._total:.0%} of {self._total:,} steps"
+            left = (self._total - done) / max(progress.steps_per_second, 1e-9) / 60
+            print(
+                f"{self._title}: {part}, {status}, {left:.0f} min left", file=sys.stderr, flush=True
+            )
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()

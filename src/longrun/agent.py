@@ -62,6 +62,8 @@ class Agent:
         self.seed = seed
         self.num_workers = num_workers
         self.config = make_config(self.algorithm, preset, **options)
+        self._described = {"preset": preset}
+        """what config.json has about this agent besides its options"""
         self.loop = open_env(self.env)
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
@@ -229,7 +231,7 @@ class Agent:
         # An environment without a name of its own is compared by its spaces alone.
         name = agent.loop.name if agent.loop.is_named else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
-        agent.config = saved.configs[replica]
+        agent.config, agent._described = saved.configs[replica], {}
         agent.snapshot = saved.snapshots[replica]
         if (path / "config.json").exists() and len(saved.seeds) == 1:
             agent._log_dir, agent._digest = path.resolve(), saved.digest
@@ -241,7 +243,7 @@ class Agent:
         path = path.resolve()
         if self._log_dir == path:
             return RunFolder.reopen(path, steps, [self.steps_], self._digest)
-        folder = create_folder(path, self.loop.name, job, steps)
+        folder = create_folder(path, self.loop.name, job, steps, **self._described)
         self._log_dir = path
         return folder
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from functools import partial
 
@@ -279,3 +280,13 @@ def test_public_names_exist():
         assert getattr(longrun, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'DQN'"):
         longrun.DQN  # noqa: B018
+
+
+def test_a_run_from_python_records_its_preset_and_has_a_short_label(tmp_path):
+    options = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}
+    agent = APO(Drift, preset="tuned", num_workers=0, **options)
+    agent.learn(ITERATION, log_dir=tmp_path / "run", eval_every=ITERATION, eval_steps=50)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["preset"] == "tuned"
+    (setting,) = longrun.read_results(tmp_path / "run")
+    assert "tuned" in setting.label
+    assert "normalize_observations" not in setting.label

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name, make_config
+from longrun.other_names import ELSEWHERE, OURS
 
 FIELDS = [(name, field) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
 SHARE, COUNT, AMOUNT = (0, 1), (1, math.inf), (0, math.inf)
@@ -130,3 +131,28 @@ def test_configurations_cannot_be_changed_in_place():
 @pytest.mark.parametrize("algorithm, field", FIELDS, ids=name_of)
 def test_every_option_is_explained(algorithm, field):
     assert field.metadata["help"]
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name", "message"),
+    [
+        ("ppo", "gamma", "unknown PPO option 'gamma'; it is called discount here"),
+        ("apo", "gamma", "it is called discount here, which APO does not have"),
+        ("apo", "ent_coef", "it is called entropy_coefficient here"),
+        ("apo", "n_steps", "it is called rollout_steps here"),
+        ("atrpo", "clip_coef", "it is called clip_range here, which ATRPO does not have"),
+        ("apo", "verbose", r"see learn\(progress_bar=...\) and on_log"),
+        ("apo", "policy_kwargs", "it is called hidden_sizes here"),
+        ("apo", "gae_lambd", "did you mean gae_lambda"),
+    ],
+)
+def test_names_of_other_libraries_get_ours(algorithm, name, message):
+    with pytest.raises(ValueError, match=message):
+        make_config(algorithm, **{name: 1})
+
+
+def test_our_names_are_options():
+    names = {field.name for _, field in FIELDS}
+    assert set(OURS.values()) <= names
+    assert not set(OURS) & names
+    assert not set(ELSEWHERE) & names

@@ -25,6 +25,7 @@ LAYERS = (
     ("config",),
     ("option_fields",),
     ("presets",),
+    ("other_names",),
     ("tabular",),
     ("picture_files",),
     ("files",),

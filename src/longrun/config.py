@@ -22,6 +22,7 @@ from longrun.errors import InputError
 from longrun.option_fields import checked, choice, count, number
 from longrun.option_fields import known as known
 from longrun.option_fields import whole_number as whole_number
+from longrun.other_names import hint
 from longrun.presets import PRESETS
 
 
@@ -232,6 +233,8 @@ def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = [option.name for option in dataclasses.fields(kind)]
     for name in options:
+        if name not in names and (other := hint(name, names, algorithm)):
+            raise InputError(f"unknown {algorithm.upper()} option '{name}'; {other}")
         known(f"{algorithm.upper()} option", name, names)
     return kind(**options)
 

@@ -50,6 +50,10 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "workers": ([*TRAIN, "--workers", "-1"], ["workers"]),
     "eval steps": ([*TRAIN, "--eval-steps", "0"], ["eval_steps=0"]),
     "infinite steps": ([*TRAIN, "--steps", "inf"], ["--steps", "inf"]),
+    "another library's name": (
+        [*TRAIN, "--ent-coef=0.1"],
+        ["'--ent-coef'", "it is called entropy_coefficient here"],
+    ),
     "large seed": ([*TRAIN, "--seed", "99999999999999999999"], ["seed=", "2**32"]),
     "grid twice": (
         [*TRAIN, "--grid", "gae_lambda=0.9", "--grid", "gae_lambda=0.95"],

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Protocol
 
 from longrun.config import ALGORITHMS, Config, known, value_text
 from longrun.errors import InputError
+from longrun.other_names import hint
 from longrun.presets import PRESETS, PRESETS_IN_WORDS
 
 
@@ -71,6 +72,11 @@ def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
     given, unknown = parser.parse_known_args(list(arguments))
     for argument in unknown:
         if argument.startswith("--"):
+            flags = [flag[2:].replace("-", "_") for flag in parser.flags]
+            given_name = argument.partition("=")[0]
+            name = given_name[2:].replace("-", "_")
+            if other := hint(name, flags, parser.prog.split()[-1]):
+                raise InputError(f"unknown option of {parser.prog} '{given_name}'; {other}")
             known(f"option of {parser.prog}", argument.split("=")[0], parser.flags)
         raise InputError(f"'{argument}' is not expected (see {parser.prog} --help)")
     return vars(given)

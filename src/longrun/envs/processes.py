@@ -1,19 +1,43 @@
-"""Worker processes: Python programs of this package, each with its own session and one thread."""
+"""Worker processes: Python programs of this package, each with its own session and one thread.
+
+No wait here is without a limit: a process may be stopped, or in a state where it cannot be killed.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import IO
 
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 """Environment variables that keep the numerical libraries of a process to one thread."""
+
+MESSAGE_SECONDS = 60
+"""Longest wait for the rest of a message, or for room to send one: a worker can be stopped amid."""
+KILL_SECONDS = 10.0
+"""Longest wait for a process that was killed, but may be in a system call that does not return."""
+
+
+def limited_pipe() -> tuple[Connection, Connection]:
+    """A pipe in both directions. At the first end, reading or writing amid a message has a limit.
+
+    What does not come in time is an OSError there, as if the other end were closed.
+    """
+    ours, theirs = Pipe()
+    with socket.socket(fileno=os.dup(ours.fileno())) as same:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            same.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", MESSAGE_SECONDS, 0))
+    return ours, theirs
 
 
 def start_process(
@@ -44,9 +68,12 @@ def end_process(process: subprocess.Popen[bytes], seconds: float) -> int:
     """Wait up to `seconds`, then kill it and its child processes; returns its exit status."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # macOS: of one that has ended
         os.killpg(process.pid, signal.SIGKILL)
-    return process.wait()
+    try:
+        return process.wait(KILL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL  # it ends when its system call does
 
 
 def cause_of_exit(status: int) -> str:

@@ -21,7 +21,7 @@ class Failing(Drift):
     """Calls `fault(self)` in step `at`, or in the reset if that is 0, where the seed is `victim`.
 
     None stands for every seed. A result that is not None replaces entries of what `step` returns,
-    by their index.
+    by their index. A file "reached" beside the folder `notes` tells that the step has come.
     """
 
     def __init__(
@@ -46,6 +46,8 @@ class Failing(Drift):
     def step(self, action: Any) -> Any:
         facts = list(super().step(action))
         if self.is_victim and self.time == self.at:
+            if self.notes is not None:
+                Path(self.notes).with_name("reached").touch()
             for index, value in (self.fault(self) or {}).items():
                 facts[index] = value
         return tuple(facts)

@@ -5,12 +5,15 @@ No wait here is without a limit: a process may be stopped, or in a state where i
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
 import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -24,6 +27,8 @@ ONE_THREAD = dict.fromkeys(
 
 MESSAGE_SECONDS = 60
 """Longest wait for the rest of a message, or for room to send one: a worker can be stopped amid."""
+PR_SET_PDEATHSIG = 1
+"""Of <linux/prctl.h>."""
 KILL_SECONDS = 10.0
 """Longest wait for a process that was killed, but may be in a system call that does not return."""
 
@@ -74,6 +79,26 @@ def end_process(process: subprocess.Popen[bytes], seconds: float) -> int:
         return process.wait(KILL_SECONDS)
     except subprocess.TimeoutExpired:
         return -signal.SIGKILL  # it ends when its system call does
+
+
+def end_with(parent: int) -> None:
+    """Let this process end when its parent does, whatever it is doing.
+
+    On Linux the kernel sees to it, also for a process that is stopped or hangs in C code with
+    Python's lock. It does so when the thread ends that started this process: a pool is opened by
+    the thread that waits for all of its results. Elsewhere a thread of this process has to notice.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the kernel was told
+        os._exit(1)
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
+
+
+def _exit_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def cause_of_exit(status: int) -> str:

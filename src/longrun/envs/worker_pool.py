@@ -147,7 +147,7 @@ class ProcessPool:
     def _start(self, worker: int, num_workers: int, program: int) -> None:
         ours, theirs = limited_pipe()
         fds = (theirs.fileno(), program, self._memory.fd)
-        arguments = (worker, num_workers, *fds)
+        arguments = (os.getpid(), worker, num_workers, *fds)
         self._connections.append(ours)
         self._workers.append(
             start_process("longrun.envs.worker_process", arguments, fds, ONE_THREAD)

@@ -1,16 +1,13 @@
-"""A worker process: `python -m longrun.envs.worker_process WORKER WORKERS FD FD FD`.
+"""A worker process: `python -m longrun.envs.worker_process PARENT WORKER WORKERS FD FD FD`.
 
-The descriptors are of the connection, the pickled plan and the shared memory. It is started as a
-program of its own, not by multiprocessing, so that a user's script is never imported a second time
-and needs no `if __name__ == "__main__"`.
+PARENT is the parent's process id; the descriptors are of the connection, the pickled plan and the
+shared memory. It is started as a program of its own, not by multiprocessing, so that a user's
+script is never imported a second time and needs no `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
-import time
 import traceback
 import warnings
 from contextlib import suppress
@@ -18,6 +15,7 @@ from multiprocessing.connection import Connection
 
 import cloudpickle
 
+from longrun.envs.processes import end_with
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays, content_of
 from longrun.errors import NonFiniteError, text_of
@@ -28,8 +26,8 @@ Message = tuple[str, str, str]
 
 
 def main() -> None:
-    worker, num_workers, connection_fd, program_fd, memory_fd = map(int, sys.argv[1:])
-    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
+    parent, worker, num_workers, connection_fd, program_fd, memory_fd = map(int, sys.argv[1:])
+    end_with(parent)
     if worker > 0:
         warnings.simplefilter("ignore")  # the first worker shows them for all
     connection = Connection(connection_fd)
@@ -72,13 +70,6 @@ def _failure(error: BaseException) -> Message:
     does not wait for a second one.
     """
     return "failed", text_of(error), traceback.format_exc()[-LONGEST_TRACEBACK:]
-
-
-def _exit_with_parent(parent: int) -> None:
-    """A worker whose environment hangs must not outlive a parent that was killed."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
 
 
 if __name__ == "__main__":

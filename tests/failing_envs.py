@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from tiny_envs import Drift
 
 
@@ -114,3 +116,7 @@ def raise_lines(env: Failing) -> None:
 def returned(index: int, value: Any) -> Callable[[Failing], dict[int, Any]]:
     """A fault: this entry of what `step` returns is another value."""
     return lambda env: {index: value}
+
+
+for name, fault in {"Exit": exit_with_0, "Generator": exit_generator}.items():
+    gymnasium.register(f"{name}Drift-v0", "failing_envs:Failing", kwargs={"fault": fault})

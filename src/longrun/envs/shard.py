@@ -7,6 +7,7 @@ straight into the arrays that the learner reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from longrun.envs import heartbeat, seeding
 from longrun.envs.actions import ActionBounds, advice, as_given
 from longrun.envs.chain import Chain
-from longrun.envs.factories import Factory, make_env
+from longrun.envs.factories import Factory, close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
 from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
 from longrun.envs.parts import Part, check_finite, failure, parts_of
@@ -117,7 +118,9 @@ class Shard:
                     obs[t + 1, i] = successor
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
-        except Exception as error:
+        except KeyboardInterrupt:  # of the user
+            raise
+        except BaseException as error:  # such as that of sys.exit()
             # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
             check_finite(part, iteration, *seen)
@@ -155,7 +158,9 @@ class Shard:
                     ended[t, i] = terminated or truncated
                     if ended[t, i]:
                         chain.start_episode(obs[i])
-        except Exception as error:
+        except KeyboardInterrupt:  # of the user
+            raise
+        except BaseException as error:  # such as that of sys.exit()
             check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
             raise failure(part, i, where, error, self._advice(given[i])) from error
@@ -176,15 +181,22 @@ class Shard:
         part = self._parts[replica]
         resume_obs = self._arrays["obs"][replica][-1]
         for i, chain in enumerate(self._chains[replica], start=part.first):
-            self.heartbeat.begin(heartbeat.REPEATING, Part(replica, i, i + 1))
+            alone = Part(replica, i, i + 1)
+            self.heartbeat.begin(heartbeat.REPEATING, alone)
             actions = self._given(self._arrays["action"][replica][: counts[i], i])
             for step, action in enumerate(actions):
                 self.heartbeat.row[TURN] = step
-                chain.stepper.step(action, resume_obs[i])
+                try:
+                    chain.stepper.step(action, resume_obs[i])
+                except KeyboardInterrupt:  # of the user
+                    raise
+                except BaseException as error:
+                    raise failure(alone, 0, f"repeated step {step}", error) from error
 
     def close(self) -> None:
-        while self._opened:
-            self._opened.pop().close()
+        with ExitStack() as closing:  # it closes all, whatever one of them raises
+            while self._opened:
+                closing.callback(close_env, self._opened.pop())
 
     def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
         self.heartbeat.begin(heartbeat.RESETTING, part)
@@ -192,7 +204,9 @@ class Shard:
             self.heartbeat.row[TURN] = i
             try:
                 chain.start_episode(obs[i])
-            except Exception as error:
+            except KeyboardInterrupt:  # of the user
+                raise
+            except BaseException as error:  # such as that of sys.exit()
                 raise failure(part, i, "its reset", error) from error
 
     def _new_chains(self, part: Part) -> list[Chain]:

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -64,20 +64,26 @@ class LocalPool:
         self.arrays: dict[str, Array] = self._memory
         self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = self._failed = False
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         with self._lock:
             if self._closed:
                 raise WorkerError("the environments were closed")
-            getattr(self._shard, command)(replica, *arguments)
+            try:
+                getattr(self._shard, command)(replica, *arguments)
+            except BaseException:
+                self._failed = True
+                raise
         return lambda: None
 
     def close(self) -> None:
         with self._lock:  # never while an environment is being stepped
             self._closed = True
-            self._shard.close()
             self._memory.close()
+            # An environment that has failed may fail again: its first error is the one to show.
+            with suppress(EnvironmentFailure) if self._failed else nullcontext():
+                self._shard.close()
 
 
 class ProcessPool:

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def close_files_and_sleep(env: Failing) -> None:
 
 def close_files(env: Failing) -> None:
     os.closerange(3, 256)
+
+
+def write_to_files(env: Failing) -> None:
+    """Something that is no message of a worker, also to the connection with the parent."""
+    for fd in range(3, 256):
+        with suppress(OSError):
+            os.write(fd, b"\x00\x00\x00\x01x")
+
+
+def end_by_a_nameless_signal(env: Failing) -> None:
+    os.kill(os.getpid(), signal.SIGRTMIN + 3)
 
 
 def exit_with_0(env: Failing) -> None:

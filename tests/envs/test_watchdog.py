@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from functools import partial
 
@@ -13,15 +15,17 @@ from failing_envs import (
     Failing,
     close_files,
     close_files_and_sleep,
+    end_by_a_nameless_signal,
     fork_and_die,
     hold_the_lock,
     sleep,
     stop,
+    write_to_files,
 )
 from longrun import APO, PPO, WorkerError
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.envs import heartbeat, seeding, watchdog
+from longrun.envs import heartbeat, processes, seeding, watchdog
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
@@ -148,10 +152,26 @@ def test_a_dead_worker_is_noticed_though_a_child_keeps_its_connection(nothing_le
     assert "died: SIGKILL; environment 3 of replica 0 at step 4 of iteration 0" in message
 
 
-@pytest.mark.parametrize("fault", [close_files, close_files_and_sleep])
+@pytest.mark.parametrize("fault", [close_files, close_files_and_sleep, write_to_files])
 def test_a_worker_without_its_connection_is_ended(fault, nothing_left):
     message = error_of(partial(Failing, fault, VICTIM, notes=nothing_left), step_timeout=0)
     assert "closed its connection" in message
+
+
+def test_a_worker_that_is_ended_by_a_signal_without_a_name_is_noticed(nothing_left):
+    env = partial(Failing, end_by_a_nameless_signal, VICTIM, notes=nothing_left)
+    assert f"died: signal {signal.SIGRTMIN + 3}; environment 3" in error_of(env, step_timeout=0)
+
+
+def test_the_rest_of_a_message_is_not_waited_for_without_a_limit(monkeypatch):
+    monkeypatch.setattr(processes, "MESSAGE_SECONDS", 1)
+    ours, theirs = processes.limited_pipe()
+    with ours, theirs:
+        os.write(theirs.fileno(), b"\x00\x00\x00\x09only")
+        with pytest.raises(OSError):
+            ours.recv_bytes()
+        with pytest.raises(OSError):
+            ours.send_bytes(bytes(10**7))
 
 
 def test_what_was_learned_before_a_hang_is_saved_and_can_be_resumed(nothing_left, tmp_path):

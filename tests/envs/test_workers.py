@@ -214,8 +214,11 @@ pool.start("rollout", 0, 0)()  # one worker hangs in a step, the other waits for
 
 
 def test_a_worker_whose_parent_died_before_it_began_exits():
-    """No signal tells it: it must look itself. (Process 1 is not the parent of a test.)"""
-    program = "from longrun.envs.processes import end_with\nend_with(1)\nprint('alive')"
+    """No signal tells it: it must look itself. Nothing is its own parent."""
+    program = (
+        "import os\nfrom longrun.envs.processes import end_with\n"
+        "end_with(os.getpid())\nprint('alive')"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], env=child_environment(), capture_output=True, timeout=60
     )

@@ -102,5 +102,10 @@ def _exit_with(parent: int) -> None:
 
 
 def cause_of_exit(status: int) -> str:
-    """The name of the signal that ended a process, or its exit status."""
-    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    """The signal that ended a process, or its exit status."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # real-time signals have no name
+        return f"signal {-status}"

@@ -167,9 +167,11 @@ class ProcessPool:
             ready = wait(alive, LOOK_SECONDS)
             for connection in [c for c in alive if c in ready]:
                 try:
-                    self._handle(alive[connection], *connection.recv())
-                except (EOFError, OSError):
+                    kind, detail, trace = connection.recv()
+                except Exception:  # it was closed, or what comes is not of the worker
                     self._fail(self._death(alive.pop(connection)))
+                else:
+                    self._handle(alive[connection], kind, detail, trace)
             if self._watchdog.is_due():
                 self._look(alive)
 
@@ -218,7 +220,11 @@ class ProcessPool:
         with suppress(subprocess.TimeoutExpired):
             status = process.wait(EXIT_SECONDS)
         end_process(process, 0)
-        what = f"died: {cause_of_exit(status)}" if status else "closed its connection or exited"
+        what = (
+            f"died: {cause_of_exit(status)}"
+            if status
+            else "closed its connection, wrote to it, or exited"
+        )
         where = place(self.arrays["heartbeat"][worker])
         return WorkerError(f"{self._name(worker)} {what}; {where}")
 

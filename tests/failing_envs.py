@@ -130,5 +130,5 @@ def returned(index: int, value: Any) -> Callable[[Failing], dict[int, Any]]:
     return lambda env: {index: value}
 
 
-for name, fault in {"Exit": exit_with_0, "Generator": exit_generator}.items():
+for name, fault in {"Exit": exit_with_0, "Generator": exit_generator, "Sleep": sleep}.items():
     gymnasium.register(f"{name}Drift-v0", "failing_envs:Failing", kwargs={"fault": fault})

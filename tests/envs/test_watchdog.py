@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from functools import partial
@@ -25,7 +26,7 @@ from failing_envs import (
 from longrun import APO, PPO, WorkerError
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.envs import heartbeat, processes, seeding, watchdog
+from longrun.envs import heartbeat, processes, seeding, watchdog, worker_pool
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
@@ -104,17 +105,8 @@ def test_an_environment_whose_making_hangs_is_named(nothing_left, monkeypatch):
             if "longrun.agent" not in __import__("sys").modules:  # in a worker
                 time.sleep(600)
 
-    assert "making environment 0 of replica 0" in error_of(Unmade)
-
-
-def test_a_start_may_take_longer_than_a_step(nothing_left):
-    class Slow(Drift):
-        def __init__(self):
-            super().__init__(notes=nothing_left)
-            time.sleep(0.6)
-
-    options = TINY | {"num_envs": 1, "minibatch_size": 16}
-    APO(Slow, num_workers=1, step_timeout=0.5, **options).learn(16)
+    # On a busy machine the import of NumPy takes longer than that as well.
+    assert re.search("making environment . of replica 0|while it was starting", error_of(Unmade))
 
 
 def test_a_rollout_may_take_longer_than_the_limit_of_a_step(nothing_left):
@@ -122,28 +114,45 @@ def test_a_rollout_may_take_longer_than_the_limit_of_a_step(nothing_left):
     APO(env, num_workers=1, step_timeout=1, **TINY).learn(ITERATION)  # 64 steps: 1.3 s
 
 
+class Clock:
+    """A watchdog over one worker, and the time that passes for it."""
+
+    def __init__(self, monkeypatch, activity, step_timeout):
+        self.now = 0.0
+        monkeypatch.setattr(watchdog.time, "monotonic", lambda: self.now)
+        rows = np.zeros((1, heartbeat.CELLS), np.int64)
+        rows[0, heartbeat.ACTIVITY] = activity
+        self.watch = watchdog.Watchdog(rows, step_timeout)
+
+    def stalls(self, seconds, busy=True, look=watchdog.LOOK_SECONDS):
+        """Whether a look of those in so many seconds says that the worker has stalled."""
+        end = self.now + seconds
+        while self.now < end:
+            self.now += look
+            if self.watch.stalled([busy]) is not None:
+                return True
+        return False
+
+
 def test_the_time_that_this_process_did_not_run_does_not_count(monkeypatch):
     """As when all processes were frozen together: a worker could not have done anything."""
-    seconds = [0.0]
-    monkeypatch.setattr(watchdog.time, "monotonic", lambda: seconds[0])
-    rows = np.zeros((1, heartbeat.CELLS), np.int64)
-    rows[0, heartbeat.ACTIVITY] = heartbeat.ROLLOUT
-    watch = watchdog.Watchdog(rows, 10.0)
-    seconds[0] += 3600
-    assert watch.stalled([True]) is None
-    for _ in range(40):
-        seconds[0] += watchdog.LOOK_SECONDS
-        stalled = watch.stalled([True])
-    assert stalled is not None and stalled[0] == 0
+    clock = Clock(monkeypatch, heartbeat.ROLLOUT, 10.0)
+    assert not clock.stalls(3600, look=3600)
+    assert clock.stalls(10)
+
+
+def test_a_start_may_take_longer_than_a_step(monkeypatch):
+    clock = Clock(monkeypatch, heartbeat.MAKING, 10.0)
+    assert not clock.stalls(watchdog.START_SECONDS - 1)
+    assert clock.stalls(1)
 
 
 def test_a_worker_without_a_request_may_be_idle(monkeypatch):
-    seconds = [0.0]
-    monkeypatch.setattr(watchdog.time, "monotonic", lambda: seconds[0])
-    watch = watchdog.Watchdog(np.zeros((1, heartbeat.CELLS), np.int64), 1.0)
-    for _ in range(2000):
-        seconds[0] += watchdog.LOOK_SECONDS
-        assert watch.stalled([False]) is None
+    assert not Clock(monkeypatch, heartbeat.IDLE, 1.0).stalls(1000, busy=False)
+
+
+def test_without_a_limit_nothing_stalls(monkeypatch):
+    assert not Clock(monkeypatch, heartbeat.ROLLOUT, 0.0).stalls(1000)
 
 
 def test_a_dead_worker_is_noticed_though_a_child_keeps_its_connection(nothing_left):
@@ -153,7 +162,8 @@ def test_a_dead_worker_is_noticed_though_a_child_keeps_its_connection(nothing_le
 
 
 @pytest.mark.parametrize("fault", [close_files, close_files_and_sleep, write_to_files])
-def test_a_worker_without_its_connection_is_ended(fault, nothing_left):
+def test_a_worker_without_its_connection_is_ended(fault, nothing_left, monkeypatch):
+    monkeypatch.setattr(worker_pool, "EXIT_SECONDS", 0.5)
     message = error_of(partial(Failing, fault, VICTIM, notes=nothing_left), step_timeout=0)
     assert "closed its connection" in message
 
@@ -170,8 +180,6 @@ def test_the_rest_of_a_message_is_not_waited_for_without_a_limit(monkeypatch):
         os.write(theirs.fileno(), b"\x00\x00\x00\x09only")
         with pytest.raises(OSError):
             ours.recv_bytes()
-        with pytest.raises(OSError):
-            ours.send_bytes(bytes(10**7))
 
 
 def test_what_was_learned_before_a_hang_is_saved_and_can_be_resumed(nothing_left, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 from longrun.config import make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
+from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
@@ -35,7 +36,9 @@ class Agent:
     makes one; or a JAX-native environment or its string ('jax:criss-cross', 'brax:ant', ...), which
     trains inside one compiled program. `env_args` are arguments for an environment named by a
     string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
-    simulates in this process. All other options are those of the algorithm, the fields of its
+    simulates in this process. A step or reset that takes longer than `step_timeout` seconds in a
+    worker process ends the training with a WorkerError (0: no limit; in this process there is
+    none). All other options are those of the algorithm, the fields of its
     dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
@@ -53,6 +56,7 @@ class Agent:
         preset: str = "paper",
         env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
+        step_timeout: float = STEP_TIMEOUT,
         **options: Any,
     ) -> None:
         seed = whole_number("seed", seed)
@@ -61,6 +65,7 @@ class Agent:
         self.env = env if env_args is None else with_args(env, env_args)
         self.seed = seed
         self.num_workers = num_workers
+        self.step_timeout = checked_timeout(step_timeout)
         self.config = make_config(self.algorithm, preset, **options)
         self._described = {"preset": preset}
         """what config.json has about this agent besides its options"""
@@ -130,6 +135,7 @@ class Agent:
             steps,
             done=int(self.state.iteration),
             num_workers=self.num_workers,
+            step_timeout=self.step_timeout,
             eval_every=eval_every,
             eval_steps=eval_steps,
         )
@@ -198,6 +204,7 @@ class Agent:
         *,
         replica: int = 0,
         num_workers: int | None = None,
+        step_timeout: float = STEP_TIMEOUT,
     ) -> Self:
         """From a folder that `save` wrote, or from one replica of a run folder.
 
@@ -205,7 +212,9 @@ class Agent:
         module ('module:Id') that has not been imported: files that are loaded import nothing.
         """
         saved = checkpoint.load(Path(path))
-        return cls.from_checkpoint(saved, Path(path), replica, env, num_workers=num_workers)
+        return cls.from_checkpoint(
+            saved, Path(path), replica, env, num_workers=num_workers, step_timeout=step_timeout
+        )
 
     @classmethod
     def from_checkpoint(
@@ -216,6 +225,7 @@ class Agent:
         env: AnyEnv | None = None,
         *,
         num_workers: int | None = None,
+        step_timeout: float = STEP_TIMEOUT,
         trust: bool = False,
     ) -> Self:
         """One replica of a checkpoint that `longrun.train.checkpoint.load` has read from `path`.
@@ -227,7 +237,8 @@ class Agent:
         if env is None:
             require_saved(saved.env, path, trust)
             env = saved.env
-        agent = cls(env, seed=saved.seeds[replica], num_workers=num_workers)
+        seed = saved.seeds[replica]
+        agent = cls(env, seed=seed, num_workers=num_workers, step_timeout=step_timeout)
         # An environment without a name of its own is compared by its spaces alone.
         name = agent.loop.name if agent.loop.is_named else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)

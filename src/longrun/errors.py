@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 NAMED = 4
 """Names that a message lists before it only counts the rest."""
+
+LONGEST_TEXT = 1000
+"""Characters of another library's error message that are shown."""
 
 
 class LongrunError(Exception):
@@ -45,6 +49,18 @@ class NoConvergence(LongrunError, RuntimeError):
         super().__init__(message)
         self.solution = solution
         """the best `longrun.tabular.Solution` so far, with a bracket that holds; None without"""
+
+
+def text_of(error: BaseException) -> str:
+    """An error's text in one line; the error itself where it has none, its type if need be.
+
+    Exceptions such as SystemExit, whose text alone would say little, are written as in Python.
+    """
+    for as_text in (str, repr) if isinstance(error, Exception) else (repr,):
+        with suppress(BaseException):  # a user's class may raise anything here
+            if lines := [line.strip() for line in as_text(error).splitlines() if line.strip()]:
+                return "; ".join(lines)[:LONGEST_TEXT]
+    return type(error).__name__
 
 
 def warn(message: str) -> None:

@@ -39,8 +39,8 @@ def test_help_of_an_algorithm_mentions_each_option(algorithm, longrun):
     result = longrun("train", algorithm, "--help")
     assert (result.status, result.err) == (0, "")
     own = [f.name.replace("_", "-") for f in dataclasses.fields(ALGORITHMS[algorithm])]
-    run = "env steps seeds seed grid preset out resume workers eval-every eval-steps no-eval"
-    for name in [*own, *run.split(), "tensorboard", "quiet"]:
+    run = "env steps seeds seed grid preset out resume workers step-timeout eval-every eval-steps"
+    for name in [*own, *run.split(), "no-eval", "tensorboard", "quiet"]:
         assert f"--{name} " in result.out.replace(",", " ").replace("\n", " "), name
 
 

@@ -10,11 +10,11 @@ import sys
 import time
 from collections import defaultdict
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fake_workers import child_environment
 from longrun import APO, PPO, NonFiniteError, WorkerError
 from longrun.config import make_config
 from longrun.envs import seeding
@@ -121,9 +121,11 @@ def test_a_worker_that_raises_is_named_with_its_traceback(nothing_left):
     message = str(caught.value)
     assert message.startswith("worker 1 failed")
     assert "environment 3 of replica 0 failed at step 4 of iteration 0" in message
-    assert "Traceback" in message
-    assert "ArithmeticError: the motor jammed" in message
-    assert "tiny_envs.py" in message
+    assert "\n" not in message
+    trace = "\n".join(caught.value.__notes__)
+    assert "Traceback" in trace
+    assert "ArithmeticError: the motor jammed" in trace
+    assert "tiny_envs.py" in trace
 
 
 @pytest.mark.parametrize("fault, cause", [("kill", "SIGKILL"), ("exit", "exit status 7")])
@@ -184,32 +186,43 @@ def test_stopping_many_runs_early_raises_nothing_in_their_threads(nothing_left):
         agent.learn(50 * ITERATION, on_log=lambda progress: False)
 
 
-def test_workers_exit_when_their_parent_is_killed(tmp_path):
+@pytest.mark.parametrize("fault", ["sleep", "hold_the_lock", "stop"])
+def test_workers_exit_when_their_parent_is_killed(fault, nothing_left):
     program = f"""
 from functools import partial
-from tiny_envs import Faulty, TINY
-from longrun.config import make_config
+import failing_envs
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import describe
 from longrun.envs.worker_pool import open_pool
 
-env = partial(Faulty, "hang", {VICTIM}, notes={str(tmp_path)!r})
+env = partial(failing_envs.Failing, failing_envs.{fault}, {VICTIM}, notes={str(nothing_left)!r})
 plan = Plan(env, describe(env()), (8,), True, (0,), num_envs=4, rollout_steps=16)
 pool = open_pool(plan, 2)
 pool.start("restart", 0, [0, 0, 0, 0])()
 pool.start("rollout", 0, 0)()  # one worker hangs in a step, the other waits for the next command
 """
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    parent = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    parent = subprocess.Popen([sys.executable, "-c", program], env=child_environment())
     try:
-        wait_until(lambda: len(list(tmp_path.iterdir())) == 3)
-        time.sleep(0.5)  # until the second worker is in the step that hangs
-        workers = {path.name for path in tmp_path.iterdir()} - {str(parent.pid)}
+        wait_until(nothing_left.with_name("reached").exists)
+        workers = {path.name for path in nothing_left.iterdir()} - {str(parent.pid)}
+        assert len(workers) == 2
         assert all(map(is_running, workers))
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     wait_until(lambda: not any(map(is_running, workers)), seconds=15)
+
+
+def test_a_worker_whose_parent_died_before_it_began_exits():
+    """No signal tells it: it must look itself. Nothing is its own parent."""
+    program = (
+        "import os\nfrom longrun.envs.processes import end_with\n"
+        "end_with(os.getpid())\nprint('alive')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=child_environment(), capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
 
 
 def test_modules_in_the_current_folder_do_not_shadow_those_of_the_workers(tmp_path, monkeypatch):
@@ -235,16 +248,6 @@ def test_a_negative_number_of_workers_is_refused():
         PPO(MORTAL, num_workers=-1, **TINY)
     with pytest.raises(ValueError, match="workers"):
         make_job([make_config("apo", **TINY)], [0], ITERATION, num_workers=-1)
-
-
-@pytest.fixture
-def nothing_left(tmp_path):
-    """A folder for `Drift(notes=...)`; at the end no process, memory or descriptor is left."""
-    memory = set(os.listdir("/dev/shm"))
-    yield tmp_path
-    pids = {path.name for path in tmp_path.iterdir()} - {str(os.getpid())}
-    assert [pid for pid in pids if Path("/proc", pid).exists()] == []
-    assert set(os.listdir("/dev/shm")) - memory == set()
 
 
 class Sore(Drift):

@@ -336,7 +336,7 @@ def test_the_options_for_the_shape_of_a_rollout_change_it(
     class Opened(Exception):
         pass
 
-    def open_pool(plan: Any, num_workers: int) -> Any:
+    def open_pool(plan: Any, *_: Any) -> Any:
         raise Opened(plan.memory()["reward"][0])
 
     monkeypatch.setattr(host, "open_pool", open_pool)

@@ -65,7 +65,8 @@ def _resume_only(arguments: list[str]) -> int:
         prog="longrun train",
         usage="longrun train --resume --out RUN [options]",
         description="Resume a run from its checkpoint. --steps may be larger than before, and"
-        " --workers and the evaluations may change; what else is given must be as it was.",
+        " --workers, --step-timeout and the evaluations may change; what else is given must be as"
+        " it was.",
     )
     _add_run_options(parser)
     given = parse(parser, arguments)
@@ -114,6 +115,14 @@ def _add_run_options(parser: Parser) -> None:
         metavar="N",
         help="processes that simulate environments (default: one for each core; 0: simulate in this"
         " process)",
+    )
+    group.add_argument(
+        "--step-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="longest time of one environment step or reset in a worker process, after which the"
+        " run ends with an error (default: 300; 0: no limit; with --workers 0 there is none, since"
+        " nothing can interrupt an environment in this process)",
     )
     group.add_argument(
         "--distributed",

@@ -27,7 +27,12 @@ from longrun.train.progress import require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session
 
-SETTINGS = {"workers": "num_workers", "eval_every": "eval_every", "eval_steps": "eval_steps"}
+SETTINGS = {
+    "workers": "num_workers",
+    "step_timeout": "step_timeout",
+    "eval_every": "eval_every",
+    "eval_steps": "eval_steps",
+}
 
 
 def train(algorithm: str, given: dict[str, Any]) -> Path:

@@ -16,7 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from longrun.config import known
 from longrun.envs.env_strings import NATIVE_PREFIXES, join_env, split_env
-from longrun.errors import InputError
+from longrun.errors import EnvironmentFailure, InputError, text_of
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
@@ -31,11 +31,29 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     try:
         return factory()
     except (gymnasium.error.Error, ImportError) as error:
-        raise InputError(f"environment '{env_name(factory)}' cannot be made: {error}") from None
+        raise InputError(_not_made(factory, error)) from None
     except TypeError as error:
         if getattr(factory, "keywords", None):  # the environment's own message about its arguments
-            raise InputError(f"environment '{env_name(factory)}' cannot be made: {error}") from None
+            raise InputError(_not_made(factory, error)) from None
         raise
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # sys.exit() in an environment must not end this program
+        raise EnvironmentFailure(_not_made(factory, error)) from error
+
+
+def _not_made(factory: Factory, error: BaseException) -> str:
+    return f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
+
+
+def close_env(env: gymnasium.Env[Any, Any]) -> None:
+    try:
+        env.close()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        message = f"an environment failed when it was closed: {text_of(error)}"
+        raise EnvironmentFailure(message) from error
 
 
 def mujoco_warning(message: bytes | str) -> None:
@@ -122,7 +140,10 @@ def _import_module(module: str) -> None:
     """
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    import_module(module)
+    try:
+        import_module(module)
+    except SystemExit as error:
+        raise InputError(f"module '{module}' ends when it is imported: {error!r}") from None
 
 
 def pickled(env: object) -> bytes:
@@ -131,7 +152,7 @@ def pickled(env: object) -> bytes:
         content: bytes = cloudpickle.dumps(env)
     except Exception as error:
         raise InputError(
-            f"the environment cannot be copied to worker processes ({error}); pass a function that"
-            " makes it, or use num_workers=0"
+            f"the environment cannot be copied to worker processes ({text_of(error)}); pass a"
+            " function that makes it, or use num_workers=0"
         ) from None
     return content

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from longrun.envs.spaces import Array
-from longrun.errors import EnvironmentFailure, NonFiniteError
+from longrun.errors import EnvironmentFailure, NonFiniteError, text_of
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,11 @@ def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> 
 
 
 def failure(
-    part: Part, env: int, where: str, error: Exception, more: str = ""
+    part: Part, env: int, where: str, error: BaseException, more: str = ""
 ) -> EnvironmentFailure:
+    """The error, in one line, for one that an environment has raised."""
     place = f"environment {part.first + env} of replica {part.replica}"
-    return EnvironmentFailure(f"{place} failed at {where}: {error}{more}")
+    return EnvironmentFailure(f"{place} failed at {where}: {text_of(error)}{more}")
 
 
 def check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:

@@ -1,19 +1,48 @@
-"""Worker processes: Python programs of this package, each with its own session and one thread."""
+"""Worker processes: Python programs of this package, each with its own session and one thread.
+
+No wait here is without a limit: a process may be stopped, or in a state where it cannot be killed.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from typing import IO
 
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 """Environment variables that keep the numerical libraries of a process to one thread."""
+
+MESSAGE_SECONDS = 60
+"""Longest wait for the rest of a message, or for room to send one: a worker can be stopped amid."""
+PR_SET_PDEATHSIG = 1
+"""Of <linux/prctl.h>."""
+KILL_SECONDS = 10.0
+"""Longest wait for a process that was killed, but may be in a system call that does not return."""
+
+
+def limited_pipe() -> tuple[Connection, Connection]:
+    """A pipe in both directions. At the first end, reading or writing amid a message has a limit.
+
+    What does not come in time is an OSError there, as if the other end were closed.
+    """
+    ours, theirs = Pipe()
+    with socket.socket(fileno=os.dup(ours.fileno())) as same:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            same.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", MESSAGE_SECONDS, 0))
+    return ours, theirs
 
 
 def start_process(
@@ -44,11 +73,39 @@ def end_process(process: subprocess.Popen[bytes], seconds: float) -> int:
     """Wait up to `seconds`, then kill it and its child processes; returns its exit status."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):  # macOS: of one that has ended
         os.killpg(process.pid, signal.SIGKILL)
-    return process.wait()
+    try:
+        return process.wait(KILL_SECONDS)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL  # it ends when its system call does
+
+
+def end_with(parent: int) -> None:
+    """Let this process end when its parent does, whatever it is doing.
+
+    On Linux the kernel sees to it, also for a process that is stopped or hangs in C code with
+    Python's lock. It does so when the thread ends that started this process: a pool is opened by
+    the thread that waits for all of its results. Elsewhere a thread of this process has to notice.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the kernel was told
+        os._exit(1)
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
+
+
+def _exit_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 def cause_of_exit(status: int) -> str:
-    """The name of the signal that ended a process, or its exit status."""
-    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+    """The signal that ended a process, or its exit status."""
+    if status >= 0:
+        return f"exit status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # real-time signals have no name
+        return f"signal {-status}"

@@ -7,15 +7,18 @@ straight into the arrays that the learner reads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from longrun.envs import seeding
+from longrun.envs import heartbeat, seeding
 from longrun.envs.actions import ActionBounds, advice, as_given
-from longrun.envs.factories import Factory, make_env
+from longrun.envs.chain import Chain
+from longrun.envs.factories import Factory, close_env, make_env
+from longrun.envs.heartbeat import TURN, Heartbeat
 from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
 from longrun.envs.parts import Part, check_finite, failure, parts_of
 from longrun.envs.shared_memory import Spec
@@ -43,8 +46,8 @@ class Plan:
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
 
-    def memory(self) -> Spec:
-        """Shapes of the arrays that shards and the learner share."""
+    def memory(self, num_workers: int = 1) -> Spec:
+        """Shapes of the arrays that shards and the learner share, and of the workers' rows."""
         r, t, n = len(self.seeds), self.rollout_steps, self.num_envs
         d, a = self.spaces.observation_size, self.spaces.action_size
         return {
@@ -57,6 +60,7 @@ class Plan:
             "truncated": ((r, t, n), np.bool_),
             "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
+            "heartbeat": ((num_workers, heartbeat.CELLS), np.int64),
         }
 
 
@@ -66,6 +70,7 @@ class Shard:
     def __init__(self, plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int) -> None:
         self._plan = plan
         self._arrays = arrays
+        self.heartbeat = Heartbeat(arrays["heartbeat"][worker])
         replicas = len(plan.seeds)
         self._parts = {p.replica: p for p in parts_of(worker, num_workers, replicas, plan.num_envs)}
         self._eval_parts = {
@@ -97,19 +102,25 @@ class Shard:
         noise = self._noise(part, iteration)
         act = self._policies[replica].act
         obs[0] = obs[-1]
+        self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
+        beat, turn = self.heartbeat.row, 0
         t = i = 0
         try:
             for t in range(plan.rollout_steps):
                 action[t] = act(obs[t], noise[t])
                 given = self._given(action[t])
                 for i, chain in enumerate(chains):
+                    beat[TURN] = turn
+                    turn += 1
                     successor = next_obs[t, i]
                     facts = chain.stepper.step(given[i], successor)
                     reward[t, i], terminated[t, i], truncated[t, i] = facts
                     obs[t + 1, i] = successor
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
-        except Exception as error:
+        except KeyboardInterrupt:  # of the user
+            raise
+        except BaseException as error:  # such as that of sys.exit()
             # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
             check_finite(part, iteration, *seen)
@@ -124,25 +135,32 @@ class Shard:
         rows = slice(part.first, part.last)
         reward, ended = (self._arrays[n][replica][:, rows] for n in ("eval_reward", "eval_ended"))
         if replica not in self._evaluators:
-            self._evaluators[replica] = self._make(part.last - part.first)
+            self._evaluators[replica] = self._make(part)
+        stream = (plan.seeds[replica], seeding.EVALUATION, iteration)
         chains = [
-            Chain(stepper, (plan.seeds[replica], seeding.EVALUATION, iteration, part.first + i))
+            Chain(stepper, (*stream, part.first + i), self.heartbeat)
             for i, stepper in enumerate(self._evaluators[replica])
         ]
         obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
         self._start_episodes(part, chains, obs)
         act = self._policies[replica].act
         given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
+        self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
+        beat, turn = self.heartbeat.row, 0
         t = i = 0
         try:
             for t in range(plan.eval_steps):
                 given = self._given(act(obs, None))
                 for i, chain in enumerate(chains):
+                    beat[TURN] = turn
+                    turn += 1
                     reward[t, i], terminated, truncated = chain.stepper.step(given[i], obs[i])
                     ended[t, i] = terminated or truncated
                     if ended[t, i]:
                         chain.start_episode(obs[i])
-        except Exception as error:
+        except KeyboardInterrupt:  # of the user
+            raise
+        except BaseException as error:  # such as that of sys.exit()
             check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
             raise failure(part, i, where, error, self._advice(given[i])) from error
@@ -163,32 +181,50 @@ class Shard:
         part = self._parts[replica]
         resume_obs = self._arrays["obs"][replica][-1]
         for i, chain in enumerate(self._chains[replica], start=part.first):
-            for action in self._given(self._arrays["action"][replica][: counts[i], i]):
-                chain.stepper.step(action, resume_obs[i])
+            alone = Part(replica, i, i + 1)
+            self.heartbeat.begin(heartbeat.REPEATING, alone)
+            actions = self._given(self._arrays["action"][replica][: counts[i], i])
+            for step, action in enumerate(actions):
+                self.heartbeat.row[TURN] = step
+                try:
+                    chain.stepper.step(action, resume_obs[i])
+                except KeyboardInterrupt:  # of the user
+                    raise
+                except BaseException as error:
+                    raise failure(alone, 0, f"repeated step {step}", error) from error
 
     def close(self) -> None:
-        while self._opened:
-            self._opened.pop().close()
+        with ExitStack() as closing:  # it closes all, whatever one of them raises
+            while self._opened:
+                closing.callback(close_env, self._opened.pop())
 
     def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
+        self.heartbeat.begin(heartbeat.RESETTING, part)
         for i, chain in enumerate(chains):
+            self.heartbeat.row[TURN] = i
             try:
                 chain.start_episode(obs[i])
-            except Exception as error:
+            except KeyboardInterrupt:  # of the user
+                raise
+            except BaseException as error:  # such as that of sys.exit()
                 raise failure(part, i, "its reset", error) from error
 
     def _new_chains(self, part: Part) -> list[Chain]:
         seed = self._plan.seeds[part.replica]
-        steppers = self._make(part.last - part.first)
         return [
-            Chain(stepper, (seed, seeding.EPISODE, part.first + i))
-            for i, stepper in enumerate(steppers)
+            Chain(stepper, (seed, seeding.EPISODE, part.first + i), self.heartbeat)
+            for i, stepper in enumerate(self._make(part))
         ]
 
-    def _make(self, count: int) -> list[Stepper]:
-        envs = [make_env(self._plan.factory) for _ in range(count)]
-        self._opened += envs
-        return [make_stepper(env) for env in envs]
+    def _make(self, part: Part) -> list[Stepper]:
+        """A stepper of a new environment for each one of the part."""
+        self.heartbeat.begin(heartbeat.MAKING, part)
+        steppers = []
+        for i in range(part.last - part.first):
+            self.heartbeat.row[TURN] = i
+            self._opened.append(make_env(self._plan.factory))
+            steppers.append(make_stepper(self._opened[-1]))
+        return steppers
 
     def _noise(self, part: Part, iteration: int) -> Array:
         """[T, n, A], each environment's from its own stream."""
@@ -207,16 +243,3 @@ class Shard:
 
     def _advice(self, action: Array) -> str:
         return advice(self._plan.spaces, self._plan.action_bounds, action)
-
-
-class Chain:
-    """An environment that starts episode after episode, each from a seed of its own."""
-
-    def __init__(self, stepper: Stepper, stream: tuple[int, ...]) -> None:
-        self.stepper = stepper
-        self.episode = 0
-        self._stream = stream
-
-    def start_episode(self, obs_out: Array) -> None:
-        self.stepper.reset(seeding.episode_seed(*self._stream, self.episode), obs_out)
-        self.episode += 1

@@ -23,29 +23,43 @@ def _size(shape: tuple[int, ...], dtype: type) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+def unnamed_file(size: int) -> int:
+    """The descriptor of a new file of zeros."""
+    if hasattr(os, "memfd_create"):  # Linux; unlike /dev/shm it is not limited by a mount
+        fd = os.memfd_create("longrun", 0)
+        os.ftruncate(fd, size)
+        return fd
+    with tempfile.TemporaryFile() as file:
+        file.truncate(size)
+        return os.dup(file.fileno())
+
+
+def file_of(content: bytes) -> int:
+    """The descriptor of a new file; unlike a socket it takes any size without waiting."""
+    fd = unnamed_file(len(content))
+    with mmap.mmap(fd, len(content)) as memory:
+        memory[:] = content
+    return fd
+
+
+def content_of(fd: int) -> mmap.mmap:
+    """What `file_of` has written; processes that share a descriptor do not disturb each other."""
+    return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
+
+
 class SharedArrays(dict[str, Array]):
     """A dictionary of zeroed arrays; a child process opens them by `fd`."""
 
     def __init__(self, spec: Spec, fd: int | None = None) -> None:
         super().__init__()
         total = sum(_size(*entry) for entry in spec.values())
-        self.fd = self._create(total) if fd is None else fd
+        self.fd = unnamed_file(total) if fd is None else fd
         memory = mmap.mmap(self.fd, total)
         offset = 0
         for name, (shape, dtype) in spec.items():
             count = int(np.prod(shape))
             self[name] = np.frombuffer(memory, dtype, count, offset).reshape(shape)
             offset += _size(shape, dtype)
-
-    @staticmethod
-    def _create(total: int) -> int:
-        if hasattr(os, "memfd_create"):  # Linux; unlike /dev/shm it is not limited by a mount
-            fd = os.memfd_create("longrun", 0)
-            os.ftruncate(fd, total)
-            return fd
-        with tempfile.TemporaryFile() as file:
-            file.truncate(total)
-            return os.dup(file.fileno())
 
     def close(self) -> None:
         """Close the descriptor; the memory is freed with the last array of the last process."""

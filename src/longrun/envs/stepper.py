@@ -8,6 +8,7 @@ import gymnasium
 
 from longrun.envs.mujoco_fast import fast_stepper
 from longrun.envs.spaces import Array, action_reader, observation_writer
+from longrun.envs.step_values import as_flag, as_number
 
 
 class Stepper(Protocol):
@@ -33,7 +34,14 @@ class GymnasiumStepper:
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
         observation, reward, terminated, truncated, _ = self._env.step(self._read(action))
         self._write(observation, obs_out)
-        return float(reward), bool(terminated), bool(truncated)
+        # The usual types need no conversion, and comparing types takes less time than one.
+        if type(reward) is not float:
+            reward = as_number("reward", reward)
+        if type(terminated) is not bool:
+            terminated = as_flag("terminated", terminated)
+        if type(truncated) is not bool:
+            truncated = as_flag("truncated", truncated)
+        return reward, terminated, truncated
 
 
 def make_stepper(env: gymnasium.Env[Any, Any]) -> Stepper:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
-from multiprocessing import Pipe
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from longrun.envs.factories import pickled
+from longrun.envs.heartbeat import place
 from longrun.envs.parts import parts_of
-from longrun.envs.processes import ONE_THREAD, cause_of_exit, end_process, start_process
+from longrun.envs.processes import (
+    KILL_SECONDS,
+    ONE_THREAD,
+    cause_of_exit,
+    end_process,
+    limited_pipe,
+    start_process,
+)
 from longrun.envs.shard import Plan, Shard
-from longrun.envs.shared_memory import SharedArrays
+from longrun.envs.shared_memory import SharedArrays, file_of
 from longrun.envs.spaces import Array
+from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog
 from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
 
 AHEAD = 2
@@ -26,6 +35,8 @@ AHEAD = 2
 
 A socket takes a few hundred small messages; with many replicas the sender would block.
 """
+EXIT_SECONDS = 2.0
+"""Time for a worker that has closed its connection to end by itself."""
 
 
 class Pool(Protocol):
@@ -37,8 +48,12 @@ class Pool(Protocol):
     def close(self) -> None: ...
 
 
-def open_pool(plan: Plan, num_workers: int) -> Pool:
-    return ProcessPool(plan, num_workers) if num_workers else LocalPool(plan)
+def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) -> Pool:
+    """`step_timeout`: seconds that a request may go without progress, 0 for no limit.
+
+    In this process (no workers) there is none: nothing could interrupt an environment.
+    """
+    return ProcessPool(plan, num_workers, step_timeout) if num_workers else LocalPool(plan)
 
 
 class LocalPool:
@@ -49,28 +64,34 @@ class LocalPool:
         self.arrays: dict[str, Array] = self._memory
         self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed = self._failed = False
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         with self._lock:
             if self._closed:
                 raise WorkerError("the environments were closed")
-            getattr(self._shard, command)(replica, *arguments)
+            try:
+                getattr(self._shard, command)(replica, *arguments)
+            except BaseException:
+                self._failed = True
+                raise
         return lambda: None
 
     def close(self) -> None:
         with self._lock:  # never while an environment is being stepped
             self._closed = True
-            self._shard.close()
             self._memory.close()
+            # An environment that has failed may fail again: its first error is the one to show.
+            with suppress(EnvironmentFailure) if self._failed else nullcontext():
+                self._shard.close()
 
 
 class ProcessPool:
     """Each worker owns a shard and runs whole rollouts without communication in between."""
 
-    def __init__(self, plan: Plan, num_workers: int) -> None:
-        program = pickled(plan)
-        self._memory = SharedArrays(plan.memory())
+    def __init__(self, plan: Plan, num_workers: int, step_timeout: float) -> None:
+        program = file_of(pickled(plan))
+        self._memory = SharedArrays(plan.memory(num_workers))
         self.arrays: dict[str, Array] = self._memory
         self._owners = _owners(num_workers, len(plan.seeds), plan.num_envs)
         self._evaluators = _owners(num_workers, len(plan.seeds), plan.eval_envs)
@@ -79,16 +100,16 @@ class ProcessPool:
         self._failure: EnvironmentFailure | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
         self._connections: list[Connection] = []
+        self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
         self._receiver: threading.Thread | None = None
         try:
             for worker in range(num_workers):
-                self._start(worker, num_workers)
-            for connection in self._connections:
-                with suppress(OSError):  # of a worker that died: the receiver reports it
-                    connection.send_bytes(program)
+                self._start(worker, num_workers, program)
         except BaseException:
             self.close()
             raise
+        finally:
+            os.close(program)
         self._receiver = threading.Thread(target=self._receive, daemon=True)
         self._receiver.start()
 
@@ -123,15 +144,16 @@ class ProcessPool:
         for process in self._workers:
             end_process(process, max(0.0, deadline - time.monotonic()))
         if self._receiver is not None:
-            self._receiver.join()
+            self._receiver.join(KILL_SECONDS)
+        self._fail(self._failure)  # calls that wait for a process that could not be killed
         for connection in self._connections:
             connection.close()
         self._memory.close()
 
-    def _start(self, worker: int, num_workers: int) -> None:
-        ours, theirs = Pipe()
-        fds = (theirs.fileno(), self._memory.fd)
-        arguments = (worker, num_workers, *fds)
+    def _start(self, worker: int, num_workers: int, program: int) -> None:
+        ours, theirs = limited_pipe()
+        fds = (theirs.fileno(), program, self._memory.fd)
+        arguments = (os.getpid(), worker, num_workers, *fds)
         self._connections.append(ours)
         self._workers.append(
             start_process("longrun.envs.worker_process", arguments, fds, ONE_THREAD)
@@ -142,19 +164,43 @@ class ProcessPool:
         """Until every worker has closed its connection: set results and failures of the futures."""
         alive = {connection: worker for worker, connection in enumerate(self._connections)}
         while alive:
-            ready = wait(alive)
+            ready = wait(alive, LOOK_SECONDS)
             for connection in [c for c in alive if c in ready]:
                 try:
-                    kind, detail = connection.recv()
-                except (EOFError, OSError):
-                    self._fail(WorkerError(self._cause_of_death(alive.pop(connection))))
-                    continue
-                if kind == "error":
-                    self._fail(WorkerError(f"worker {alive[connection]} failed:\n{detail}"))
-                elif kind == "non-finite":
-                    self._fail(NonFiniteError(detail))
+                    kind, detail, trace = connection.recv()
+                except Exception:  # it was closed, or what comes is not of the worker
+                    self._fail(self._death(alive.pop(connection)))
                 else:
-                    self._finish(alive[connection])
+                    self._handle(alive[connection], kind, detail, trace)
+            if self._watchdog.is_due():
+                self._look(alive)
+
+    def _handle(self, worker: int, kind: str, detail: str, trace: str) -> None:
+        """A worker's message: a command is done, or has failed."""
+        if kind == "done":
+            self._finish(worker)
+        elif kind == "non-finite":
+            self._fail(NonFiniteError(detail))
+        else:
+            error = WorkerError(f"worker {worker} failed: {detail}")
+            error.add_note(trace)
+            self._fail(error)
+
+    def _look(self, alive: dict[Connection, int]) -> None:
+        """Fail if a worker is dead or has stalled, which no message tells."""
+        # A process that an environment has forked can keep a dead worker's connection open.
+        for connection, worker in list(alive.items()):
+            if self._workers[worker].poll() is not None and not connection.poll():
+                self._fail(self._death(alive.pop(connection)))
+        if stalled := self._watchdog.stalled([bool(queue) for queue in self._waiting]):
+            worker, seconds = stalled
+            self._fail(
+                WorkerError(
+                    f"{self._name(worker)} made no progress for {seconds:g} s: "
+                    f"{place(self.arrays['heartbeat'][worker])}; if this can take longer, raise"
+                    " step_timeout (--step-timeout)"
+                )
+            )
 
     def _finish(self, worker: int) -> None:
         with self._lock:
@@ -168,10 +214,22 @@ class ProcessPool:
         with suppress(OSError):  # the receiver thread notices the death and fails the future
             self._connections[worker].send(message)
 
-    def _cause_of_death(self, worker: int) -> str:
-        process = self._workers[worker]
-        status = process.wait()
-        return f"worker {worker} (process {process.pid}) died: {cause_of_exit(status)}"
+    def _death(self, worker: int) -> WorkerError:
+        """The error for a worker that is dead or has no connection; it is ended if it lives."""
+        process, status = self._workers[worker], 0
+        with suppress(subprocess.TimeoutExpired):
+            status = process.wait(EXIT_SECONDS)
+        end_process(process, 0)
+        what = (
+            f"died: {cause_of_exit(status)}"
+            if status
+            else "closed its connection, wrote to it, or exited"
+        )
+        where = place(self.arrays["heartbeat"][worker])
+        return WorkerError(f"{self._name(worker)} {what}; {where}")
+
+    def _name(self, worker: int) -> str:
+        return f"worker {worker} (process {self._workers[worker].pid})"
 
     def _fail(self, error: EnvironmentFailure) -> None:
         with self._lock:

@@ -1,15 +1,13 @@
-"""A worker process: `python -m longrun.envs.worker_process WORKER WORKERS CONNECTION_FD MEMORY_FD`.
+"""A worker process: `python -m longrun.envs.worker_process PARENT WORKER WORKERS FD FD FD`.
 
-Started as a program of its own, not by multiprocessing, so that a user's script is never imported
-a second time and needs no `if __name__ == "__main__"`.
+PARENT is the parent's process id; the descriptors are of the connection, the pickled plan and the
+shared memory. It is started as a program of its own, not by multiprocessing, so that a user's
+script is never imported a second time and needs no `if __name__ == "__main__"`.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
-import time
 import traceback
 import warnings
 from contextlib import suppress
@@ -17,33 +15,39 @@ from multiprocessing.connection import Connection
 
 import cloudpickle
 
+from longrun.envs.processes import end_with
 from longrun.envs.shard import Plan, Shard
-from longrun.envs.shared_memory import SharedArrays
-from longrun.errors import NonFiniteError
+from longrun.envs.shared_memory import SharedArrays, content_of
+from longrun.errors import NonFiniteError, text_of
+
+LONGEST_TRACEBACK = 3000
+Message = tuple[str, str, str]
+"""Kind ("done", "non-finite", "failed"), text of one line, traceback."""
 
 
 def main() -> None:
-    worker, num_workers, connection_fd, memory_fd = map(int, sys.argv[1:])
-    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), daemon=True).start()
+    parent, worker, num_workers, connection_fd, program_fd, memory_fd = map(int, sys.argv[1:])
+    end_with(parent)
     if worker > 0:
         warnings.simplefilter("ignore")  # the first worker shows them for all
     connection = Connection(connection_fd)
     with suppress(EOFError, OSError):  # of the connection: the parent has ended
-        program = connection.recv_bytes()
-        failure = _serve(worker, num_workers, program, connection, memory_fd)
+        failure = _serve(worker, num_workers, connection, program_fd, memory_fd)
         if failure is not None:
             connection.send(failure)
 
 
 def _serve(
-    worker: int, num_workers: int, program: bytes, connection: Connection, memory_fd: int
-) -> tuple[str, str] | None:
-    """Run the parent's commands until `close`; send a failure's kind and message or traceback."""
+    worker: int, num_workers: int, connection: Connection, program_fd: int, memory_fd: int
+) -> Message | None:
+    """Run the parent's commands until `close`, or until one fails: the message about that."""
     try:
-        plan: Plan = cloudpickle.loads(program)
-        shard = Shard(plan, SharedArrays(plan.memory(), memory_fd), worker, num_workers)
-    except BaseException:
-        return "error", traceback.format_exc()
+        plan: Plan = cloudpickle.loads(content_of(program_fd))
+        arrays = SharedArrays(plan.memory(num_workers), memory_fd)
+        shard = Shard(plan, arrays, worker, num_workers)
+        shard.heartbeat.rest()
+    except BaseException as error:
+        return _failure(error)
     while True:
         command, arguments = connection.recv()
         try:
@@ -52,17 +56,20 @@ def _serve(
                 return None
             getattr(shard, command)(*arguments)
         except NonFiniteError as error:
-            return "non-finite", str(error)
-        except BaseException:
-            return "error", traceback.format_exc()
-        connection.send(("done", arguments[0]))
+            return "non-finite", str(error), ""
+        except BaseException as error:
+            return _failure(error)
+        shard.heartbeat.rest()
+        connection.send(("done", "", ""))
 
 
-def _exit_with_parent(parent: int) -> None:
-    """A worker whose environment hangs must not outlive a parent that was killed."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
+def _failure(error: BaseException) -> Message:
+    """For the exception that is being handled.
+
+    The traceback's end must do, so that the message fits into one packet of the socket: the parent
+    does not wait for a second one.
+    """
+    return "failed", text_of(error), traceback.format_exc()[-LONGEST_TRACEBACK:]
 
 
 if __name__ == "__main__":

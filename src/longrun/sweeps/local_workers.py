@@ -7,12 +7,17 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
 
-from longrun.envs.processes import ONE_THREAD, cause_of_exit, end_process, start_process
+from longrun.envs.processes import (
+    ONE_THREAD,
+    cause_of_exit,
+    end_process,
+    limited_pipe,
+    start_process,
+)
 from longrun.sweeps.messages import Message
 from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.sweep_folder import SweepFolder
@@ -79,7 +84,7 @@ class LocalWorkers:
             connection.close()
 
     def _spawn(self, slot: int) -> None:
-        ours, theirs = Pipe()
+        ours, theirs = limited_pipe()
         log = self._log(slot)
         log.parent.mkdir(exist_ok=True)
         module, fd = "longrun.sweeps.worker_process", theirs.fileno()

@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from longrun.errors import text_of
+
 Message = dict[str, Any]
 """`kind`, and what belongs to it."""
 Report = Callable[[Message], None]
@@ -21,7 +23,7 @@ def failure_message(error: Exception) -> Message:
     """For the exception that is being handled. `again`: whether another attempt may succeed."""
     return {
         "kind": "failed",
-        "error": f"{type(error).__name__}: {error}",
+        "error": f"{type(error).__name__}: {text_of(error)}",
         "traceback": traceback.format_exc(),
         "errno": getattr(error, "errno", None),
         "again": not isinstance(error, ValueError),  # wrong input stays wrong

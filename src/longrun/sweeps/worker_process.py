@@ -101,7 +101,10 @@ def main() -> None:
 def _receive(
     connection: Connection, orders: queue.SimpleQueue[Message | None], stopping: threading.Event
 ) -> None:
-    """Put orders into the queue until the parent sends "stop" or has ended."""
+    """Put orders into the queue until the parent sends "stop" or has ended.
+
+    Not by `envs.processes.end_with`: a signal of the kernel would leave no time to save the run.
+    """
     with suppress(EOFError, OSError):
         while "stop" not in (order := json.loads(connection.recv_bytes())):
             orders.put(order)

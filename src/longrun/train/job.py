@@ -12,6 +12,7 @@ import jax
 from longrun.config import Config, whole_number
 from longrun.envs.actions import require_bounds
 from longrun.envs.spaces import Array, Spaces
+from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
@@ -37,6 +38,8 @@ class Job:
     """iterations between evaluations; 0 for none"""
     eval_steps: int = 10_000
     """steps of an evaluation, shared by up to 10 environments"""
+    step_timeout: float = STEP_TIMEOUT
+    """seconds that a worker's request may go without an environment step; 0 for no limit"""
 
     def evaluates(self, iteration: int) -> bool:
         """Whether an evaluation follows once `iteration` iterations are done."""
@@ -101,6 +104,7 @@ def make_job(
     num_workers: int | None = None,
     eval_every: int | None = None,
     eval_steps: int = 10_000,
+    step_timeout: float = STEP_TIMEOUT,
 ) -> Job:
     """A job of `steps` steps after `done` iterations, with steps rounded up to iterations.
 
@@ -120,7 +124,8 @@ def make_job(
     rare = max(-(-iterations // 20), 3 * eval_steps // per_iteration)  # 1/4 of all steps at most
     every = rare if eval_every is None else -(-eval_every // per_iteration)
     workers = available_cores() if num_workers is None else num_workers
-    return Job(configs, seeds, done, done + iterations, workers, every, eval_steps)
+    timeout = checked_timeout(step_timeout)
+    return Job(configs, seeds, done, done + iterations, workers, every, eval_steps, timeout)
 
 
 def fresh_state(config: Config, spaces: Spaces, seed: int) -> TrainState:

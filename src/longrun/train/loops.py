@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import gymnasium
 
 from longrun.config import Config
-from longrun.envs.factories import EnvLike, env_factory, make_env
+from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Spaces
@@ -78,4 +78,4 @@ def open_env(env: AnyEnv) -> Loop:
     try:
         return HostLoop.open(env, made)
     finally:
-        made.close()
+        close_env(made)

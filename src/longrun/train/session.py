@@ -35,6 +35,7 @@ def create_folder(path: Path, env: str, job: Job, steps: int, **settings: Any) -
         num_workers=job.num_workers,
         eval_every=job.eval_every * job.configs[0].steps_per_iteration,
         eval_steps=job.eval_steps,
+        step_timeout=job.step_timeout,
     )
     return RunFolder.create(path, description)
 

@@ -18,7 +18,7 @@ from longrun.train.progress import OnLog
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
 
-SETTINGS = ("num_workers", "eval_every", "eval_steps")
+SETTINGS = ("num_workers", "eval_every", "eval_steps", "step_timeout")
 """Settings of a job that a resumed run keeps from config.json, unless others are given."""
 
 

@@ -76,7 +76,8 @@ class HostLoop:
             eval_envs=eval_envs,
             eval_steps=eval_steps,
         )
-        pool = open_pool(plan, min(job.num_workers, len(job.seeds) * config.num_envs))
+        num_workers = min(job.num_workers, len(job.seeds) * config.num_envs)
+        pool = open_pool(plan, num_workers, job.step_timeout)
         try:
             replicas = [
                 Replica(index, seed, config, self.spaces, start)

@@ -1,0 +1,165 @@
+"""Whatever an environment raises or returns, its error is one line with environment and step."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+import failing_envs as faults
+from command_line import call, train_arguments
+from failing_envs import Failing
+from longrun import APO, EnvironmentFailure, InputError
+from longrun.envs import seeding
+from longrun.envs.stepper import GymnasiumStepper
+from longrun.errors import text_of
+from tiny_envs import ITERATION, TINY, Drift
+
+VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
+STEP = "environment 3 of replica 0 failed at step 4 of iteration 0: "
+
+
+def error_of(env, num_workers=0):
+    with pytest.raises(EnvironmentFailure) as caught:
+        APO(env, num_workers=num_workers, **TINY).learn(2 * ITERATION)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+RAISED = {
+    "exit_with_0": "SystemExit(0)",
+    "exit_generator": "GeneratorExit()",
+    "raise_speechless": "Speechless",
+    "raise_lines": "the motor jammed; at 12 V",
+}
+
+
+@pytest.mark.parametrize("fault, text", RAISED.items(), ids=RAISED)
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_an_environment_that_raises_anything_is_named_in_one_line(fault, text, num_workers):
+    message = error_of(partial(Failing, getattr(faults, fault), VICTIM), num_workers)
+    assert message == ("worker 1 failed: " if num_workers else "") + STEP + text
+
+
+def test_an_exit_in_a_reset_is_named():
+    message = error_of(partial(Failing, faults.exit_with_0, VICTIM, at=0))
+    assert message == "environment 3 of replica 0 failed at its reset: SystemExit(0)"
+
+
+def test_an_exit_in_an_episode_that_is_repeated_is_named():
+    agent = APO(Drift, num_workers=0, **TINY).learn(ITERATION)
+    resumed = APO(partial(Failing, faults.exit_with_0, VICTIM), num_workers=0, **TINY)
+    resumed.snapshot = agent.snapshot
+    message = r"^environment 3 of replica 0 failed at repeated step 4: SystemExit\(0\)$"
+    with pytest.raises(EnvironmentFailure, match=message):
+        resumed.learn(ITERATION)
+
+
+def test_an_exit_in_an_evaluation_is_named():
+    env = partial(Failing, faults.exit_with_0, seeding.episode_seed(0, seeding.EVALUATION, 0, 0, 0))
+    with pytest.raises(EnvironmentFailure, match=r"step 4 of the evaluation .*: SystemExit\(0\)$"):
+        APO(env, num_workers=0, **TINY).evaluate(100)
+
+
+def test_an_interrupt_in_an_evaluation_is_the_user_s():
+    def interrupt(env):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        APO(partial(Failing, interrupt), num_workers=0, **TINY).evaluate(100)
+
+
+@pytest.mark.parametrize("name", ["Exit", "Generator"])
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_command_whose_environment_exits_has_failed(name, workers, tmp_path, capsys):
+    env = ["--env", f"failing_envs:{name}Drift-v0", "--workers", workers]
+    result = call(capsys, *train_arguments(tmp_path / "run"), *env)
+    assert result.status == 1
+    assert result.err.startswith("longrun: ")
+    assert "environment 0 of replica 0 failed at step 4 of iteration 0: " in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_an_environment_that_exits_when_it_is_made_has_failed():
+    def make():
+        sys.exit(0)
+
+    with pytest.raises(EnvironmentFailure, match=r"'make' cannot be made: SystemExit\(0\)"):
+        APO(make, **TINY)
+
+
+def test_a_module_that_exits_when_it_is_imported_is_wrong_input(tmp_path, monkeypatch):
+    (tmp_path / "a_script_that_exits.py").write_text("import sys\nsys.exit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"a_script_that_exits.*SystemExit\(0\)"):
+        APO("a_script_that_exits:Drift-v0", **TINY)
+
+
+class Sticky(Drift):
+    """Cannot be closed, once it was stepped."""
+
+    def close(self):
+        if self.time:
+            sys.exit(0)
+
+
+def test_an_environment_that_exits_when_it_is_closed_has_failed():
+    assert error_of(Sticky) == "an environment failed when it was closed: SystemExit(0)"
+
+
+def test_the_error_of_a_step_is_not_hidden_by_that_of_closing():
+    class Both(Sticky):
+        def step(self, action):
+            super().step(action)
+            raise ArithmeticError("the motor jammed")
+
+    assert "the motor jammed" in error_of(Both)
+
+
+def test_texts_of_errors():
+    assert text_of(ValueError("of one line")) == "of one line"
+    assert text_of(ValueError()) == "ValueError()"
+    assert text_of(faults.Speechless()) == "Speechless"
+    assert len(text_of(ValueError("x" * 10**6))) <= 1000
+
+
+# What `step` returns.
+
+WRONG = {
+    "reward": [(1, "1.0"), (1, None), (1, np.ones(2)), (1, [1.0]), (1, 1j), (1, np.array("1"))],
+    "terminated": [(2, None), (2, "False"), (2, np.zeros(2, bool)), (2, 2), (2, [])],
+    "truncated": [(3, None), (3, "no"), (3, 0.5)],
+}
+
+
+@pytest.mark.parametrize(
+    "field, index, value", [(f, *wrong) for f, many in WRONG.items() for wrong in many]
+)
+def test_a_value_of_another_type_is_refused_with_field_value_and_fix(field, index, value):
+    message = error_of(partial(Failing, faults.returned(index, value), VICTIM))
+    fix = "a number" if field == "reward" else "a bool"
+    assert message.startswith(f"{STEP}{field} {value!r}")
+    assert message.endswith(f"must be {fix}")
+
+
+def test_workers_refuse_it_too():
+    message = error_of(partial(Failing, faults.returned(2, None), VICTIM), num_workers=2)
+    assert message == f"worker 1 failed: {STEP}terminated None of type NoneType must be a bool"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "reward", [1, True, 1.0, np.float32(1), np.int8(1), np.bool_(True), np.ones(1), np.array(1)]
+)
+@pytest.mark.parametrize("flag", [True, 1, 1.0, np.bool_(True), np.int64(1), np.array([True])])
+def test_numbers_and_flags_of_other_types_are_converted(reward, flag):
+    env = Failing(lambda env: {1: reward, 2: flag, 3: flag}, at=1)
+    stepper = GymnasiumStepper(env)
+    obs = np.zeros(2, np.float32)
+    stepper.reset(0, obs)
+    facts = stepper.step(np.zeros(1, np.float32), obs)
+    assert facts == (1.0, True, True)
+    assert [type(fact) for fact in facts] == [float, bool, bool]

@@ -15,6 +15,7 @@ LAYERS = (
     ("paper",),
     ("sweeps",),
     ("policy_map",),
+    ("algorithms",),
     ("agent",),
     ("results",),
     ("train",),

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longrun.agent import APO, ATRPO, PPO, TRPO
+    from longrun.algorithms import APO, ATRPO, PPO, TRPO
     from longrun.config import APOConfig, ATRPOConfig, PPOConfig, TRPOConfig, make_config
     from longrun.envs.native.protocol import Environment, Step
     from longrun.envs.native.to_gymnasium import as_gymnasium
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "longrun.agent": ("APO", "ATRPO", "PPO", "TRPO"),
+    "longrun.algorithms": ("APO", "ATRPO", "PPO", "TRPO"),
     "longrun.config": ("APOConfig", "ATRPOConfig", "PPOConfig", "TRPOConfig", "make_config"),
     "longrun.envs.native.protocol": ("Environment", "Step"),
     "longrun.envs.native.to_gymnasium": ("as_gymnasium",),

@@ -1,4 +1,4 @@
-"""The four algorithms as users meet them: learn, predict, evaluate, save, load."""
+"""What the four algorithms share: learn, predict, evaluate, save, load."""
 
 from __future__ import annotations
 
@@ -257,30 +257,3 @@ class Agent:
         folder = create_folder(path, self.loop.name, job, steps, **self._described)
         self._log_dir = path
         return folder
-
-
-class APO(Agent):
-    """Average Policy Optimization (Ma et al., 2021): average criterion, clipped step."""
-
-    algorithm = "apo"
-
-
-class PPO(Agent):
-    """Proximal Policy Optimization: discounted criterion, clipped step."""
-
-    algorithm = "ppo"
-
-
-class ATRPO(Agent):
-    """Average-reward TRPO: average criterion, trust-region step."""
-
-    algorithm = "atrpo"
-
-
-class TRPO(Agent):
-    """Trust Region Policy Optimization: discounted criterion, trust-region step."""
-
-    algorithm = "trpo"
-
-
-AGENTS: dict[str, type[Agent]] = {kind.algorithm: kind for kind in (APO, PPO, ATRPO, TRPO)}

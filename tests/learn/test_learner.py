@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.agent import AGENTS, APO
+from longrun.algorithms import AGENTS, APO
 from longrun.config import ALGORITHMS, Config, TrustRegion, make_config
 from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces

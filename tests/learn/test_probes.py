@@ -11,7 +11,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
-from longrun.agent import AGENTS, APO, ATRPO, PPO, Agent
+from longrun.agent import Agent
+from longrun.algorithms import AGENTS, APO, ATRPO, PPO
 
 QUICK: dict[str, Any] = {
     "num_workers": 0,

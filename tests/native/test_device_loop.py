@@ -14,7 +14,7 @@ from probes import Choice, Count, Spoilt
 
 from fake_runs import csv_rows
 from longrun import APO, PPO, EnvironmentFailure, NonFiniteError
-from longrun.agent import AGENTS
+from longrun.algorithms import AGENTS
 from longrun.cli import main
 from longrun.config import make_config
 from longrun.queueing.known_environments import criss_cross

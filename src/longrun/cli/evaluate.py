@@ -23,7 +23,7 @@ def evaluate_command(arguments: list[str]) -> int:
     )
     add_trust_option(parser)
     given = parse(parser, arguments)
-    from longrun.agent import AGENTS
+    from longrun.algorithms import AGENTS
     from longrun.results.tables import print_reports
     from longrun.train import checkpoint
 

@@ -71,7 +71,7 @@ def map_command(arguments: list[str]) -> int:
 
 def _agent(run: Path, replica: int) -> Agent:
     """A replica of a run. Raises InputError if its environment cannot have a map."""
-    from longrun.agent import AGENTS
+    from longrun.algorithms import AGENTS
     from longrun.envs.factories import require_saved
     from longrun.policy_map.exact_comparison import no_model
     from longrun.train import checkpoint

@@ -17,7 +17,7 @@ def test_damaged_files_end_every_command_with_one_line(tmp_path: Path) -> None:
     faults = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(faults)
     case = faults.damaged_files(tmp_path)
-    assert [why for seed in range(15) for why in case(seed)] == []
+    assert [why for seed in range(8) for why in case(seed)] == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,18 @@ gymnasium.register("Evil-v0", "gymnasium.envs.classic_control:PendulumEnv")
 """
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "run"
+    agent = APO("Pendulum-v1", num_workers=0, **TINY)
+    return (
+        agent.learn(2 * ITERATION, log_dir=path, eval_every=2 * ITERATION, eval_steps=50) and path
+    )
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    path = tmp_path / "run"
-    options = TINY | {"num_workers": 0, "eval_every": 2 * ITERATION, "eval_steps": 50}
-    learning = {name: options.pop(name) for name in ("eval_every", "eval_steps")}
-    APO("Pendulum-v1", **options).learn(2 * ITERATION, log_dir=path, **learning)
-    return path
+def run(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
 def change_header(run: Path, **changes: Any) -> None:

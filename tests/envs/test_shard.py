@@ -12,10 +12,10 @@ from gymnasium import spaces
 from longrun import APO
 from longrun.envs import seeding
 from longrun.envs.numpy_policy import draw_noise
-from longrun.envs.parts import parts_of
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
+from longrun.envs.worker_part import parts_of
 from tiny_envs import (
     ENDLESS,
     ITERATION,

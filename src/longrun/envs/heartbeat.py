@@ -5,8 +5,8 @@ The parent reads it without asking the worker, which may hang in C code or be st
 
 from __future__ import annotations
 
-from longrun.envs.parts import Part
 from longrun.envs.spaces import Array
+from longrun.envs.worker_part import Part
 
 CELLS = 8
 """int64 numbers of each worker: a cache line, so that workers do not slow each other down"""

@@ -20,10 +20,10 @@ from longrun.envs.chain import Chain
 from longrun.envs.factories import Factory, close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
 from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
-from longrun.envs.parts import Part, check_finite, failure, parts_of
 from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
+from longrun.envs.worker_part import Part, check_finite, failure, parts_of
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from longrun.envs.factories import pickled
 from longrun.envs.heartbeat import place
-from longrun.envs.parts import parts_of
 from longrun.envs.processes import (
     KILL_SECONDS,
     ONE_THREAD,
@@ -28,6 +27,7 @@ from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays, file_of
 from longrun.envs.spaces import Array
 from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog
+from longrun.envs.worker_part import parts_of
 from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
 
 AHEAD = 2

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from longrun.errors import FolderError
 
@@ -96,8 +96,8 @@ def write_json(path: Path, content: Any) -> None:
     write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
-def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file of at most so many bytes. Raises FolderError otherwise.
+def open_regular(path: Path, most: int = MOST_BYTES) -> BinaryIO:
+    """A regular file of at most so many bytes, open for reading. Raises FolderError otherwise.
 
     Links, devices and pipes are refused: files that come from others may name anything, and some of
     these never end.
@@ -115,8 +115,13 @@ def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
         if stat.S_ISREG(about.st_mode):
             raise FolderError(f"'{path}' has {about.st_size:,} bytes, more than {most:,}")
         raise FolderError(f"'{path}' cannot be read: it is not a regular file")
-    with open(file, "rb") as content:
-        return content.read(most)
+    return open(file, "rb")
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """The content of a file that `open_regular` opens."""
+    with open_regular(path, most) as file:
+        return file.read()
 
 
 def read_json(path: Path) -> Any:

@@ -112,7 +112,7 @@ def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, c
 # Names and sizes of files.
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "/tmp/elsewhere", "..", "", "a/b", 5, None])
+@pytest.mark.parametrize("name", ["../elsewhere", "/elsewhere", "..", "", "a/b", 5, None])
 def test_the_runs_of_a_sweep_are_in_its_folder(tmp_path, capsys, name):
     planned = {"name": name, "env": "Pendulum-v1", "algorithm": "apo", "preset": "paper"}
     planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
@@ -148,6 +148,11 @@ def test_only_regular_files_of_a_sensible_size_are_read(tmp_path, kind):
             content.truncate(2**40)  # a sparse file
     with pytest.raises(FolderError, match=r"cannot be read: it is|more than 1,073,741,824"):
         read_json(file)
+
+
+def test_a_size_in_the_header_that_no_file_can_have_is_harmless(run):
+    change_header(run, bytes=2**70)
+    assert APO.load(run).steps_ == 2 * ITERATION
 
 
 def test_a_file_of_just_the_size_is_read(tmp_path):

@@ -15,8 +15,15 @@ from typing import Any
 
 from longrun.errors import InputError
 
-NATIVE_PREFIXES = ("jax", "brax", "playground", "gymnax")
-"""Of environments in JAX, as in 'brax:halfcheetah'; any other prefix is a module."""
+NATIVE_MAKERS = {
+    "jax": ("longrun.builtin_envs", "make_builtin"),
+    "brax": ("longrun.envs.native.adapters.brax", "make"),
+    "playground": ("longrun.envs.native.adapters.playground", "make"),
+    "gymnax": ("longrun.envs.native.adapters.gymnax", "make"),
+}
+"""For the prefix of an environment in JAX, as in 'brax:halfcheetah', the module and its function
+that makes it; any other prefix is a module of the user. An adapter for another library is one more
+line here. The table is in this file, which does not import JAX, since worker processes read it."""
 KEY = re.compile(r"[A-Za-z_][\w.]*")
 """A dot leads into nested settings, as in 'reward_config.scales'."""
 

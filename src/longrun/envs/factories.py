@@ -15,7 +15,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
 from longrun.config import known
-from longrun.envs.env_strings import NATIVE_PREFIXES, join_env, split_env
+from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
 from longrun.errors import EnvironmentFailure, InputError, text_of
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
@@ -110,7 +110,7 @@ def require_saved(name: Any, path: object, trust: bool = False) -> None:
         raise InputError(
             f"'{path}' was trained on '{name}', which has no id; load it in Python and pass env="
         )
-    if colon and module not in NATIVE_PREFIXES and module not in sys.modules and not trust:
+    if colon and module not in NATIVE_MAKERS and module not in sys.modules and not trust:
         raise InputError(
             f"'{path}' was trained on '{name}'; loading it imports the module '{module}', which"
             " runs its code: give --trust, or env= in Python, if you trust it"

@@ -21,10 +21,13 @@ LOOK_SECONDS = 0.5
 
 def checked_timeout(value: object) -> float:
     """The option `step_timeout`: seconds, 0 for no limit."""
-    number = isinstance(value, int | float | np.integer | np.floating)
-    if not number or isinstance(value, bool) or not 0 <= value < np.inf:  # type: ignore[operator]
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.integer | np.floating)
+        or not 0 <= value < np.inf
+    ):
         raise InputError(f"step_timeout={value!r} must be a number of seconds; 0 for no limit")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 class Watchdog:

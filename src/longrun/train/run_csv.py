@@ -10,7 +10,7 @@ import numpy as np
 
 from longrun.envs.spaces import Array
 from longrun.errors import listed, warn
-from longrun.files import read_bytes
+from longrun.files import open_regular, read_bytes
 
 PLACE = ("replica", "seed", "step")
 """Columns that say which row it is; the others are measured."""
@@ -34,7 +34,8 @@ def columns_of(file: Path) -> list[str]:
     """Names of the measured columns in the first line of a CSV; empty if there is no file."""
     if not file.exists():
         return []
-    names = _lines(file)[0].split(",")
+    with open_regular(file) as content:
+        names = content.readline().decode(errors="replace").rstrip("\n").split(",")
     return [name for name in names if name and name not in PLACE]
 
 

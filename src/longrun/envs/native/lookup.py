@@ -5,24 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from longrun.envs.env_strings import NATIVE_PREFIXES, split_env
+from longrun.envs.env_strings import NATIVE_MAKERS, split_env
 from longrun.envs.native.protocol import Environment
-
-MAKERS = {
-    "jax": ("longrun.builtin_envs", "make_builtin"),
-    "brax": ("longrun.envs.native.adapters.brax", "make"),
-    "playground": ("longrun.envs.native.adapters.playground", "make"),
-    "gymnax": ("longrun.envs.native.adapters.gymnax", "make"),
-}
-"""For the prefix of an env string, as in 'brax:halfcheetah', the module and its function that makes
-the environment. An adapter for another library needs
-one more line here, and its prefix in `NATIVE_PREFIXES`."""
 
 
 def is_native(env: str) -> bool:
     """Whether an env string names an environment that runs inside the compiled program."""
     prefix, colon, _ = env.partition(":")
-    return bool(colon) and prefix in NATIVE_PREFIXES
+    return bool(colon) and prefix in NATIVE_MAKERS
 
 
 def native_env(env: object) -> Environment | None:
@@ -38,7 +28,7 @@ def native_env(env: object) -> Environment | None:
 
 def _make(prefix: str, name: str, args: dict[str, Any]) -> Environment:
     # Imported here, since each adapter imports a package that most users do not have.
-    module, function = MAKERS[prefix]
+    module, function = NATIVE_MAKERS[prefix]
     made = getattr(import_module(module), function)(name, args)
     assert isinstance(made, Environment)
     return made

@@ -13,7 +13,7 @@ from gymnasium import spaces as gym_spaces
 
 from longrun.config import known
 from longrun.envs.actions import ActionBounds, as_given
-from longrun.envs.env_strings import NATIVE_PREFIXES, with_args
+from longrun.envs.env_strings import NATIVE_MAKERS, with_args
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Array, Spaces
@@ -33,7 +33,7 @@ def as_gymnasium(
     if native is None:
         raise InputError(
             f"env={env!r} must be an Environment or a string that begins with"
-            f" {', '.join(f'{prefix}:' for prefix in NATIVE_PREFIXES)}"
+            f" {', '.join(f'{prefix}:' for prefix in NATIVE_MAKERS)}"
         )
     return NativeGymEnv(native, action_bounds)
 

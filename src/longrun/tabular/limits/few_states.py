@@ -35,5 +35,5 @@ def differ_in_one_state(search: Search, first: Column, second: Column) -> tuple[
 
 
 def _as_good(search: Search, column: Column) -> bool:
-    worth = column.gain - float(search.prices @ column.excess)
-    return bool(search.bound - worth <= 0.5 * search.tolerance * search.scale)
+    lost = search.bound - column.worth(search.prices)
+    return bool(lost <= 0.5 * search.tolerance * search.scale)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +18,35 @@ from longrun.tabular.structure import chain_structure
 FINEST = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """HiGHS's smallest tolerances; its defaults of 1e-7 would hide what is still to be gained."""
 
+BINDING = 1e-9
+"""A limit binds if the excess, in units, is closer to it: ten times HiGHS's tolerance."""
 
-class Column(NamedTuple):
+
+@dataclass
+class Column:
     """A policy with one recurrent class, evaluated: a column of the program of mixtures."""
 
-    policy: NDArray[np.generic]
+    policy: NDArray[Any]
     """[S] actions, or [S, A] probabilities"""
-    gain: float
-    excess: Array
-    """[K] long-run averages, in units"""
+    values: Array
+    """[1 + K] long-run averages of the reward and of the excess of the costs"""
     errors: Array
-    """[K] bounds on the errors of `excess`"""
+    """[1 + K] bounds on the errors of `values`"""
+    biases: Array | None
+    """[S, 1 + K]; None once they are not needed, since those of many policies fill the memory"""
+
+    @property
+    def gain(self) -> float:
+        return float(self.values[0])
+
+    @property
+    def excess(self) -> Array:
+        """[K]"""
+        return self.values[1:]
+
+    def worth(self, prices: Array) -> float:
+        """The gain less the price of the excess."""
+        return self.gain - float(prices @ self.excess)
 
 
 class Mixture(NamedTuple):
@@ -48,10 +67,11 @@ def best_mixture(
     least: [columns] lower bounds on the weights.
     """
     gains = np.array([column.gain for column in columns])
+    excess = np.array([column.excess for column in columns]).T
     spread = float(np.ptp(gains)) or 1.0
     found = optimize.linprog(
         -(gains - gains.max()) / spread,
-        A_ub=np.array([column.excess for column in columns]).T,
+        A_ub=excess,
         b_ub=-margins,
         A_eq=np.ones((1, len(columns))),
         b_eq=[1.0],
@@ -61,7 +81,7 @@ def best_mixture(
     )
     if found.status != 0:
         return None
-    weights = _as_weights(found.x)
+    weights = _corrected(_as_weights(found.x), excess, margins)
     prices = np.maximum(-found.ineqlin.marginals, 0) * spread
     return Mixture(weights, float(weights @ gains), prices)
 
@@ -83,6 +103,16 @@ def least_violation(columns: Sequence[Column]) -> Mixture:
     prices = np.maximum(-found.ineqlin.marginals, 0)
     weights = _as_weights(found.x[:-1])
     return Mixture(weights, float((excess @ weights).max()), prices / prices.sum())
+
+
+def _corrected(weights: Array, excess: Array, margins: Array) -> Array:
+    """The weights, with the limits that bind kept to rounding instead of HiGHS's tolerance."""
+    used, binding = weights > 0, np.abs(excess @ weights + margins) < BINDING
+    system = np.r_[excess[binding][:, used], np.ones((1, int(used.sum())))]
+    missed = np.r_[-margins[binding], 1.0] - system @ weights[used]
+    corrected = weights.copy()
+    corrected[used] += np.linalg.lstsq(system, missed)[0]
+    return _as_weights(corrected)
 
 
 def _as_weights(solution: Array) -> Array:
@@ -107,7 +137,7 @@ def stationary_policy(mdp: MDP, columns: Sequence[Column], weights: Array) -> Ar
     return np.asarray(np.where(visits > 0, flows / np.where(visits > 0, visits, 1), default))
 
 
-def stationary_law(mdp: MDP, policy: NDArray[np.generic]) -> Array:
+def stationary_law(mdp: MDP, policy: NDArray[Any]) -> Array:
     """d [S] of a policy with one recurrent class."""
     transition, _ = mdp.chain(policy)
     recurrent = chain_structure(transition).recurrent[0]
@@ -124,7 +154,7 @@ def _spread(mdp: MDP, column: Column) -> Array:
     return column.policy if column.policy.ndim == 2 else _one_hot(mdp, column.policy)
 
 
-def _one_hot(mdp: MDP, actions: NDArray[np.generic]) -> Array:
+def _one_hot(mdp: MDP, actions: NDArray[Any]) -> Array:
     result = np.zeros(mdp.available.shape)
     result[np.arange(mdp.num_states), actions] = 1
     return result

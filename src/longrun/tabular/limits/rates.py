@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from longrun.tabular.chain import DENSE, dense, stationary
 from longrun.tabular.evaluation import TOLERANCE
 from longrun.tabular.mdp import MDP, Array, Matrix
-from longrun.tabular.poisson import SparseChain
+from longrun.tabular.poisson import Mergers, SparseChain
 from longrun.tabular.precision import EPS, rounding
 from longrun.tabular.sparse_products import longest_row
 from longrun.tabular.structure import chain_structure
@@ -19,28 +20,60 @@ PRECISE = 1e-10
 """Error, relative to the payments, above which a small chain is also evaluated by its law."""
 
 
-def long_run_rates(
-    mdp: MDP, policy: NDArray[np.generic], payments: Sequence[Array]
-) -> tuple[Array, Array]:
-    """Averages [M] of payments [S, A], M of them, and bounds [M] on their errors.
+class Rates(NamedTuple):
+    """Averages of M payments under a policy."""
 
-    policy: [S] or [S, A], not validated; its chain must have one recurrent class. For any h [S],
-    the average of r is between the least and the largest entry of r - h + P h (`docs/theory.md`).
-    """
-    transition, _ = mdp.chain(policy)
-    earned = np.stack([_of_policy(mdp, policy, each) for each in payments], axis=1)  # [S, M]
-    biases = (_directly if mdp.num_states <= DENSE else _by_multigrid)(transition, earned)
-    residual = earned - biases + transition @ biases
-    low, high = residual.min(0), residual.max(0)
-    sizes = np.abs(biases).max(0) + np.abs(earned).max(0)
-    allowed = np.array([rounding(longest_row(transition) + 4, float(size)) for size in sizes])
-    values, errors = (low + high) / 2, (high - low) / 2 + allowed
-    if mdp.num_states <= DENSE and (errors > PRECISE * np.abs(earned).max(0)).any():
-        return _closer(values, errors, *_by_law(transition, earned))
-    return values, errors
+    values: Array
+    """[M]"""
+    errors: Array
+    """[M] bounds on the errors of `values`"""
+    biases: Array
+    """[S, M] h with (I - P) h = r - g, nearly"""
 
 
-def _of_policy(mdp: MDP, policy: NDArray[np.generic], payment: Array) -> Array:
+class RateEvaluator:
+    """Evaluates policies of one model, each starting from the last one's solution."""
+
+    def __init__(self, mdp: MDP, payments: Sequence[Array]) -> None:
+        """payments: M of them, [S, A] each."""
+        self.mdp, self.payments = mdp, payments
+        self.mergers: Mergers | None = None
+        self.guess: Array | None = None
+
+    def __call__(self, policy: NDArray[Any]) -> Rates:
+        """policy: [S] or [S, A], not validated; its chain must have one recurrent class.
+
+        For any h [S], the average of r is between the least and the largest entry of r - h + P h
+        (`docs/theory.md`).
+        """
+        small = self.mdp.num_states <= DENSE
+        transition, _ = self.mdp.chain(policy)
+        earned = np.stack([_of_policy(self.mdp, policy, pay) for pay in self.payments], axis=1)
+        biases = _directly(transition, earned) if small else self._by_multigrid(transition, earned)
+        biases -= (biases.max(0) + biases.min(0)) / 2  # rounding grows with the values
+        residual = earned - biases + transition @ biases
+        low, high = residual.min(0), residual.max(0)
+        sizes = np.abs(biases).max(0) + np.abs(earned).max(0)
+        allowed = np.array([rounding(longest_row(transition) + 4, float(size)) for size in sizes])
+        values, errors = (low + high) / 2, (high - low) / 2 + allowed
+        if small and (errors > PRECISE * np.abs(earned).max(0)).any():
+            values, errors = _closer(values, errors, *_by_law(transition, earned))
+        return Rates(values, errors, biases)
+
+    def _by_multigrid(self, transition: Matrix, earned: Array) -> Array:
+        equations = SparseChain(transition, mergers=self.mergers)
+        biases = np.empty_like(earned)
+        for m, column in enumerate(earned.T):
+            scale = float(np.abs(column).max()) or 1.0
+            guess = None if self.guess is None else np.ascontiguousarray(self.guess[:, m])
+            biases[:, m], _ = equations.solve(
+                np.ascontiguousarray(column), guess, TOLERANCE * scale
+            )
+        self.mergers, self.guess = equations.mergers, biases
+        return biases
+
+
+def _of_policy(mdp: MDP, policy: NDArray[Any], payment: Array) -> Array:
     """[S]: mean payment of each state."""
     if policy.ndim == 1:
         return np.asarray(payment[np.arange(len(policy)), policy])
@@ -56,17 +89,7 @@ def _directly(transition: Matrix, earned: Array) -> Array:
     except np.linalg.LinAlgError:
         return np.zeros_like(earned)
     found[0] = 0
-    found -= (found.max(0) + found.min(0)) / 2  # rounding grows with the values
     return np.asarray(found if np.isfinite(found).all() else np.zeros_like(earned))
-
-
-def _by_multigrid(transition: Matrix, earned: Array) -> Array:
-    equations = SparseChain(transition)
-    biases = np.empty_like(earned)
-    for m, column in enumerate(earned.T):
-        scale = float(np.abs(column).max()) or 1.0
-        biases[:, m], _ = equations.solve(np.ascontiguousarray(column), None, TOLERANCE * scale)
-    return np.asarray(biases - (biases.max(0) + biases.min(0)) / 2)
 
 
 def _by_law(transition: Matrix, earned: Array) -> tuple[Array, Array]:

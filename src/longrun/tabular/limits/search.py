@@ -9,6 +9,7 @@ variables are the next prices (Dantzig and Wolfe 1960). Both meet after finitely
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from longrun.errors import InfeasibleLimits, NoConvergence
 from longrun.tabular.limits.mixtures import Column, Mixture, best_mixture, least_violation
 from longrun.tabular.limits.occupation import Occupation, combinations
 from longrun.tabular.limits.problem import LimitedProblem
-from longrun.tabular.limits.rates import long_run_rates
+from longrun.tabular.limits.rates import RateEvaluator
 from longrun.tabular.mdp import MDP, Array
 from longrun.tabular.solvers.policy_iteration import one_recurrent_class, policy_iteration
 from longrun.tabular.solvers.solution import NEAR_ZERO, OnIteration, Solution
@@ -25,6 +26,10 @@ from longrun.tabular.structure import chain_structure
 
 INNER = 0.1
 """Precision of the Lagrangian problems, relative to that of the result."""
+EARLY = 0.01
+"""Their precision while the bounds are apart, relative to the gap."""
+STEPS = 200
+"""Steps of policy iteration for one of them."""
 
 
 class Search:
@@ -35,6 +40,8 @@ class Search:
     ) -> None:
         self.problem, self.tolerance, self.most = problem, tolerance, most
         self.on_iteration = on_iteration
+        excess = [problem.excess(k) for k in range(len(problem.names))]
+        self.rates = RateEvaluator(problem.mdp, [problem.mdp.rewards, *excess])
         self.columns: list[Column] = []
         self.seen: set[bytes] = set()
         self.iterations = 0
@@ -67,37 +74,58 @@ class Search:
             self.paid = max(self.paid, float(np.abs(taken).max()))
         return new
 
-    def column(self, policy: NDArray[np.generic]) -> Column | None:
+    def column(self, policy: NDArray[Any]) -> Column | None:
         """The policy's rates; None with several recurrent classes."""
-        mdp = self.problem.mdp
-        if not chain_structure(mdp.chain(policy)[0]).unichain:
+        if not chain_structure(self.problem.mdp.chain(policy)[0]).unichain:
             return None
-        excess = [self.problem.excess(k) for k in range(len(self.problem.names))]
-        values, errors = long_run_rates(mdp, policy, [mdp.rewards, *excess])
-        return Column(policy, float(values[0]), values[1:], errors[1:])
+        return Column(policy, *self.rates(policy))
 
     def price(self, prices: Array, start: NDArray[np.intp] | None = None) -> bool:
-        """Solve the Lagrangian of prices [K]; whether its policy is new."""
-        if start is None and self.columns:
-            start = max(self.columns, key=lambda c: c.gain - prices @ c.excess).policy
-        found = self._solved(self.problem.lagrangian(prices), start)
-        if found.gain_high < self.bound:
-            self.bound, self.prices, self.bias = found.gain_high, prices, found.bias
-        return self.add(found.policy)
+        """Solve the Lagrangian of prices [K]; whether its policy is new.
 
-    def _solved(self, model: MDP, start: NDArray[np.intp] | None) -> Solution:
+        It is solved to a fraction of the gap that is still open, or to a fraction of the tolerance
+        where that finds no new policy.
+        """
+        goals = [max(INNER * self.tolerance, EARLY * self.gap), INNER * self.tolerance]
+        for goal in goals[int(goals[0] == goals[1]) :]:
+            values = None
+            if start is None and self.columns:
+                known = (column for column in self.columns if column.biases is not None)
+                best = max(known, key=lambda column: column.worth(prices))
+                start, values = best.policy, best.biases @ np.r_[1.0, -prices]
+            found = self._solved(self.problem.lagrangian(prices), goal, start, values)
+            if found.gain_high < self.bound:
+                self.bound, self.prices, self.bias = found.gain_high, prices, found.bias
+            if self.add(found.policy):
+                return True
+            start = found.policy
+        return False
+
+    @property
+    def gap(self) -> float:
+        """Relative; 1 while one of the bounds is missing."""
+        if not 0 < self.scale < np.inf:
+            return 1.0
+        return min((self.bound - self.value) / self.scale, 1.0)
+
+    def _solved(
+        self,
+        model: MDP,
+        tolerance: float,
+        start: NDArray[np.intp] | None,
+        values: Array | None = None,
+    ) -> Solution:
         self.iterations += 1
         try:
             found = policy_iteration(
-                model, INNER * self.tolerance, 200, lambda *_: None, policy=start
+                model, tolerance, STEPS, lambda *_: None, policy=start, values=values
             )
         except NoConvergence as stopped:  # its bracket holds, and is all that is used here
             if stopped.solution is None:
                 raise
             found = stopped.solution
         self.on_iteration(self.iterations, self.value, self.bound)
-        policy = one_recurrent_class(model, found.policy)
-        return replace(found, policy=policy)
+        return replace(found, policy=one_recurrent_class(model, found.policy))
 
     def start_from(self, program: Occupation) -> None:
         """The policies between which the linear program's solution randomises."""
@@ -109,8 +137,9 @@ class Search:
         """Add policies until a mixture keeps the limits; raise an error if none does."""
         while best_mixture(self.columns, np.zeros(len(self.prices))) is None:
             closest = least_violation(self.columns)
-            start = max(self.columns, key=lambda c: -closest.prices @ c.excess).policy
-            found = self._solved(self.problem.violation(closest.prices), start)
+            start = min(self.columns, key=lambda c: float(closest.prices @ c.excess)).policy
+            model = self.problem.violation(closest.prices)
+            found = self._solved(model, INNER * self.tolerance, start)
             least = -found.gain_high
             new = self.add(found.policy)
             near = closest.value - least <= self.tolerance * abs(closest.value)
@@ -122,19 +151,22 @@ class Search:
 
     def improve(self) -> None:
         """Add policies until the best mixture is as good as the bound."""
-        while self.iterations < self.most:
+        while True:
             mixture = best_mixture(self.columns, np.full(len(self.prices), -self.allowed))
             if mixture is None:  # feasible by less than the program's tolerance
                 return
             self.value = mixture.value
-            if self.closed or not self.price(mixture.prices):
+            for column, weight in zip(self.columns, mixture.weights, strict=True):
+                if not weight:
+                    column.biases = None
+            if self.closed or self.iterations >= self.most or not self.price(mixture.prices):
                 return
 
 
 def _infeasible(
     problem: LimitedProblem, columns: list[Column], closest: Mixture
 ) -> InfeasibleLimits:
-    excess = closest.weights @ np.array([column.excess for column in columns])
+    excess = closest.weights @ np.array([c.excess for c in columns[: len(closest.weights)]])
     rates = dict(
         zip(problem.names, (problem.limits + excess * problem.units).tolist(), strict=True)
     )

@@ -42,6 +42,4 @@ def randomised_states(policy: Array, law: Array) -> dict[int, dict[int, float]]:
     """Recurrent states with several actions, by their share of time."""
     several = np.flatnonzero(((policy > 0).sum(1) > 1) & (law > 0))
     order = several[np.argsort(-law[several], kind="stable")]
-    return {
-        int(s): {int(a): float(policy[s, a]) for a in np.flatnonzero(policy[s])} for s in order
-    }
+    return {int(s): {int(a): float(policy[s, a]) for a in np.flatnonzero(policy[s])} for s in order}

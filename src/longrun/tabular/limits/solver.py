@@ -16,7 +16,7 @@ from longrun.tabular.limits.mixtures import (
 )
 from longrun.tabular.limits.occupation import solve_occupation
 from longrun.tabular.limits.problem import LimitedProblem
-from longrun.tabular.limits.rates import long_run_rates
+from longrun.tabular.limits.rates import RateEvaluator
 from longrun.tabular.limits.search import Search
 from longrun.tabular.limits.solution import LimitedSolution, randomised_states
 from longrun.tabular.mdp import Array
@@ -51,8 +51,8 @@ def solve_limited(
     search.become_feasible()
     search.improve()
     found = _settled(search, method)
-    width = (found.gain_high - found.gain_low) / search.scale
-    if width <= tolerance:
+    width = found.gain_high - found.gain_low
+    if width <= tolerance * search.scale:
         return found
     told = (
         f"{method} stopped after {found.iterations} iterations with the gain under limits between "
@@ -60,7 +60,7 @@ def solve_limited(
     )
     if search.iterations >= search.most:
         raise NoConvergence(f"{told}; raise max_iterations or tolerance", found)
-    if width > USELESS:
+    if width > USELESS * search.scale:
         raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
     warnings.warn(f"{told}; rounding does not allow more here", PrecisionWarning, stacklevel=3)
     return found
@@ -72,31 +72,26 @@ def _settled(search: Search, method: str) -> LimitedSolution:
     The frequencies of the mixture are those of its stationary policy, up to rounding; where that
     brings a cost above its limit, a mixture that is further below is taken.
     """
-    columns, margins = _few_columns(search), np.full(len(search.prices), -search.allowed)
-    if not search.allowed:
-        margins = 3 * np.max([column.errors for column in columns], axis=0)
-    policy = values = errors = None
+    columns, exactly = _few_columns(search), np.full(len(search.prices), -search.allowed)
+    margins = exactly + 3 * np.max([column.errors[1:] for column in columns], axis=0)
+    found = None
     for _ in range(ATTEMPTS):
         made = _stationary(search, columns, margins)
         if made is None:  # too far below for any mixture of these
             break
-        policy, values, errors = made
-        over = np.maximum(values[1:] + errors[1:], 0)
+        found = made
+        over = np.maximum(found.excess + found.errors[1:], 0)
         if not over.any():
             break
-        margins = margins + 2 * over
-    if policy is None or values is None or errors is None:
-        made = _stationary(search, columns, np.full(len(margins), -search.allowed))
-        if made is None:
-            raise NoConvergence("rounding errors exceed the range between the costs' limits")
-        policy, values, errors = made
-    return _solution(search, method, policy, values, errors)
+        margins = 2 * (margins + over)
+    found = found or _stationary(search, columns, exactly)
+    if found is None:
+        raise NoConvergence("limits are so close together that rounding decides; raise one")
+    return _solution(search, method, found)
 
 
-def _stationary(
-    search: Search, columns: list[Column], margins: Array
-) -> tuple[Array, Array, Array] | None:
-    """A policy [S, A] below the limits by `margins` [K], with its rates and their errors [1 + K].
+def _stationary(search: Search, columns: list[Column], margins: Array) -> Column | None:
+    """A stationary policy that is below the limits by `margins` [K]; None if there is none.
 
     Policies with different recurrent classes have no stationary mixture: the share of time in each
     class would depend on the start. A small part of the uniform policy connects all classes.
@@ -105,20 +100,17 @@ def _stationary(
     if mixture is None:
         return None
     mdp = search.problem.mdp
-    used = mixture.weights > 0
-    policy = stationary_policy(mdp, [c for c, u in zip(columns, used, strict=True) if u], mixture.weights[used])
-    if search.column(policy) is None:
-        uniform = search.column(mdp.uniform_policy)
-        assert uniform is not None, "a model with one end component"
-        loss = search.bound - (uniform.gain - search.prices @ uniform.excess)
-        part = min(0.25 * search.tolerance * search.scale / loss, 0.5) if loss > 0 else 0.5
-        columns = [*columns, uniform]
-        mixture = best_mixture(columns, margins, np.r_[np.zeros(len(columns) - 1), part])
-        if mixture is None:
-            return None
-        policy = stationary_policy(mdp, columns, mixture.weights)
-    excess = [search.problem.excess(k) for k in range(len(search.prices))]
-    return policy, *long_run_rates(mdp, policy, [mdp.rewards, *excess])
+    found = search.column(stationary_policy(mdp, columns, mixture.weights))
+    if found is not None:
+        return found
+    uniform = search.column(mdp.uniform_policy)
+    assert uniform is not None, "a model with one end component"
+    loss = search.bound - uniform.worth(search.prices)
+    part = min(0.25 * search.tolerance * search.scale / loss, 0.5) if loss > 0 else 0.5
+    mixture = best_mixture([*columns, uniform], margins, np.r_[np.zeros(len(columns)), part])
+    if mixture is None:
+        return None
+    return search.column(stationary_policy(mdp, [*columns, uniform], mixture.weights))
 
 
 def _few_columns(search: Search) -> list[Column]:
@@ -130,34 +122,30 @@ def _few_columns(search: Search) -> list[Column]:
     return [*differ_in_one_state(search, first, second)]
 
 
-def _solution(
-    search: Search, method: str, policy: Array, values: Array, errors: Array
-) -> LimitedSolution:
+def _solution(search: Search, method: str, found: Column) -> LimitedSolution:
     problem = search.problem
-    over = np.maximum(values[1:] + errors[1:], 0) * problem.units
-    prices = search.prices / problem.units
-    rates, _ = (
-        long_run_rates(problem.mdp, policy, list(problem.costs.values()))
-        if problem.costs
-        else (np.zeros(0), None)
-    )
-    low = min(float(values[0] - errors[0]), search.bound)
-    law = stationary_law(problem.mdp, policy)
+    low = min(found.gain - float(found.errors[0]), search.bound)
 
     def named(numbers: Array) -> dict[str, float]:
         return dict(zip(problem.names, numbers.tolist(), strict=True))
 
+    rates = named(problem.limits + found.excess * problem.units)
+    others = [name for name in problem.costs if name not in rates]
+    if others:
+        evaluate = RateEvaluator(problem.mdp, [problem.costs[name] for name in others])
+        rates |= dict(zip(others, evaluate(found.policy).values.tolist(), strict=True))
+    law = stationary_law(problem.mdp, found.policy)
     return LimitedSolution(
         gain=(low + search.bound) / 2,
         gain_low=low,
         gain_high=search.bound,
-        cost_rates=dict(zip(problem.costs, rates.tolist(), strict=True)),
+        cost_rates={name: rates[name] for name in problem.costs},
         limits=named(problem.limits),
-        multipliers=named(prices),
-        excess=named(over),
-        policy=policy,
+        multipliers=named(search.prices / problem.units),
+        excess=named(np.maximum(found.excess + found.errors[1:], 0) * problem.units),
+        policy=found.policy,
         bias=search.bias,
         iterations=search.iterations,
         method=method,
-        randomised=randomised_states(policy, law),
+        randomised=randomised_states(found.policy, law),
     )

@@ -36,7 +36,7 @@ def linear_program(
 
 
 def flow_balance(mdp: MDP) -> tuple[sparse.csr_array, Array]:
-    """A x = b of frequencies x of the available pairs, actions outermost: flow in and out, sum 1."""
+    """A x = b of the frequencies x of available pairs, actions outermost: balanced, with sum 1."""
     states, usable = mdp.num_states, mdp.available.T.ravel()
     owners = np.tile(np.arange(states), mdp.num_actions)[usable]
     pairs = np.arange(len(owners))

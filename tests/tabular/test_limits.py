@@ -327,6 +327,24 @@ def test_too_few_iterations() -> None:
     assert caught.value.solution.cost_rates["c0"] <= limit
 
 
+def test_a_program_that_highs_cannot_solve(monkeypatch) -> None:
+    """As in slow models: the default does without, and who asks for it is told."""
+    failed = optimize.OptimizeResult(status=4, success=False, message="numerical difficulties")
+    real = optimize.linprog
+    monkeypatch.setattr(
+        "longrun.tabular.limits.occupation.optimize.linprog",
+        lambda *args, **keys: (
+            failed if "b_eq" in keys and len(keys["b_eq"]) > 1 else real(*args, **keys)
+        ),
+    )
+    mdp, costs = garnet_with_costs(9, count=1)
+    assert solve(mdp, costs=costs, limits={"c0": 0.5}).method == "policy_iteration"
+    with pytest.raises(
+        NoConvergence, match="numerical difficulties; take method='policy_iteration'"
+    ):
+        solve(mdp, "linear_program", costs=costs, limits={"c0": 0.5})
+
+
 def test_the_linear_program_is_for_small_models(monkeypatch) -> None:
     mdp, costs = garnet_with_costs(9, count=1)
     for most, method in ((40, "linear_program"), (39, "policy_iteration")):

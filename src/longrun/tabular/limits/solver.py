@@ -14,7 +14,7 @@ from longrun.tabular.limits.mixtures import (
     stationary_law,
     stationary_policy,
 )
-from longrun.tabular.limits.occupation import solve_occupation
+from longrun.tabular.limits.occupation import Occupation, solve_occupation
 from longrun.tabular.limits.problem import LimitedProblem
 from longrun.tabular.limits.rates import RateEvaluator
 from longrun.tabular.limits.search import Search
@@ -39,11 +39,8 @@ def solve_limited(
     on_iteration: OnIteration,
 ) -> LimitedSolution:
     """The best policy that keeps the limits; `method` is one of METHODS, or "auto" by size."""
-    if method == "auto":
-        small = problem.mdp.num_states <= LINEAR_PROGRAM and problem.names
-        method = "linear_program" if small else "policy_iteration"
     search = Search(problem, tolerance, max_iterations, on_iteration)
-    program = solve_occupation(problem) if method == "linear_program" else None
+    method, program = _program(problem, method)
     if program is not None:
         search.start_from(program)
     else:
@@ -64,6 +61,19 @@ def solve_limited(
         raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
     warnings.warn(f"{told}; rounding does not allow more here", PrecisionWarning, stacklevel=3)
     return found
+
+
+def _program(problem: LimitedProblem, method: str) -> tuple[str, Occupation | None]:
+    """The method that is used, and the linear program's solution if there is one."""
+    small = problem.mdp.num_states <= LINEAR_PROGRAM
+    if not problem.names or method == "policy_iteration" or (method == "auto" and not small):
+        return "policy_iteration", None
+    try:
+        return "linear_program", solve_occupation(problem)
+    except NoConvergence:
+        if method != "auto":
+            raise
+        return "policy_iteration", None  # HiGHS fails in slow models, which this can still solve
 
 
 def _settled(search: Search, method: str) -> LimitedSolution:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import gymnasium
@@ -18,9 +19,15 @@ class Stepper(Protocol):
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
         """(reward, terminated, truncated); the true successor goes to `obs_out` [D]."""
 
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """What the environment says about its last step; only where it was asked for."""
+
 
 class GymnasiumStepper:
     """Any Gymnasium environment, by its own `reset` and `step`."""
+
+    info: Mapping[str, Any]
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
@@ -32,7 +39,12 @@ class GymnasiumStepper:
         self._write(observation, obs_out)
 
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
-        observation, reward, terminated, truncated, _ = self._env.step(self._read(action))
+        after = self._env.step(self._read(action))
+        if len(after) == 6:  # safety-gymnasium's: the cost stands after the reward
+            observation, reward, cost, terminated, truncated, info = after
+            self.info = {**info, "cost": cost}
+        else:
+            observation, reward, terminated, truncated, self.info = after
         self._write(observation, obs_out)
         # The usual types need no conversion, and comparing types takes less time than one.
         if type(reward) is not float:
@@ -44,6 +56,9 @@ class GymnasiumStepper:
         return reward, terminated, truncated
 
 
-def make_stepper(env: gymnasium.Env[Any, Any]) -> Stepper:
-    """A faster stepper for the MuJoCo tasks, with bitwise equal results, or the general one."""
-    return fast_stepper(env) or GymnasiumStepper(env)
+def make_stepper(env: gymnasium.Env[Any, Any], with_info: bool = False) -> Stepper:
+    """A faster stepper for the MuJoCo tasks, with bitwise equal results, or the general one.
+
+    The faster one does not make the environment's info.
+    """
+    return (None if with_info else fast_stepper(env)) or GymnasiumStepper(env)

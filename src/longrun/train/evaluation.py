@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -24,6 +26,14 @@ def evaluation_shape(steps: int) -> tuple[int, int]:
     return envs, -(-steps // envs)
 
 
+class CostRate(NamedTuple):
+    """A cost per step, with its batch-means 95 % interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class EvaluationReport:
     """Results of a deterministic policy over a fixed number of steps, resets included."""
@@ -40,6 +50,8 @@ class EvaluationReport:
     episodes: int
     """the number of these episodes"""
     steps: int
+    costs: dict[str, CostRate] = field(default_factory=dict)
+    """the long-run average of each recorded cost"""
 
     @property
     def episode_average_reward(self) -> float:
@@ -48,16 +60,25 @@ class EvaluationReport:
 
     def __str__(self) -> str:
         rate = f"{self.average_reward:.4g} per step [{self.low:.4g}, {self.high:.4g}]"
+        costs = "".join(
+            f", {name} {cost.rate:.4g} per step [{cost.low:.4g}, {cost.high:.4g}]"
+            for name, cost in self.costs.items()
+        )
         if not self.episodes:
-            return f"average reward {rate} over {self.steps} steps, no episode ended"
+            return f"average reward {rate} over {self.steps} steps, no episode ended{costs}"
         return (
             f"average reward {rate}, episode return {self.episode_return:.4g}"
-            f" over {self.episodes} episodes of {self.episode_length:.4g} steps"
+            f" over {self.episodes} episodes of {self.episode_length:.4g} steps{costs}"
         )
 
 
-def report(reward: Array, ended: Array) -> EvaluationReport:
-    """The report on S steps of E independent environments: rewards [S, E], episode ends [S, E]."""
+def report(
+    reward: Array, ended: Array, costs: Array | None = None, names: Sequence[str] = ()
+) -> EvaluationReport:
+    """The report on S steps of E independent environments: rewards [S, E], episode ends [S, E].
+
+    costs: [S, E, K], of which `names` are the names.
+    """
     low, high = batch_means_interval(reward)
     returns, lengths = finished_episodes(reward, ended)
     return EvaluationReport(
@@ -68,7 +89,16 @@ def report(reward: Array, ended: Array) -> EvaluationReport:
         episode_length=float(np.mean(lengths)) if lengths else float("nan"),
         episodes=len(returns),
         steps=reward.size,
+        costs={} if costs is None else _cost_rates(np.asarray(costs), names),
     )
+
+
+def _cost_rates(costs: Array, names: Sequence[str]) -> dict[str, CostRate]:
+    columns = {name: costs[..., k] for k, name in enumerate(names)}
+    return {
+        name: CostRate(float(cost.mean()), *batch_means_interval(cost))
+        for name, cost in columns.items()
+    }
 
 
 def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float, float]:

@@ -34,9 +34,9 @@ class Rates(NamedTuple):
 class RateEvaluator:
     """Evaluates policies of one model, each starting from the last one's solution."""
 
-    def __init__(self, mdp: MDP, payments: Sequence[Array]) -> None:
-        """payments: M of them, [S, A] each."""
-        self.mdp, self.payments = mdp, payments
+    def __init__(self, mdp: MDP, payments: Sequence[Array], precision: float = TOLERANCE) -> None:
+        """payments: M of them, [S, A] each; precision: of large chains, relative to payments."""
+        self.mdp, self.payments, self.precision = mdp, payments, max(precision, TOLERANCE)
         self.mergers: Mergers | None = None
         self.guess: Array | None = None
 
@@ -67,7 +67,7 @@ class RateEvaluator:
             scale = float(np.abs(column).max()) or 1.0
             guess = None if self.guess is None else np.ascontiguousarray(self.guess[:, m])
             biases[:, m], _ = equations.solve(
-                np.ascontiguousarray(column), guess, TOLERANCE * scale
+                np.ascontiguousarray(column), guess, self.precision * scale
             )
         self.mergers, self.guess = equations.mergers, biases
         return biases

@@ -28,6 +28,9 @@ INNER = 0.1
 """Precision of the Lagrangian problems, relative to that of the result."""
 EARLY = 0.01
 """Their precision while the bounds are apart, relative to the gap."""
+EVALUATED = 1e-3
+"""Precision of the evaluations of large chains, relative to the tolerance; the payments that it is
+relative to in turn are larger than their averages."""
 STEPS = 200
 """Steps of policy iteration for one of them."""
 
@@ -41,7 +44,8 @@ class Search:
         self.problem, self.tolerance, self.most = problem, tolerance, most
         self.on_iteration = on_iteration
         excess = [problem.excess(k) for k in range(len(problem.names))]
-        self.rates = RateEvaluator(problem.mdp, [problem.mdp.rewards, *excess])
+        payments = [problem.mdp.rewards, *excess]
+        self.rates = RateEvaluator(problem.mdp, payments, EVALUATED * tolerance)
         self.columns: list[Column] = []
         self.seen: set[bytes] = set()
         self.iterations = 0

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import Config
+from longrun.envs.costs import check_costs
 from longrun.envs.native.protocol import Environment
 from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.native.to_gymnasium import action_space, observation_space
@@ -72,6 +73,7 @@ class DeviceLoop:
         return action_space(self.spaces)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        check_costs(config.costs, self.spaces)
         return Snapshot(fresh_state(config, self.spaces, seed), {})
 
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
@@ -109,7 +111,7 @@ class DeviceLoop:
         shape = evaluation_shape(steps)
         found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
-        return report(*found)
+        return report(found.reward, found.ended, found.costs, config.costs)
 
 
 _evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
@@ -151,7 +153,10 @@ def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationR
     """One report for each replica from facts [R, S, E]."""
     for i, (seed, reward) in enumerate(zip(job.seeds, evaluated.reward, strict=True)):
         require_finite_rewards(reward, f"replica {i} (seed {seed})", iteration)
-    return [report(*facts) for facts in zip(*evaluated, strict=True)]
+    names = job.configs[0].costs
+    costs: Any = evaluated.costs if names else [None] * len(job.seeds)
+    facts = zip(evaluated.reward, evaluated.ended, costs, strict=True)
+    return [report(*each, names=names) for each in facts]
 
 
 def _events(

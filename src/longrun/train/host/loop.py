@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from longrun.config import Config
+from longrun.envs.costs import check_costs
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import Spaces, describe
@@ -61,6 +62,7 @@ class HostLoop:
         return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        check_costs(config.costs, self.spaces)
         state = fresh_state(config, self.spaces, seed)
         return Snapshot(state, no_episodes(config.num_envs, self.spaces)._asdict())
 
@@ -105,7 +107,9 @@ class HostLoop:
         try:
             pool.arrays["weights"][0] = flat_weights(state)
             pool.start("evaluate", 0, int(state.iteration))()
-            return report(pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0])
+            names = ("eval_reward", "eval_ended", "eval_costs")
+            reward, ended, costs = (pool.arrays[name][0] for name in names)
+            return report(reward, ended, costs, config.costs)
         finally:
             pool.close()
 
@@ -118,6 +122,7 @@ class HostLoop:
             normalize_observations=config.normalize_observations,
             action_bounds=config.action_bounds,
             bounded_mean=config.bounded_mean,
+            costs=config.costs,
             **shape,
         )
 
@@ -185,6 +190,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
         terminated=np.zeros((t, n), bool),
         truncated=np.zeros((t, n), bool),
         resume_obs=np.zeros((n, d), np.float32),
+        costs=np.zeros((t, n, len(config.costs)), np.float32) if config.costs else None,
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
     if learner.is_one_program(config):

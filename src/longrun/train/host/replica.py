@@ -93,8 +93,9 @@ class Replica:
 
         def wait_for_report() -> EvaluationReport:
             evaluated()
-            facts = (pool.arrays[name][self.index] for name in ("eval_reward", "eval_ended"))
-            return report(*facts)
+            names = ("eval_reward", "eval_ended", "eval_costs")
+            reward, ended, costs = (pool.arrays[name][self.index] for name in names)
+            return report(reward, ended, costs, self.config.costs)
 
         return wait_for_report
 
@@ -156,6 +157,8 @@ class Replica:
         """Views of the shared arrays; the update reads them before the workers write again."""
         facts = {n: pool.arrays[n][self.index] for n in Rollout._fields if n in pool.arrays}
         obs = facts.pop("obs")
+        if not self.config.costs:  # the program has no place for an empty array
+            facts["costs"] = None
         return Rollout(obs=obs[:-1], resume_obs=obs[-1], **facts)
 
     def _shuffles(self, iteration: int) -> Networks:

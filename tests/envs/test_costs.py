@@ -14,10 +14,15 @@ from longrun import APO, PPO
 from longrun.envs.cost_wrapper import with_costs
 from longrun.envs.costs import READY, info_cost, ready_cost
 from longrun.envs.native import Environment, Step
+from longrun.envs.native.access_control import AccessControl
+from longrun.envs.native.inventory import Inventory
+from longrun.envs.native.maintenance import Maintenance
 from longrun.envs.native.to_gymnasium import as_gymnasium
 from longrun.envs.spaces import Spaces
 from longrun.envs.stepper import GymnasiumStepper
 from longrun.errors import EnvironmentFailure, InputError
+from longrun.queueing import n_model
+from longrun.tabular.models.classic import access_control, inventory
 from longrun.train.run_csv import columns_of, read_rows
 from tiny_envs import ITERATION, TINY, Drift
 
@@ -128,11 +133,8 @@ def test_files_and_resuming(tmp_path):
         rows = [read_rows(folder / name, columns, 1).values for folder in (whole, part)]
         for column in columns:
             assert rows[0][column].tolist() == rows[1][column].tolist()
-    assert columns_of(whole / "evaluations.csv")[-6:-3] == [
-        "cost_cost",
-        "cost_cost_low",
-        "cost_cost_high",
-    ]
+    triple = ["cost_action_energy", "cost_action_energy_low", "cost_action_energy_high"]
+    assert columns_of(whole / "evaluations.csv")[-6:-3] == triple
     again = APO.load(whole, env, num_workers=0)
     assert again.config.costs == tuple(ALL)
     assert list(again.evaluate(20).costs) == ALL
@@ -190,6 +192,45 @@ def test_the_gymnasium_bridge_passes_costs_on():
         {"costs": {"time": 1.0}},
         {"costs": {"time": 2.0}},
     ]
+
+
+def exact_states(name: str) -> tuple[Any, Any, Any]:
+    """A built-in environment, its exact model, and its states in the order of the model's."""
+    if name == "access-control":
+        env, mdp = AccessControl(servers=3), access_control(3)
+        return env, mdp, jnp.asarray(np.indices(mdp.shape).reshape(2, -1).T, jnp.int32)
+    if name == "maintenance":
+        env = Maintenance()
+        return env, env.model, jnp.arange(env.model.num_states)
+    env = n_model()
+    mdp = env.exact(3)
+    return env, mdp, jnp.asarray(np.indices(mdp.shape).reshape(2, -1).T, jnp.int32)
+
+
+@pytest.mark.parametrize("name", ["access-control", "maintenance", "n-model"])
+def test_built_in_environments_have_the_costs_of_their_exact_models(name):
+    env, mdp, states = exact_states(name)
+
+    def costs_of_pair(state: Any, action: Any) -> Any:
+        return env.step(jax.random.key(0), state, action[None]).costs
+
+    pairs = jax.vmap(jax.vmap(costs_of_pair, (None, 0)), (0, None))  # [S, A]
+    costs = jax.jit(pairs)(states, jnp.arange(mdp.num_actions))
+    assert set(costs) == set(mdp.costs) - {"blocked"}  # its queues have no end
+    for cost, values in costs.items():
+        assert (np.asarray(values) == mdp.costs[cost])[mdp.available].all()
+
+
+def test_the_costs_of_an_inventory_have_the_means_of_the_exact_model():
+    env, mdp = Inventory(capacity=4), inventory(capacity=4)
+    chances = np.diff(env.demand_below, prepend=0.0)
+    demands = jnp.arange(len(chances))
+    for stock, order in np.argwhere(mdp.available):
+        action = jnp.array([order])
+        costs = jax.vmap(lambda d, s=stock, a=action: env.costs(jnp.int32(s), a, d))(demands)
+        for name, values in costs.items():
+            mean = float(chances @ np.asarray(values, float))
+            assert mean == pytest.approx(mdp.costs[name][stock, order], abs=1e-5)
 
 
 # Wrong input.

@@ -123,7 +123,9 @@ class Agent:
         each iteration and may return False to stop; the agent is then the one that has learned so
         far, to be evaluated or saved. On a JAX-native environment it is called for all iterations
         of a call of the program, which takes about a second, when the call is done.
-        Calling `learn` again continues from there (a decaying learning rate starts anew).
+        Calling `learn` again continues from there (a decaying learning rate starts anew). Gymnasium
+        environments stay alive until then, as long as no more than one other agent has learned in
+        between; `close` ends them and their processes.
         """
         if tensorboard:
             require_tensorboard(log_dir)
@@ -138,6 +140,7 @@ class Agent:
             step_timeout=self.step_timeout,
             eval_every=eval_every,
             eval_steps=eval_steps,
+            keep_environments=True,
         )
         folder = None if log_dir is None else self._open_folder(Path(log_dir), job)
 
@@ -195,6 +198,13 @@ class Agent:
             digest = checkpoint.save(folder, content)
         if own:
             self._digest = digest
+
+    def close(self) -> None:
+        """Close the environments, and their processes, that `learn` keeps for its next call.
+
+        The next call makes new ones and brings them to where these were.
+        """
+        self.loop.close()
 
     @classmethod
     def load(

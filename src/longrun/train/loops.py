@@ -59,6 +59,9 @@ class Loop(Protocol):
     def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
         """Evaluate the deterministic policy over `steps` steps."""
 
+    def close(self) -> None:
+        """Close the environments that were kept from the last training, if any."""
+
 
 def open_env(env: AnyEnv) -> Loop:
     """The loop for an environment. Raises InputError if the environment cannot be used."""

@@ -90,6 +90,9 @@ class Session:
             try:
                 self.seconds = self.loop.train(self.job, self.snapshots, self._on_events)
             finally:
+                # It refers to an agent that refers to this session: without the cycle, the
+                # environments of an agent that nobody uses any more end at once.
+                self._on_log = None
                 self.save()
             self._stop.obey()
             if self._folder is not None:

@@ -111,6 +111,9 @@ class DeviceLoop:
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
         return report(*found)
 
+    def close(self) -> None:
+        """There is nothing to close: a snapshot holds all of the environments."""
+
 
 _evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
 

@@ -22,7 +22,7 @@ from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, open_env
 from longrun.train.prediction import Predictor
 from longrun.train.progress import OnLog, Progress, require_tensorboard
-from longrun.train.run_folder import RunFolder
+from longrun.train.run_folder import RunFolder, run_name
 from longrun.train.session import Session, create_folder
 
 SAVE_SECONDS = 10.0
@@ -38,7 +38,8 @@ class Agent:
     string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
     simulates in this process. A step or reset that takes longer than `step_timeout` seconds in a
     worker process ends the training with a WorkerError (0: no limit; in this process there is
-    none). All other options are those of the algorithm, the fields of its
+    none). `name` is what tables and legends call this agent's runs; runs of the same name count as
+    the same problem. All other options are those of the algorithm, the fields of its
     dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
@@ -57,6 +58,7 @@ class Agent:
         env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
+        name: str | None = None,
         **options: Any,
     ) -> None:
         seed = whole_number("seed", seed)
@@ -67,6 +69,7 @@ class Agent:
         self.num_workers = num_workers
         self.step_timeout = checked_timeout(step_timeout)
         self.config = make_config(self.algorithm, preset, **options)
+        self.name = None if name is None else run_name(name)
         self._described = {"preset": preset}
         """what config.json has about this agent besides its options"""
         self.loop = open_env(self.env)
@@ -254,8 +257,10 @@ class Agent:
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
         agent.config, agent._described = saved.configs[replica], {}
         agent.snapshot = saved.snapshots[replica]
-        if (path / "config.json").exists() and len(saved.seeds) == 1:
-            agent._log_dir, agent._digest = path.resolve(), saved.digest
+        if (path / "config.json").exists():
+            agent.name = RunFolder(path).read_config().get("name")
+            if len(saved.seeds) == 1:
+                agent._log_dir, agent._digest = path.resolve(), saved.digest
         return agent
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
@@ -264,6 +269,7 @@ class Agent:
         path = path.resolve()
         if self._log_dir == path:
             return RunFolder.reopen(path, steps, [self.steps_], self._digest)
-        folder = create_folder(path, self.loop.name, job, steps, **self._described)
+        name = {} if self.name is None else {"name": run_name(self.name)}
+        folder = create_folder(path, self.loop, job, steps, **self._described | name)
         self._log_dir = path
         return folder

@@ -47,7 +47,8 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
     if given.get("tensorboard"):
         require_tensorboard(path)
-    session = runs.start(path, name, configs, seeds, steps, preset, **_settings(given))
+    named = {"name": given.get("name")}
+    session = runs.start(path, name, configs, seeds, steps, preset, **named, **_settings(given))
     _run(session, path, given)
     return path
 

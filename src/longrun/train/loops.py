@@ -42,6 +42,10 @@ class Loop(Protocol):
         """Whether `name` identifies the environment, so that checkpoints can compare it."""
 
     @property
+    def source(self) -> dict[str, Any]:
+        """What made the environment, for config.json."""
+
+    @property
     def spaces(self) -> Spaces: ...
 
     @property

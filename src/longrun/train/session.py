@@ -24,10 +24,10 @@ CHECKPOINT_SECONDS = 30.0
 """time between two checkpoints"""
 
 
-def create_folder(path: Path, env: str, job: Job, steps: int, **settings: Any) -> RunFolder:
+def create_folder(path: Path, loop: Loop, job: Job, steps: int, **settings: Any) -> RunFolder:
     """A new run folder, whose config.json holds everything that defines the run."""
     description = describe_run(
-        env,
+        loop.name,
         job.configs,
         job.seeds,
         steps,
@@ -36,6 +36,7 @@ def create_folder(path: Path, env: str, job: Job, steps: int, **settings: Any) -
         eval_every=job.eval_every * job.configs[0].steps_per_iteration,
         eval_steps=job.eval_steps,
         step_timeout=job.step_timeout,
+        env_source=loop.source,
     )
     return RunFolder.create(path, description)
 

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from longrun.config import Config
+from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import Spaces, describe
@@ -48,6 +49,10 @@ class HostLoop:
     spaces: Spaces
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
+    name: str
+    """what run folders and checkpoints call it"""
+    source: dict[str, Any]
+    """what made it, see `env_source`"""
     state_bytes: int = 0
     """room for the saved state of one environment, 0 if it cannot save it"""
 
@@ -55,11 +60,12 @@ class HostLoop:
     def open(cls, env: EnvLike, made: gymnasium.Env[Any, Any]) -> Self:
         """`made` is one environment that `env` makes; it is neither reset nor stepped."""
         spaces = describe(made)
-        return cls(env, spaces, made.observation_space, made.action_space, state_room(made))
-
-    @property
-    def name(self) -> str:
-        return env_name(self.env)
+        name = env_name(env)
+        if name == "<lambda>":
+            name = type(made.unwrapped).__name__
+        source = env_source(env, made)
+        observation, action = made.observation_space, made.action_space
+        return cls(env, spaces, observation, action, name, source, state_room(made))
 
     @property
     def is_named(self) -> bool:

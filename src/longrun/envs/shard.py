@@ -19,11 +19,12 @@ from longrun.envs.actions import ActionBounds, advice, as_given
 from longrun.envs.chain import Chain
 from longrun.envs.factories import Factory, close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
-from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.numpy_policy import draw_noise, policy_of, weights_of
 from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
 from longrun.envs.worker_part import Part, check_finite, failure, parts_of
+from longrun.option_fields import MLP
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,16 @@ class Plan:
     """S, for each of the E environments"""
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
+    activation: str = "tanh"
+    layer_norm: bool = False
+    policy_network: Any = MLP
 
     def memory(self, num_workers: int = 1) -> Spec:
         """Shapes of the arrays that shards and the learner share, and of the workers' rows."""
         r, t, n = len(self.seeds), self.rollout_steps, self.num_envs
         d, a = self.spaces.observation_size, self.spaces.action_size
         return {
-            "weights": ((r, count_weights(self.spaces, self.hidden_sizes)), np.float32),
+            "weights": ((r, weights_of(self, self.spaces)), np.float32),
             "obs": ((r, t + 1, n, d), np.float32),  # the next rollout starts from the last row
             "action": ((r, t, n, a), self.spaces.action_dtype),
             "reward": ((r, t, n), np.float32),
@@ -76,16 +80,7 @@ class Shard:
         self._eval_parts = {
             p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
         }
-        self._policies = [
-            NumpyPolicy(
-                plan.spaces,
-                plan.hidden_sizes,
-                plan.normalize_observations,
-                weights,
-                plan.bounded_mean,
-            )
-            for weights in arrays["weights"]
-        ]
+        self._policies = [policy_of(plan, plan.spaces, weights) for weights in arrays["weights"]]
         self._chains: dict[int, list[Chain]] = {}
         self._evaluators: dict[int, list[Stepper]] = {}
         self._opened: list[gymnasium.Env[Any, Any]] = []

@@ -118,6 +118,9 @@ class HostLoop:
             normalize_observations=config.normalize_observations,
             action_bounds=config.action_bounds,
             bounded_mean=config.bounded_mean,
+            activation=config.activation,
+            layer_norm=config.layer_norm,
+            policy_network=config.policy_network,
             **shape,
         )
 

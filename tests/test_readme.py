@@ -46,7 +46,7 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_the_pages_have_snippets_and_commands():
-    assert len(PYTHON) == 6
+    assert len(PYTHON) == 7
     commands = {command.split()[1] for page in COMMANDS.values() for command in page}
     assert commands == set(cli.COMMANDS)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         NonFiniteError,
         WorkerError,
     )
+    from longrun.policy import Policy, load_policy
     from longrun.queueing import Network, QueueingEnv
     from longrun.results import compare, read_results
     from longrun.train.evaluation import EvaluationReport
@@ -44,6 +45,7 @@ _HOMES = {
         "NonFiniteError",
         "WorkerError",
     ),
+    "longrun.policy": ("Policy", "load_policy"),
     "longrun.queueing": ("Network", "QueueingEnv"),
     "longrun.results": ("compare", "read_results"),
     "longrun.train.evaluation": ("EvaluationReport",),
@@ -72,6 +74,7 @@ __all__ = [
     "NoConvergence",
     "NonFiniteError",
     "PPOConfig",
+    "Policy",
     "Progress",
     "QueueingEnv",
     "Spaces",
@@ -80,6 +83,7 @@ __all__ = [
     "WorkerError",
     "as_gymnasium",
     "compare",
+    "load_policy",
     "make_config",
     "read_results",
 ]

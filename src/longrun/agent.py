@@ -15,12 +15,13 @@ from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
+from longrun.policy import Policy
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, open_env
-from longrun.train.prediction import Predictor
+from longrun.train.prediction import interface_of, make_policy
 from longrun.train.progress import OnLog, Progress, require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
@@ -74,7 +75,7 @@ class Agent:
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space
         self.snapshot = self.loop.fresh_snapshot(self.config, seed)
-        self._predictor: tuple[Snapshot, Predictor] | None = None
+        self._made_policy: tuple[Snapshot, Policy] | None = None
         self._log_dir: Path | None = None
         self._digest: str | None = None
         """of the checkpoint in `_log_dir`"""
@@ -162,9 +163,23 @@ class Agent:
         It is what the environment would be given in training: with `action_bounds="raw"` it may
         lie beyond the action space.
         """
-        if self._predictor is None or self._predictor[0] is not self.snapshot:
-            self._predictor = self.snapshot, Predictor(self.loop, self.config, self.state)
-        return self._predictor[1].predict(obs, None if deterministic else self._predictions), None
+        return self._policy().predict(obs, deterministic)
+
+    def export(self, path: str | Path) -> None:
+        """Write the deterministic policy as an ONNX file; needs the extra `onnx`.
+
+        Standardisation, masks and bounds are inside. Inputs are `observation` [N, ...], with masks
+        also `action_mask` [N, K]; the output is `action` [N, ...]. The file is compared with
+        `predict` on random observations before it is written.
+        """
+        self._policy().export(path)
+
+    def _policy(self) -> Policy:
+        """The policy as it is by now."""
+        if self._made_policy is None or self._made_policy[0] is not self.snapshot:
+            made = make_policy(self.loop, self.config, self.state, self._predictions)
+            self._made_policy = self.snapshot, made
+        return self._made_policy[1]
 
     def evaluate(self, steps: int = 10_000) -> EvaluationReport:
         """Evaluate the deterministic policy: its average reward over `steps`, with an interval.
@@ -183,9 +198,7 @@ class Agent:
         """
         path = Path(path)
         folder = path / "checkpoint" if (path / "config.json").exists() else path
-        content = Checkpoint(
-            self.loop.name, self.spaces, [self.config], [self.seed], [self.snapshot]
-        )
+        content = self.checkpoint()
         path.mkdir(parents=True, exist_ok=True)
         own = self._log_dir == path.resolve()
         if own and self._is_training:  # in a callback, while `learn` has the lock
@@ -195,6 +208,17 @@ class Agent:
             digest = checkpoint.save(folder, content)
         if own:
             self._digest = digest
+
+    def checkpoint(self) -> Checkpoint:
+        """What `save` writes."""
+        return Checkpoint(
+            self.loop.name,
+            self.spaces,
+            [self.config],
+            [self.seed],
+            [self.snapshot],
+            interface=interface_of(self.loop),
+        )
 
     @classmethod
     def load(

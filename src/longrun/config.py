@@ -62,10 +62,10 @@ class Config:
     layer_norm: bool = choice(
         False, "standardise the outputs of each hidden layer, before its bias and its activation"
     )
-    policy_network: Any = functions(
+    policy_network: str | tuple[Any, Any] = functions(
         "the policy's network: 'mlp', or a pair of functions (init, apply)"
     )
-    value_network: Any = functions(
+    value_network: str | tuple[Any, Any] = functions(
         "the value's network: 'mlp', or a pair of functions (init, apply)"
     )
     initialisation: Literal["orthogonal", "torch"] = choice(

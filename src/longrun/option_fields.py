@@ -30,7 +30,7 @@ def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
 
 
 def functions(help: str) -> Any:
-    """"mlp", or from Python a pair of functions (init, apply); no option of the command line."""
+    """ "mlp", or from Python a pair of functions (init, apply); no option of the command line."""
     return field(default=MLP, metadata={"help": help, "functions": True})
 
 

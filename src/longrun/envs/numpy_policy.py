@@ -109,6 +109,7 @@ class ActingPolicy:
         self._normalize = normalize
         self._bounded_mean = bounded_mean and not spaces.categories
         self._spaces = spaces
+        self._mask_size = spaces.mask_size
         self._ends = np.cumsum(spaces.categories)
 
     def _network(self, x: Array) -> Array:
@@ -117,10 +118,12 @@ class ActingPolicy:
 
     def outputs(self, obs: Array) -> Array:
         """[n, D] -> [n, K]: means of a Gaussian policy, logits of a categorical one."""
-        mask, x = np.split(obs, [self._spaces.mask_size], axis=1)
+        width = self._mask_size
+        mask, x = obs[:, :width], obs[:, width:]
         if self._normalize:
             x = (x - self._mean) * self._inverse_std
-            x = np.clip(x, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+            # As np.clip, which takes three times as long on a row.
+            x = np.minimum(np.maximum(x, -OBSERVATION_LIMIT), OBSERVATION_LIMIT)
         outputs = self._network(x)
         if self._spaces.masked:
             outputs = np.where(mask > 0, outputs, np.float32(FORBIDDEN))

@@ -50,4 +50,3 @@ class OwnPolicy(ActingPolicy):
 
     def _network(self, x: Array) -> Array:
         return np.array(self._apply(jax.tree.map(jnp.asarray, self._params), x))
-

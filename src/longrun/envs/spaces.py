@@ -12,10 +12,8 @@ from gymnasium import spaces as gym_spaces
 
 from longrun.envs.flat_spaces import Array as Array
 from longrun.envs.flat_spaces import Spaces as Spaces
+from longrun.envs.space_forms import MASKED_KEYS
 from longrun.errors import InputError
-
-MASKED_KEYS = {"action_mask", "observation"}
-"""Keys of a Dict observation that carries a mask, as in PettingZoo and other libraries."""
 
 
 def describe(env: gymnasium.Env[Any, Any]) -> Spaces:

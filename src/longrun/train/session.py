@@ -16,6 +16,7 @@ from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.loops import Loop
+from longrun.train.prediction import interface_of
 from longrun.train.progress import OnLog, Progress, ProgressBar, TensorBoard
 from longrun.train.run_folder import RunFolder, describe_run
 from longrun.train.stop_signals import StopRequest, stop_signals
@@ -135,10 +136,19 @@ class Session:
         if self._folder is not None:
             if not (self._folder.path / "config.json").exists():
                 raise FolderError(f"'{self._folder.path}' was removed while it was trained")
-            loop, configs, seeds = self.loop, list(self.job.configs), list(self.job.seeds)
-            state = Checkpoint(loop.name, loop.spaces, configs, seeds, self.snapshots)
-            self.digest = checkpoint.save(self._folder.checkpoint, state)
+            self.digest = checkpoint.save(self._folder.checkpoint, self.checkpoint())
         self._saved_at = time.monotonic()
+
+    def checkpoint(self) -> Checkpoint:
+        """The last iteration that each replica finished."""
+        return Checkpoint(
+            self.loop.name,
+            self.loop.spaces,
+            list(self.job.configs),
+            list(self.job.seeds),
+            list(self.snapshots),
+            interface=interface_of(self.loop),
+        )
 
     def _summary(self, folder: RunFolder) -> dict[str, Any]:
         """The content of summary.json."""

@@ -17,6 +17,7 @@ LAYERS = (
     ("policy_map",),
     ("algorithms",),
     ("agent",),
+    ("callbacks",),
     ("results",),
     ("train",),
     ("builtin_envs",),

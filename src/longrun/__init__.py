@@ -52,7 +52,7 @@ _HOMES = {
     "longrun.train.progress": ("Progress",),
 }
 """Where each public name is defined."""
-_MODULES = ("queueing", "tabular")
+_MODULES = ("callbacks", "queueing", "tabular")
 """Packages that are public as a whole."""
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

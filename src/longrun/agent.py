@@ -22,7 +22,7 @@ from longrun.train.evaluation import EvaluationReport
 from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, open_env
 from longrun.train.prediction import interface_of, make_policy
-from longrun.train.progress import OnLog, Progress, require_tensorboard
+from longrun.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
 
@@ -79,7 +79,8 @@ class Agent:
         self._log_dir: Path | None = None
         self._digest: str | None = None
         """of the checkpoint in `_log_dir`"""
-        self._is_training = False
+        self._is_training = self._writes = False
+        """whether `learn` is running, and writes a run folder"""
         self._predictions = np.random.default_rng(seed)
 
     def __repr__(self) -> str:
@@ -113,7 +114,7 @@ class Agent:
         log_dir: str | Path | None = None,
         eval_every: int | None = None,
         eval_steps: int = 10_000,
-        on_log: OnLog | None = None,
+        on_log: OnLogs | None = None,
         progress_bar: bool | None = None,
         tensorboard: bool = False,
     ) -> Self:
@@ -122,8 +123,10 @@ class Agent:
         With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
         steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
         each iteration and may return False to stop; the agent is then the one that has learned so
-        far, to be evaluated or saved. On a JAX-native environment it is called for all iterations
-        of a call of the program, which takes about a second, when the call is done.
+        far, to be evaluated or saved. It may be a list of such functions, and `longrun.callbacks`
+        has some: stop at a reward rate or on a plateau, save the best. On a JAX-native environment
+        it is called for all iterations of a call of the program, which takes about a second, when
+        the call is done.
         Calling `learn` again continues from there (a decaying learning rate starts anew).
         """
         if tensorboard:
@@ -140,19 +143,22 @@ class Agent:
             eval_every=eval_every,
             eval_steps=eval_steps,
         )
+        callbacks = Callbacks(on_log)
+        callbacks.require_evaluations(job.eval_every > 0)
         folder = None if log_dir is None else self._open_folder(Path(log_dir), job)
 
-        def called(progress: Progress) -> Any:
-            """`on_log`, which sees the agent as it is by now."""
+        def called(progress: Progress) -> bool:
+            """The callbacks, which see the agent as it is by now."""
             self.snapshot = session.snapshots[0]
-            return None if on_log is None else on_log(progress)
+            return callbacks(progress)
 
         session = Session(self.loop, job, [self.snapshot], folder, called)
-        self._is_training = True
+        self._is_training, self._writes = True, folder is not None
         try:
             session.run(progress_bar, tensorboard)
         finally:
-            self._is_training = False
+            self._is_training = self._writes = False
+            callbacks.close()
             self.snapshot = session.snapshots[0]
             self._digest = session.digest or self._digest
         return self
@@ -208,6 +214,11 @@ class Agent:
             digest = checkpoint.save(folder, content)
         if own:
             self._digest = digest
+
+    @property
+    def log_dir(self) -> Path | None:
+        """The run folder that `learn` is writing to at this moment; None if there is none."""
+        return self._log_dir if self._writes else None
 
     def checkpoint(self) -> Checkpoint:
         """What `save` writes."""

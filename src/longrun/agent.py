@@ -17,6 +17,7 @@ from longrun.files import FolderLock
 from longrun.learn.types import TrainState
 from longrun.policy import Policy
 from longrun.train import checkpoint
+from longrun.train.changes_at_load import changed_config, changed_snapshot
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.job import Job, Snapshot, make_job
@@ -238,17 +239,32 @@ class Agent:
         env: AnyEnv | None = None,
         *,
         replica: int = 0,
+        env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
+        **options: Any,
     ) -> Self:
         """From a folder that `save` wrote, or from one replica of a run folder.
 
         `env` is needed if the agent was trained on an environment without an id, or with an id in a
         module ('module:Id') that has not been imported: files that are loaded import nothing.
+
+        To continue otherwise than before, as in fine-tuning: `env_args` changes arguments of the
+        environment, and `options` those of the algorithm (all but what the networks compute). A
+        network of your own has to be given again: `policy_network=(init, apply)`.
         """
-        saved = checkpoint.load(Path(path))
+        own: dict[str, Any] = {
+            n: options.pop(n) for n in ("policy_network", "value_network") if n in options
+        }
         return cls.from_checkpoint(
-            saved, Path(path), replica, env, num_workers=num_workers, step_timeout=step_timeout
+            checkpoint.load(Path(path), own),
+            Path(path),
+            replica,
+            env,
+            env_args=env_args,
+            options=options,
+            num_workers=num_workers,
+            step_timeout=step_timeout,
         )
 
     @classmethod
@@ -259,6 +275,8 @@ class Agent:
         replica: int = 0,
         env: AnyEnv | None = None,
         *,
+        env_args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
         trust: bool = False,
@@ -273,15 +291,35 @@ class Agent:
             require_saved(saved.env, path, trust)
             env = saved.env
         seed = saved.seeds[replica]
-        agent = cls(env, seed=seed, num_workers=num_workers, step_timeout=step_timeout)
-        # An environment without a name of its own is compared by its spaces alone.
-        name = agent.loop.name if agent.loop.is_named else saved.env
+        own = {n: getattr(saved.configs[replica], n) for n in ("policy_network", "value_network")}
+        agent = cls(
+            env,
+            seed=seed,
+            env_args=env_args,
+            num_workers=num_workers,
+            step_timeout=step_timeout,
+            **own,
+        )
+        # An environment without a name of its own, or with other arguments, is compared by its
+        # spaces alone.
+        name = agent.loop.name if agent.loop.is_named and not env_args else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
         agent.config, agent._described = saved.configs[replica], {}
         agent.snapshot = saved.snapshots[replica]
-        if (path / "config.json").exists() and len(saved.seeds) == 1:
+        if env_args or options:
+            agent._change(options or {}, bool(env_args))
+        elif (path / "config.json").exists() and len(saved.seeds) == 1:
             agent._log_dir, agent._digest = path.resolve(), saved.digest
         return agent
+
+    def _change(self, options: Mapping[str, Any], other_env: bool) -> None:
+        """Change options; episodes of another environment, or of other many, start anew."""
+        before, self.config = self.config, changed_config(self.config, options)
+        changed = changed_snapshot(before, self.config, self.spaces, self.snapshot)
+        if other_env or before.num_envs != self.config.num_envs:
+            fresh = self.loop.fresh_snapshot(self.config, self.seed)
+            changed = changed._replace(environments=fresh.environments)
+        self.snapshot = changed
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
         """A new run folder, or the one that this agent has written to before."""

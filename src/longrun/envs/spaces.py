@@ -15,6 +15,10 @@ from longrun.envs.flat_spaces import Spaces as Spaces
 from longrun.envs.space_forms import MASKED_KEYS
 from longrun.errors import InputError
 
+IMAGE_NUMBERS = 1000
+"""Bytes in two or more dimensions from which on an observation counts as an image; boards of games
+and views of small grids have fewer, and suit a perceptron."""
+
 
 def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
     """The environment's spaces, or an InputError that names what is not supported.
@@ -68,6 +72,18 @@ def _flat_size(space: gym_spaces.Space[Any]) -> int:
             " MultiBinary, or a Dict or Tuple of these"
         )
     return gym_spaces.flatdim(space)
+
+
+def require_no_image(space: gym_spaces.Space[Any]) -> None:
+    """Raise InputError for an image, which a perceptron would learn from badly and slowly."""
+    numbers = gym_spaces.flatdim(space)
+    is_image = isinstance(space, gym_spaces.Box) and space.dtype == np.uint8
+    if is_image and len(space.shape or ()) > 1 and numbers >= IMAGE_NUMBERS:
+        raise InputError(
+            f"observation space of shape {space.shape} is an image; give policy_network and"
+            " value_network, each a pair of functions (init, apply) with a convolution, or wrap the"
+            f" environment in FlattenObservation to learn from {numbers} numbers"
+        )
 
 
 def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:

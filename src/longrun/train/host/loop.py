@@ -13,10 +13,10 @@ import gymnasium
 import jax
 import numpy as np
 
-from longrun.config import Config
+from longrun.config import MLP, Config
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
-from longrun.envs.spaces import Spaces, describe
+from longrun.envs.spaces import Spaces, describe, require_no_image
 from longrun.envs.worker_pool import Pool, open_pool
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
@@ -61,6 +61,8 @@ class HostLoop:
         return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        if MLP in (config.policy_network, config.value_network):
+            require_no_image(self.observation_space)
         state = fresh_state(config, self.spaces, seed)
         return Snapshot(state, no_episodes(config.num_envs, self.spaces)._asdict())
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from command_line import call, refused, train_arguments
-from longrun import APO, EvaluationReport, InputError, Progress, callbacks
+from longrun import APO, EvaluationReport, InputError, LongrunError, Progress, callbacks
 from longrun.files import write_json
 from tiny_envs import ITERATION, TINY, Drift, bits
 
@@ -238,6 +238,17 @@ def test_metrics_go_to_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     (_, metrics), ending = fake.calls[-2:]
     assert {name: (value, step) for name, value, _, step in metrics}["train/reward"][1] == ITERATION
     assert ending == ("r", "ended")
+
+
+@pytest.mark.parametrize("package", ["wandb", "mlflow"])
+def test_a_tracker_that_cannot_start_is_one_line(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, ModuleType(package))  # without any function
+    agent = APO(Drift, num_workers=0, **TINY)
+    callback = getattr(callbacks, f"to_{package}")(agent, "plant")
+    with pytest.raises(LongrunError, match="cannot start a run: module"):
+        agent.learn(ITERATION, on_log=callback)
 
 
 @pytest.mark.parametrize("package", ["wandb", "mlflow"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 from longrun.config import written_options
-from longrun.errors import InputError
+from longrun.errors import InputError, LongrunError, text_of
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.progress import OnLog, Progress
 
@@ -35,7 +36,8 @@ def to_wandb(agent: Described, project: str, **settings: Any) -> OnLog:
         if progress.replica not in runs:
             about = _about(agent, progress.replica)
             usual = {"name": _name(agent, progress.seed), "config": about, "reinit": "create_new"}
-            runs[progress.replica] = wandb.init(project=project, **usual | settings)
+            with _one_line_errors("Weights & Biases"):
+                runs[progress.replica] = wandb.init(project=project, **usual | settings)
         runs[progress.replica].log(_numbers(progress), step=progress.step)
 
     return _closed_by(to_wandb, lambda: [run.finish() for run in runs.values()])
@@ -60,16 +62,26 @@ def to_mlflow(agent: Described, experiment: str) -> OnLog:
         return run
 
     def to_mlflow(progress: Progress) -> None:
-        if not clients:
-            clients.append(mlflow.MlflowClient())
         if progress.replica not in runs:
-            runs[progress.replica] = start(progress.replica, progress.seed)
+            with _one_line_errors("MLflow"):
+                if not clients:
+                    clients.append(mlflow.MlflowClient())
+                runs[progress.replica] = start(progress.replica, progress.seed)
         now, step = int(time.time() * 1000), progress.step
         make = mlflow.entities.Metric
         rows = [make(name, value, now, step) for name, value in _numbers(progress).items()]
         clients[0].log_batch(runs[progress.replica], metrics=rows)
 
     return _closed_by(to_mlflow, lambda: [clients[0].set_terminated(run) for run in runs.values()])
+
+
+@contextmanager
+def _one_line_errors(name: str) -> Iterator[None]:
+    """What the package says if it cannot start a run, such as that nobody is logged in."""
+    try:
+        yield
+    except Exception as error:
+        raise LongrunError(f"{name} cannot start a run: {text_of(error)}") from error
 
 
 def _required(package: str) -> Any:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     )
     from longrun.policy import Policy, load_policy
     from longrun.queueing import Network, QueueingEnv
-    from longrun.results import compare, read_results
+    from longrun.results import compare, read_metrics, read_results
+    from longrun.sweeps.from_python import sweep
     from longrun.train.evaluation import EvaluationReport
     from longrun.train.progress import Progress
 
@@ -47,7 +48,8 @@ _HOMES = {
     ),
     "longrun.policy": ("Policy", "load_policy"),
     "longrun.queueing": ("Network", "QueueingEnv"),
-    "longrun.results": ("compare", "read_results"),
+    "longrun.results": ("compare", "read_metrics", "read_results"),
+    "longrun.sweeps.from_python": ("sweep",),
     "longrun.train.evaluation": ("EvaluationReport",),
     "longrun.train.progress": ("Progress",),
 }
@@ -85,7 +87,9 @@ __all__ = [
     "compare",
     "load_policy",
     "make_config",
+    "read_metrics",
     "read_results",
+    "sweep",
 ]
 
 

@@ -24,7 +24,7 @@ from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, open_env
 from longrun.train.prediction import interface_of, make_policy
 from longrun.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
-from longrun.train.run_folder import RunFolder
+from longrun.train.run_folder import RunFolder, run_name
 from longrun.train.session import Session, create_folder
 
 SAVE_SECONDS = 10.0
@@ -40,7 +40,8 @@ class Agent:
     string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
     simulates in this process. A step or reset that takes longer than `step_timeout` seconds in a
     worker process ends the training with a WorkerError (0: no limit; in this process there is
-    none). All other options are those of the algorithm, the fields of its
+    none). `name` is what tables and legends call this agent's runs; runs of the same name count as
+    the same problem. All other options are those of the algorithm, the fields of its
     dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
@@ -59,6 +60,7 @@ class Agent:
         env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
+        name: str | None = None,
         **options: Any,
     ) -> None:
         seed = whole_number("seed", seed)
@@ -69,6 +71,7 @@ class Agent:
         self.num_workers = num_workers
         self.step_timeout = checked_timeout(step_timeout)
         self.config = make_config(self.algorithm, preset, **options)
+        self.name = None if name is None else run_name(name)
         self._described = {"preset": preset}
         """what config.json has about this agent besides its options"""
         self.loop = open_env(self.env)
@@ -128,7 +131,9 @@ class Agent:
         has some: stop at a reward rate or on a plateau, save the best. On a JAX-native environment
         it is called for all iterations of a call of the program, which takes about a second, when
         the call is done.
-        Calling `learn` again continues from there (a decaying learning rate starts anew).
+        Calling `learn` again continues from there (a decaying learning rate starts anew). Gymnasium
+        environments stay alive until then, as long as no more than one other agent has learned in
+        between; `close` ends them and their processes.
         """
         if tensorboard:
             require_tensorboard(log_dir)
@@ -143,6 +148,7 @@ class Agent:
             step_timeout=self.step_timeout,
             eval_every=eval_every,
             eval_steps=eval_steps,
+            keep_environments=True,
         )
         callbacks = Callbacks(on_log)
         callbacks.require_evaluations(job.eval_every > 0)
@@ -232,6 +238,13 @@ class Agent:
             interface=interface_of(self.loop),
         )
 
+    def close(self) -> None:
+        """Close the environments, and their processes, that `learn` keeps for its next call.
+
+        The next call makes new ones and brings them to where these were.
+        """
+        self.loop.close()
+
     @classmethod
     def load(
         cls,
@@ -306,9 +319,12 @@ class Agent:
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
         agent.config, agent._described = saved.configs[replica], {}
         agent.snapshot = saved.snapshots[replica]
+        run = path / "config.json"
+        if run.exists():
+            agent.name = RunFolder(path).read_config().get("name")
         if env_args or options:
             agent._change(options or {}, bool(env_args))
-        elif (path / "config.json").exists() and len(saved.seeds) == 1:
+        elif run.exists() and len(saved.seeds) == 1:
             agent._log_dir, agent._digest = path.resolve(), saved.digest
         return agent
 
@@ -327,6 +343,7 @@ class Agent:
         path = path.resolve()
         if self._log_dir == path:
             return RunFolder.reopen(path, steps, [self.steps_], self._digest)
-        folder = create_folder(path, self.loop.name, job, steps, **self._described)
+        name = {} if self.name is None else {"name": run_name(self.name)}
+        folder = create_folder(path, self.loop, job, steps, **self._described | name)
         self._log_dir = path
         return folder

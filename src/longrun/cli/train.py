@@ -106,6 +106,11 @@ def _add_run_options(parser: Parser) -> None:
         "--out", type=Path, metavar="RUN", help="run folder (default: runs/ALGORITHM-ENV)"
     )
     group.add_argument(
+        "--name",
+        metavar="TEXT",
+        help="what tables and legends call the run; runs of one name count as seeds of one setting",
+    )
+    group.add_argument(
         "--resume", action="store_true", help="resume the run in --out from its checkpoint"
     )
     add_trust_option(group)

@@ -50,7 +50,8 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     if given.get("tensorboard"):
         require_tensorboard(path)
     _check_callbacks(given)
-    session = runs.start(path, name, configs, seeds, steps, preset, **_settings(given))
+    named = {"name": given.get("name")}
+    session = runs.start(path, name, configs, seeds, steps, preset, **named, **_settings(given))
     _run(session, path, given)
     return path
 

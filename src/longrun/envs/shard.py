@@ -6,7 +6,7 @@ straight into the arrays that the learner reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +49,8 @@ class Plan:
     activation: str = "tanh"
     layer_norm: bool = False
     policy_network: Any = MLP
+    state_bytes: int = 0
+    """most bytes of an environment's saved state; 0 if it cannot save it"""
 
     def memory(self, num_workers: int = 1) -> Spec:
         """Shapes of the arrays that shards and the learner share, and of the workers' rows."""
@@ -62,6 +64,10 @@ class Plan:
             "next_obs": ((r, t, n, d), np.float32),
             "terminated": ((r, t, n), np.bool_),
             "truncated": ((r, t, n), np.bool_),
+            "env_state": ((r, n, self.state_bytes), np.uint8),
+            "env_state_size": ((r, n), np.int64),
+            "seen": ((r, t, n), np.uint32),  # hashes of observations in a replay
+            "strayed": ((r, n), np.bool_),  # environments that could not be restored
             "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
             "heartbeat": ((num_workers, heartbeat.CELLS), np.int64),
@@ -123,6 +129,7 @@ class Shard:
             raise failure(part, i, where, error, self._advice(action[t, i])) from error
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
         check_finite(part, iteration, *seen)
+        self._save_states(part, chains)
 
     def evaluate(self, replica: int, iteration: int) -> None:
         """S steps of the deterministic policy in environments of their own, from a reset each."""
@@ -172,26 +179,58 @@ class Shard:
         self._start_episodes(part, chains, self._arrays["obs"][replica][-1, part.first : part.last])
 
     def replay(self, replica: int, counts: Sequence[int]) -> None:
-        """Repeat the first counts[i] rows of the action array in each environment i."""
-        part = self._parts[replica]
-        resume_obs = self._arrays["obs"][replica][-1]
-        for i, chain in enumerate(self._chains[replica], start=part.first):
-            alone = Part(replica, i, i + 1)
-            self.heartbeat.begin(heartbeat.REPEATING, alone)
+        """Repeat the first counts[i] rows of the action array in each environment i.
+
+        One that does not do the same, by the hashes in the array `seen`, is marked as strayed.
+        """
+        resume_obs, strayed = (self._arrays[n][replica] for n in ("obs", "strayed"))
+        for i, chain in self._numbered(replica):
+            if strayed[i]:
+                continue
+            self.heartbeat.begin(heartbeat.REPEATING, Part(replica, i, i + 1))
             actions = self._given(self._arrays["action"][replica][: counts[i], i])
-            for step, action in enumerate(actions):
-                self.heartbeat.row[TURN] = step
-                try:
-                    chain.stepper.step(action, resume_obs[i])
-                except KeyboardInterrupt:  # of the user
-                    raise
-                except BaseException as error:
-                    raise failure(alone, 0, f"repeated step {step}", error) from error
+            seen = self._arrays["seen"][replica][: counts[i], i]
+            strayed[i] = not chain.repeats(actions, seen, resume_obs[-1, i])
+
+    def load_states(self, replica: int) -> None:
+        """Set the states in the array `env_state`, after `restart`; marks those that stray."""
+        names = ("env_state", "env_state_size", "strayed")
+        states, sizes, strayed = (self._arrays[name][replica] for name in names)
+        for i, chain in self._numbered(replica):
+            self.heartbeat.begin(heartbeat.RESTORING, Part(replica, i, i + 1))
+            if sizes[i]:
+                strayed[i] = not chain.restores(states[i, : sizes[i]].tobytes())
+
+    def renew(self, replica: int) -> None:
+        """Start a new episode of each environment that has strayed."""
+        obs, strayed = (self._arrays[name][replica] for name in ("obs", "strayed"))
+        for i, chain in self._numbered(replica):
+            if strayed[i]:
+                self._start_episodes(Part(replica, i, i + 1), [chain], obs[-1, i : i + 1])
 
     def close(self) -> None:
         with ExitStack() as closing:  # it closes all, whatever one of them raises
             while self._opened:
                 closing.callback(close_env, self._opened.pop())
+
+    def _numbered(self, replica: int) -> Iterator[tuple[int, Chain]]:
+        """This shard's environments of a replica, each with its number."""
+        return enumerate(self._chains[replica], start=self._parts[replica].first)
+
+    def _save_states(self, part: Part, chains: list[Chain]) -> None:
+        """Write the states of environments that can save them; a size of 0 says there is none."""
+        room = self._plan.state_bytes
+        states, sizes = (self._arrays[n][part.replica] for n in ("env_state", "env_state_size"))
+        for i, chain in enumerate(chains if room else []):
+            try:
+                state = chain.stepper.save_state()
+            except KeyboardInterrupt:  # of the user
+                raise
+            except BaseException as error:
+                raise failure(part, i, "its get_state", error) from error
+            sizes[part.first + i] = len(state) if len(state) <= room else 0
+            if len(state) <= room:
+                states[part.first + i, : len(state)] = np.frombuffer(state, np.uint8)
 
     def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
         self.heartbeat.begin(heartbeat.RESETTING, part)

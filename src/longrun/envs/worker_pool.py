@@ -44,6 +44,8 @@ class Pool(Protocol):
 
     arrays: dict[str, Array]
 
+    @property
+    def has_failed(self) -> bool: ...
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]: ...
     def close(self) -> None: ...
 
@@ -65,6 +67,10 @@ class LocalPool:
         self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
         self._closed = self._failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failed or self._closed
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         with self._lock:
@@ -112,6 +118,11 @@ class ProcessPool:
             os.close(program)
         self._receiver = threading.Thread(target=self._receive, daemon=True)
         self._receiver.start()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a worker has failed or died, or all were closed."""
+        return self._failure is not None
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         """Send a command to all workers that own some of the replica; they run it in order."""

@@ -38,7 +38,8 @@ class Setting:
 
     env: str
     label: str
-    """algorithm, what differs from its preset, and what differs between the settings read"""
+    """the name that the user gave; or algorithm, what differs from its preset, and what differs
+    between the settings read"""
     choice: Choice
     """algorithm, preset and all options"""
     replicas: tuple[SettingReplica, ...]

@@ -42,6 +42,10 @@ class Loop(Protocol):
         """Whether `name` identifies the environment, so that checkpoints can compare it."""
 
     @property
+    def source(self) -> dict[str, Any]:
+        """What made the environment, for config.json."""
+
+    @property
     def spaces(self) -> Spaces: ...
 
     @property
@@ -58,6 +62,9 @@ class Loop(Protocol):
 
     def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
         """Evaluate the deterministic policy over `steps` steps."""
+
+    def close(self) -> None:
+        """Close the environments that were kept from the last training, if any."""
 
 
 def open_env(env: AnyEnv) -> Loop:

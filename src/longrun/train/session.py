@@ -30,10 +30,10 @@ CHECKPOINT_SECONDS = 30.0
 """time between two checkpoints"""
 
 
-def create_folder(path: Path, env: str, job: Job, steps: int, **settings: Any) -> RunFolder:
+def create_folder(path: Path, loop: Loop, job: Job, steps: int, **settings: Any) -> RunFolder:
     """A new run folder, whose config.json holds everything that defines the run."""
     description = describe_run(
-        env,
+        loop.name,
         job.configs,
         job.seeds,
         steps,
@@ -42,6 +42,7 @@ def create_folder(path: Path, env: str, job: Job, steps: int, **settings: Any) -
         eval_every=job.eval_every * job.configs[0].steps_per_iteration,
         eval_steps=job.eval_steps,
         step_timeout=job.step_timeout,
+        env_source=loop.source,
     )
     return RunFolder.create(path, description)
 
@@ -97,6 +98,9 @@ class Session:
             try:
                 self.seconds = self.loop.train(self.job, self.snapshots, self._on_events)
             finally:
+                # It refers to an agent that refers to this session: without the cycle, the
+                # environments of an agent that nobody uses any more end at once.
+                self._on_log = None
                 self.save()
             self._stop.obey()
             if self._folder is not None:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import Config
+from longrun.envs.env_source import env_source
 from longrun.envs.native.protocol import Environment
 from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.native.to_gymnasium import action_space, observation_space
@@ -58,6 +59,10 @@ class DeviceLoop:
     @property
     def is_named(self) -> bool:
         return True
+
+    @property
+    def source(self) -> dict[str, Any]:
+        return env_source(self.env, self.env)
 
     @property
     def spaces(self) -> Spaces:
@@ -110,6 +115,9 @@ class DeviceLoop:
         found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
         return report(*found)
+
+    def close(self) -> None:
+        """There is nothing to close: a snapshot holds all of the environments."""
 
 
 _evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))

@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import gymnasium
@@ -14,13 +14,16 @@ import jax
 import numpy as np
 
 from longrun.config import MLP, Config
+from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import Spaces, describe, require_no_image
+from longrun.envs.stepper import state_room
 from longrun.envs.worker_pool import Pool, open_pool
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
 from longrun.train.host.replica import Replica, flat_weights
 from longrun.train.job import (
@@ -46,15 +49,23 @@ class HostLoop:
     spaces: Spaces
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
+    name: str
+    """what run folders and checkpoints call it"""
+    source: dict[str, Any]
+    """what made it, see `env_source`"""
+    state_bytes: int = 0
+    """room for the saved state of one environment, 0 if it cannot save it"""
 
     @classmethod
     def open(cls, env: EnvLike, made: gymnasium.Env[Any, Any]) -> Self:
-        """`made` is one environment that `env` makes; only its spaces are read."""
-        return cls(env, describe(made), made.observation_space, made.action_space)
-
-    @property
-    def name(self) -> str:
-        return env_name(self.env)
+        """`made` is one environment that `env` makes; it is neither reset nor stepped."""
+        spaces = describe(made)
+        name = env_name(env)
+        if name == "<lambda>":
+            name = type(made.unwrapped).__name__
+        source = env_source(env, made)
+        observation, action = made.observation_space, made.action_space
+        return cls(env, spaces, observation, action, name, source, state_room(made))
 
     @property
     def is_named(self) -> bool:
@@ -67,7 +78,10 @@ class HostLoop:
         return Snapshot(state, no_episodes(config.num_envs, self.spaces)._asdict())
 
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
-        """Train all replicas; whatever happens (an error, Ctrl-C), the worker processes end."""
+        """Train all replicas; after an error, Ctrl-C or an early stop the worker processes end.
+
+        With `job.keep_environments` they stay for the next call, if the job was done.
+        """
         config = job.configs[0]
         eval_envs, eval_steps = evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
         plan = self._plan(
@@ -79,18 +93,29 @@ class HostLoop:
             eval_steps=eval_steps,
         )
         num_workers = min(job.num_workers, len(job.seeds) * config.num_envs)
-        pool = open_pool(plan, num_workers, job.step_timeout)
+        key = (num_workers, job.step_timeout, *_shape(plan))
+        kept = kept_pools.take(self, key, [start.environments for start in starts])
+        pool = kept or open_pool(plan, num_workers, job.step_timeout)
+        done = False
         try:
             replicas = [
-                Replica(index, seed, config, self.spaces, start)
+                Replica(index, seed, config, self.spaces, start, live=kept is not None)
                 for index, (seed, config, start) in enumerate(
                     zip(job.seeds, job.configs, starts, strict=True)
                 )
             ]
             warm_up(config, self.spaces, replicas[0].state)  # compile while the workers start
-            return _run_all(job, replicas, pool, on_events)
+            seconds, done = _run_all(job, replicas, pool, on_events)
         finally:
-            pool.close()
+            if not (done and job.keep_environments):
+                pool.close()
+        if job.keep_environments and done:
+            kept_pools.keep(self, key, [r.snapshot.environments for r in replicas], pool)
+        return seconds
+
+    def close(self) -> None:
+        """Close the environments that were kept."""
+        kept_pools.close(self)
 
     def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
         """Evaluate the deterministic policy, simulated in this process."""
@@ -123,12 +148,24 @@ class HostLoop:
             activation=config.activation,
             layer_norm=config.layer_norm,
             policy_network=config.policy_network,
+            state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,
         )
 
 
-def _run_all(job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents) -> Seconds:
-    """Run each replica in a thread; this thread handles their events until all are done."""
+def _shape(plan: Plan) -> tuple[Any, ...]:
+    """All of a plan but the factory, of which a loop has one."""
+    return tuple(getattr(plan, f.name) for f in fields(plan) if f.name != "factory")
+
+
+def _run_all(
+    job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents
+) -> tuple[Seconds, bool]:
+    """Run each replica in a thread; this thread handles their events until all are done.
+
+    Whether all are done is returned as well; if not, the pool is closed.
+    """
+    done = False
     # An event with its snapshot, the error that ended a replica, or None for one that is done.
     queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
@@ -163,12 +200,14 @@ def _run_all(job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents)
                     constant.check(event.metrics)
                     if not on_events([event], {event.replica: snapshot}):
                         break
+            done = not running
         finally:
             stopping.set()
-            pool.close()  # calls that still wait for a worker fail now, and their threads end
+            if not done:
+                pool.close()  # calls that still wait for a worker fail now, and their threads end
             for thread in threads:
                 thread.join()
-    return _mean([replica.seconds for replica in replicas])
+    return _mean([replica.seconds for replica in replicas]), done
 
 
 def _mean(seconds: Sequence[Seconds]) -> Seconds:

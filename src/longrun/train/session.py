@@ -100,7 +100,7 @@ class Session:
             finally:
                 # It refers to an agent that refers to this session: without the cycle, the
                 # environments of an agent that nobody uses any more end at once.
-                self._on_log = None
+                self._callbacks = Callbacks(None)
                 self.save()
             self._stop.obey()
             if self._folder is not None:

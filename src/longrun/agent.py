@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -11,6 +12,7 @@ import numpy as np
 from longrun.config import make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
+from longrun.envs.spaces import Array
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
@@ -26,6 +28,7 @@ from longrun.train.prediction import interface_of, make_policy
 from longrun.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
 from longrun.train.run_folder import RunFolder, run_name
 from longrun.train.session import Session, create_folder
+from longrun.train.settling import measured
 
 SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
@@ -194,15 +197,61 @@ class Agent:
             self._made_policy = self.snapshot, made
         return self._made_policy[1]
 
-    def evaluate(self, steps: int = 10_000) -> EvaluationReport:
-        """Evaluate the deterministic policy: its average reward over `steps`, with an interval.
+    def evaluate(
+        self,
+        steps: int = 10_000,
+        *,
+        warmup: int | None = None,
+        deterministic: bool = True,
+        seed: int | None = None,
+        env: AnyEnv | None = None,
+    ) -> EvaluationReport:
+        """The policy's average reward over `steps`, with an interval.
 
-        Up to 10 environments share the steps, 1000 or more each where there are enough. Each starts
-        from a reset and its first steps count, so `steps` should be many times the length of the
-        start-up.
+        Parameters
+        ----------
+        steps
+            Shared by up to 10 environments, 1000 or more each where there are enough. Each starts
+            from a reset.
+        warmup
+            Steps of each environment that do not count, simulated beforehand. By default they are
+            measured: where no episode ends, the first of the `steps` are left out until the reward
+            is that of the second half; if that is not soon enough, up to four times as many steps
+            are simulated. Where episodes end, each has its start-up, and all steps count.
+        deterministic
+            False draws the actions, as in training.
+        seed
+            Of environments and actions; by default the agent's.
+        env
+            Another environment with the same spaces, such as one with other arguments.
+
+        Notes
+        -----
+        `gain_` is the rate of the policies of the last iterations, which drew their actions; with
+        `deterministic=False` the rate is that of the present policy. The deterministic policy is
+        another one, better or worse. The evaluations of a training, in evaluations.csv, count all
+        steps from the reset, so that they can be compared with each other.
         """
         steps = whole_number("steps", steps, 1)
-        return self.loop.measure(self.config, self.state, self.seed, steps)
+        warmup = None if warmup is None else whole_number("warmup", warmup)
+        seed = self.seed if seed is None else whole_number("seed", seed)
+        loop = self.loop if env is None else open_env(env)
+        if loop.spaces != self.spaces:
+            raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
+        config, state = self.config, self.state
+
+        def simulate(envs: int, each: int) -> tuple[Array, Array]:
+            return loop.simulate(config, state, seed, (envs, each), not deterministic)
+
+        found = measured(simulate, steps, warmup)
+        if not found.settled:
+            warnings.warn(
+                f"the rewards still change after {found.warmup} steps of each environment, so that"
+                f" the average is of the start-up; evaluate more than steps={steps}",
+                UserWarning,
+                stacklevel=2,
+            )
+        return found
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint folder of JSON and safetensors; an old one is replaced in one step.

@@ -44,6 +44,8 @@ class Plan:
     """E"""
     eval_steps: int = 0
     """S, for each of the E environments"""
+    eval_noise: bool = False
+    """whether evaluations draw actions, instead of taking the most likely ones"""
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
     activation: str = "tanh"
@@ -100,7 +102,7 @@ class Shard:
             self._arrays[name][replica][:, rows] for name in names
         )
         chains = self._chains[replica]
-        noise = self._noise(part, iteration)
+        noise = self._noise(part, iteration, seeding.NOISE, plan.rollout_steps)
         act = self._policies[replica].act
         obs[0] = obs[-1]
         self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
@@ -132,7 +134,7 @@ class Shard:
         self._save_states(part, chains)
 
     def evaluate(self, replica: int, iteration: int) -> None:
-        """S steps of the deterministic policy in environments of their own, from a reset each."""
+        """S steps of the policy in environments of their own, from a reset each."""
         part, plan = self._eval_parts[replica], self._plan
         rows = slice(part.first, part.last)
         reward, ended = (self._arrays[n][replica][:, rows] for n in ("eval_reward", "eval_ended"))
@@ -146,13 +148,14 @@ class Shard:
         obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
         self._start_episodes(part, chains, obs)
         act = self._policies[replica].act
+        noise = self._eval_noise(part, iteration)
         given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
         self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
         beat, turn = self.heartbeat.row, 0
         t = i = 0
         try:
             for t in range(plan.eval_steps):
-                given = self._given(act(obs, None))
+                given = self._given(act(obs, None if noise is None else noise[t]))
                 for i, chain in enumerate(chains):
                     beat[TURN] = turn
                     turn += 1
@@ -260,14 +263,20 @@ class Shard:
             steppers.append(make_stepper(self._opened[-1]))
         return steppers
 
-    def _noise(self, part: Part, iteration: int) -> Array:
-        """[T, n, A], each environment's from its own stream."""
+    def _eval_noise(self, part: Part, iteration: int) -> Array | None:
+        """[S, n, A], or None for deterministic actions."""
         plan = self._plan
+        if not plan.eval_noise:
+            return None
+        return self._noise(part, iteration, seeding.EVALUATION_NOISE, plan.eval_steps)
+
+    def _noise(self, part: Part, iteration: int, purpose: int, steps: int) -> Array:
+        """[steps, n, A], each environment's from its own stream."""
         streams = [
-            seeding.generator(plan.seeds[part.replica], seeding.NOISE, i, iteration)
+            seeding.generator(self._plan.seeds[part.replica], purpose, i, iteration)
             for i in range(part.first, part.last)
         ]
-        noise = [draw_noise(rng, plan.spaces, plan.rollout_steps) for rng in streams]
+        noise = [draw_noise(rng, self._plan.spaces, steps) for rng in streams]
         return np.stack(noise, axis=1)
 
     def _given(self, action: Array) -> Array:

@@ -14,11 +14,10 @@ from longrun.config import Config
 from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
-from longrun.envs.spaces import Spaces
+from longrun.envs.spaces import Array, Spaces
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
 from longrun.train.device.loop import DeviceLoop
-from longrun.train.evaluation import EvaluationReport
 from longrun.train.host.loop import HostLoop
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot
 
@@ -60,8 +59,13 @@ class Loop(Protocol):
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
         """Train all replicas from their snapshots; `on_events` may return False to stop."""
 
-    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
-        """Evaluate the deterministic policy over `steps` steps."""
+    def simulate(
+        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+    ) -> tuple[Array, Array]:
+        """Rewards and episode ends [S, E] of S steps in E environments (shape is E, S).
+
+        Each starts from a reset. Actions are drawn if `explore`, else the most likely ones.
+        """
 
     def close(self) -> None:
         """Close the environments that were kept from the last training, if any."""

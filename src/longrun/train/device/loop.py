@@ -109,18 +109,19 @@ class DeviceLoop:
                 break
         return seconds
 
-    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
-        """Evaluate the deterministic policy in a program of its own."""
-        shape = evaluation_shape(steps)
-        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape))
+    def simulate(
+        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+    ) -> tuple[Array, Array]:
+        """Rewards and episode ends [S, E] of the policy, in a program of its own."""
+        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
-        return report(*found)
+        return found.reward, found.ended
 
     def close(self) -> None:
         """There is nothing to close: a snapshot holds all of the environments."""
 
 
-_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
+_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5))
 
 
 class Calls:

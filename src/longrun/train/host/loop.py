@@ -17,12 +17,12 @@ from longrun.config import MLP, Config
 from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
-from longrun.envs.spaces import Spaces, describe, require_no_image
+from longrun.envs.spaces import Array, Spaces, describe, require_no_image
 from longrun.envs.stepper import state_room
 from longrun.envs.worker_pool import Pool, open_pool
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
-from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.evaluation import evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
 from longrun.train.host.replica import Replica, flat_weights
@@ -117,22 +117,25 @@ class HostLoop:
         """Close the environments that were kept."""
         kept_pools.close(self)
 
-    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
-        """Evaluate the deterministic policy, simulated in this process."""
-        envs, steps_each = evaluation_shape(steps)
+    def simulate(
+        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+    ) -> tuple[Array, Array]:
+        """Rewards and episode ends [S, E] of the policy, simulated in this process."""
+        envs, steps = shape
         plan = self._plan(
             config,
             seeds=(seed,),
             num_envs=0,
             rollout_steps=0,
             eval_envs=envs,
-            eval_steps=steps_each,
+            eval_steps=steps,
+            eval_noise=explore,
         )
         pool = open_pool(plan, num_workers=0)
         try:
             pool.arrays["weights"][0] = flat_weights(state)
             pool.start("evaluate", 0, int(state.iteration))()
-            return report(pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0])
+            return pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0]
         finally:
             pool.close()
 

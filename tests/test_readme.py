@@ -46,13 +46,14 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 def test_the_pages_have_snippets_and_commands():
-    assert len(PYTHON) == 7
+    assert len(PYTHON) == 10
     commands = {command.split()[1] for page in COMMANDS.values() for command in page}
     assert commands == set(cli.COMMANDS)
 
 
 @pytest.mark.parametrize(("page", "snippet"), PYTHON)
-def test_python_snippets_run(page, snippet, elsewhere, capsys):
+def test_python_snippets_run(page, snippet, elsewhere, capsys, monkeypatch):
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     exec(compile(shortened(snippet), page, "exec"), {})
     if "log_dir" in snippet:
         assert (elsewhere / "runs" / "swimmer" / "summary.json").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,10 +39,11 @@ class Agent:
     """A policy for one environment, and how it is learned. Use `APO`, `PPO`, `ATRPO` or `TRPO`.
 
     `env` is a Gymnasium id, an environment (which is copied, never stepped) or a function that
-    makes one; or a JAX-native environment or its string ('jax:criss-cross', 'brax:ant', ...), which
-    trains inside one compiled program. `env_args` are arguments for an environment named by a
-    string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
-    simulates in this process. A step or reset that takes longer than `step_timeout` seconds in a
+    makes one; a Gymnasium VectorEnv or a function that makes one, which has all environments of an
+    agent and determines `num_envs`; or a JAX-native environment or its string ('jax:criss-cross',
+    'brax:ant', ...), which trains inside one compiled program. `env_args` are arguments for an
+    environment named by a string. `num_workers` processes simulate Gymnasium environments, by
+    default one for each core (one for a VectorEnv); 0 simulates in this process. A step or reset that takes longer than `step_timeout` seconds in a
     worker process ends the training with a WorkerError (0: no limit; in this process there is
     none). `name` is what tables and legends call this agent's runs; runs of the same name count as
     the same problem. All other options are those of the algorithm, the fields of its
@@ -78,6 +80,8 @@ class Agent:
         self._described = {"preset": preset}
         """what config.json has about this agent besides its options"""
         self.loop = open_env(self.env)
+        if self.loop.vector_size and "num_envs" not in options:
+            self.config = dataclasses.replace(self.config, num_envs=self.loop.vector_size)
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space

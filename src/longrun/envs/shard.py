@@ -51,6 +51,8 @@ class Plan:
     activation: str = "tanh"
     layer_norm: bool = False
     policy_network: Any = MLP
+    is_vector: bool = False
+    """whether the factory makes a VectorEnv, with all environments of a replica"""
     state_bytes: int = 0
     """most bytes of an environment's saved state; 0 if it cannot save it"""
 

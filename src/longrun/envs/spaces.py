@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
+from gymnasium.vector import VectorEnv
 
 from longrun.envs.flat_spaces import Array as Array
 from longrun.envs.flat_spaces import Spaces as Spaces
@@ -20,18 +20,25 @@ IMAGE_NUMBERS = 1000
 and views of small grids have fewer, and suit a perceptron."""
 
 
-def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
-    """The environment's spaces, or an InputError that names what is not supported.
+def own_spaces(env: Any) -> tuple[gym_spaces.Space[Any], gym_spaces.Space[Any]]:
+    """Observation and action space of an environment, or of each one in a VectorEnv."""
+    if isinstance(env, VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space
+
+
+def describe(env: Any) -> Spaces:
+    """The spaces of an environment or VectorEnv, or an InputError that names what is not supported.
 
     Observations that are a Dict of `action_mask` and `observation` mask the policy's choices.
     """
-    spaces = _sizes(env)
-    observation = env.observation_space
+    observation, action = own_spaces(env)
+    spaces = _sizes(observation, action)
     if _carries_mask(observation):
         width = gym_spaces.flatdim(observation["action_mask"])
         if not spaces.categories or width != spaces.policy_outputs:
             raise InputError(
-                f"action_mask has {width} entries and the action space is {env.action_space}; a"
+                f"action_mask has {width} entries and the action space is {action}; a"
                 " mask needs one entry for each choice of a Discrete, MultiDiscrete or MultiBinary"
                 " space"
             )
@@ -43,9 +50,8 @@ def _carries_mask(space: gym_spaces.Space[Any]) -> TypeGuard[gym_spaces.Dict]:
     return isinstance(space, gym_spaces.Dict) and set(space) == MASKED_KEYS
 
 
-def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
-    observation_size = _flat_size(env.observation_space)
-    space = env.action_space
+def _sizes(observation: gym_spaces.Space[Any], space: gym_spaces.Space[Any]) -> Spaces:
+    observation_size = _flat_size(observation)
     if isinstance(space, gym_spaces.Box) and np.issubdtype(space.dtype, np.floating):
         low, high = space.low.reshape(-1), space.high.reshape(-1)
         return Spaces(

@@ -16,8 +16,9 @@ from multiprocessing.connection import Connection
 import cloudpickle
 
 from longrun.envs.processes import end_with
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays, content_of
+from longrun.envs.vector_shard import make_shard
 from longrun.errors import NonFiniteError, text_of
 from longrun.option_fields import MLP
 
@@ -49,7 +50,7 @@ def _serve(
 
             use_cpu()
         arrays = SharedArrays(plan.memory(num_workers), memory_fd)
-        shard = Shard(plan, arrays, worker, num_workers)
+        shard = make_shard(plan, arrays, worker, num_workers)
         shard.heartbeat.rest()
     except BaseException as error:
         return _failure(error)

@@ -20,7 +20,7 @@ from longrun.files import FolderLock
 from longrun.learn.types import TrainState
 from longrun.policy import Policy
 from longrun.train import checkpoint
-from longrun.train.changes_at_load import changed_config, changed_snapshot
+from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.job import Job, Snapshot, make_job
@@ -43,11 +43,12 @@ class Agent:
     agent and determines `num_envs`; or a JAX-native environment or its string ('jax:criss-cross',
     'brax:ant', ...), which trains inside one compiled program. `env_args` are arguments for an
     environment named by a string. `num_workers` processes simulate Gymnasium environments, by
-    default one for each core (one for a VectorEnv); 0 simulates in this process. A step or
-    reset that takes longer than `step_timeout` seconds in a worker process ends the training with
-    a WorkerError (0: no limit; in this process there is none). `name` is what tables and legends call this agent's runs; runs of the same name count as
-    the same problem. All other options are those of the algorithm, the fields of its
-    dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
+    default one for each core (one for a VectorEnv); 0 simulates in this process. A step or reset
+    that takes longer than `step_timeout` seconds in a worker process ends the training with a
+    WorkerError (0: no limit; in this process there is none). `name` is what tables and legends call
+    this agent's runs; runs of the same name count as the same problem. All other options are those
+    of the algorithm, the fields of its dataclass in `longrun.config` (`APOConfig`, ...); `longrun
+    train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
     opened environment as `loop.env`; `snapshot`, all that is needed to resume training, replaced
@@ -376,19 +377,12 @@ class Agent:
         if run.exists():
             agent.name = RunFolder(path).read_config().get("name")
         if env_args or options:
-            agent._change(options or {}, bool(env_args))
+            agent.config, agent.snapshot = changed_at_load(
+                agent.loop, agent.config, agent.snapshot, options or {}, seed, bool(env_args)
+            )
         elif run.exists() and len(saved.seeds) == 1:
             agent._log_dir, agent._digest = path.resolve(), saved.digest
         return agent
-
-    def _change(self, options: Mapping[str, Any], other_env: bool) -> None:
-        """Change options; episodes of another environment, or of other many, start anew."""
-        before, self.config = self.config, changed_config(self.config, options)
-        changed = changed_snapshot(before, self.config, self.spaces, self.snapshot)
-        if other_env or before.num_envs != self.config.num_envs:
-            fresh = self.loop.fresh_snapshot(self.config, self.seed)
-            changed = changed._replace(environments=fresh.environments)
-        self.snapshot = changed
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:
         """A new run folder, or the one that this agent has written to before."""

@@ -13,6 +13,7 @@ from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.train.job import Snapshot
+from longrun.train.loops import Loop
 
 FIXED = (
     "hidden_sizes",
@@ -30,7 +31,27 @@ FIXED = (
 """Options that say what the networks compute or how they start, which is part of what was saved."""
 
 
-def changed_config(config: Config, options: Mapping[str, Any]) -> Config:
+def changed_at_load(
+    loop: Loop,
+    config: Config,
+    snapshot: Snapshot,
+    options: Mapping[str, Any],
+    seed: int,
+    other_env: bool,
+) -> tuple[Config, Snapshot]:
+    """Configuration and snapshot with some options changed.
+
+    Episodes start anew in another environment, and if the number of environments changes.
+    """
+    after = _changed_config(config, options)
+    changed = _changed_snapshot(config, after, loop.spaces, snapshot)
+    if other_env or after.num_envs != config.num_envs:
+        fresh = loop.fresh_snapshot(after, seed)
+        changed = changed._replace(environments=fresh.environments)
+    return after, changed
+
+
+def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
     """The configuration with some options changed. Raises InputError for those that are fixed."""
     changed = saved_config(algorithm_name(config), vars(config) | dict(options))
     for name in options:
@@ -42,7 +63,7 @@ def changed_config(config: Config, options: Mapping[str, Any]) -> Config:
     return changed
 
 
-def changed_snapshot(before: Config, after: Config, spaces: Spaces, snapshot: Snapshot) -> Snapshot:
+def _changed_snapshot(before: Config, after: Config, spaces: Spaces, snapshot: Snapshot) -> Snapshot:
     """The snapshot for other options.
 
     Iterations are counted in those of the new size, rounded down. What is kept for each environment

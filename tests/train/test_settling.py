@@ -93,7 +93,7 @@ def test_an_evaluation_is_of_the_long_run() -> None:
     later = agent.evaluate(10_000, warmup=500)
     assert later.average_reward == pytest.approx(1, abs=1e-4) and later.steps == 10_000
     with pytest.warns(UserWarning, match=r"still change after .* steps=64"):
-        agent.evaluate(64)  # 4 x 64 steps are 13 times 20, and the second quarter is still rising
+        agent.evaluate(64)  # even of 4 x 64 steps the second quarter still rises by 1 - exp(-64/20)
 
 
 def test_where_episodes_end_every_step_counts() -> None:

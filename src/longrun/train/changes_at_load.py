@@ -63,7 +63,9 @@ def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
     return changed
 
 
-def _changed_snapshot(before: Config, after: Config, spaces: Spaces, snapshot: Snapshot) -> Snapshot:
+def _changed_snapshot(
+    before: Config, after: Config, spaces: Spaces, snapshot: Snapshot
+) -> Snapshot:
     """The snapshot for other options.
 
     Iterations are counted in those of the new size, rounded down. What is kept for each environment

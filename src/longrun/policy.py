@@ -18,7 +18,7 @@ from longrun.checkpoint_files import (
     read_checkpoint,
     read_spaces,
 )
-from longrun.config import Config, own_networks, saved_config, whole_number, written_options
+from longrun.config import MLP, Config, own_networks, saved_config, whole_number
 from longrun.envs.actions import as_given
 from longrun.envs.flat_spaces import Array, Spaces
 from longrun.envs.numpy_policy import draw_noise, policy_of, weight_shapes
@@ -90,7 +90,7 @@ class Policy:
         """
         from longrun.onnx_export import export_onnx
 
-        if own_networks(written_options(self._config))[:1] == ["policy_network"]:
+        if self._config.policy_network != MLP:
             raise InputError("policy_network is a function in JAX, which ONNX files cannot hold")
         forms = self._interface.forms
         export_onnx(path, self._config, self._spaces, forms, self._weights, self._about)

@@ -35,6 +35,15 @@ def names(default: tuple[str, ...], help: str) -> Any:
     return field(default=default, metadata={"help": help, "names": True})
 
 
+def functions(help: str) -> Any:
+    """ "mlp", or from Python a pair of functions (init, apply); no option of the command line."""
+    return field(default=MLP, metadata={"help": help, "functions": True})
+
+
+MLP = "mlp"
+"""The network that longrun makes itself, a multilayer perceptron."""
+
+
 MOST_STEPS = 2**53
 """Steps of a run, all of them exact also as floating-point numbers."""
 
@@ -67,6 +76,8 @@ def checked(option: dataclasses.Field[Any], value: Any) -> Any:
         if not isinstance(value, bool):
             raise InputError(f"{option.name}={value!r} must be True or False")
         return value
+    if option.metadata.get("functions"):
+        return _checked_functions(option, value)
     if isinstance(default, str):
         among = option.metadata["among"]
         if value not in among:
@@ -89,6 +100,17 @@ def _checked_names(option: dataclasses.Field[Any], value: Any) -> tuple[str, ...
     if len(set(given)) < len(given):
         raise InputError(f"{option.name}={value!r} has a name twice; give each once")
     return tuple(given)
+
+
+def _checked_functions(option: dataclasses.Field[Any], value: Any) -> Any:
+    if value == MLP:
+        return value
+    if isinstance(value, list | tuple) and len(value) == 2 and all(map(callable, value)):
+        return tuple(value)
+    raise InputError(
+        f"{option.name}={value!r} must be '{MLP}' or a pair of functions (init, apply):"
+        " init(key, inputs, outputs) -> params, apply(params, x [n, inputs]) -> [n, outputs]"
+    )
 
 
 def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:

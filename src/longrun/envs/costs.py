@@ -25,9 +25,14 @@ READY = {
 OF_ACTIONS = ("action_energy", "out_of_bounds")
 
 
-def check_costs(names: Sequence[str], spaces: Spaces) -> None:
-    """An InputError for a ready-made cost that these spaces do not have."""
+def check_costs(names: Sequence[str], spaces: Spaces, is_vector: bool = False) -> None:
+    """An InputError for a cost that these spaces, or a VectorEnv, do not have."""
     for name in names:
+        if is_vector and name not in READY:
+            raise InputError(
+                f"cost '{name}' of a VectorEnv cannot be read; ready-made: {', '.join(READY)}; or"
+                " give the single environment"
+            )
         if name in OF_ACTIONS and spaces.categories:
             raise InputError(f"cost '{name}' is for continuous actions; these are choices")
 

@@ -23,9 +23,10 @@ from longrun.envs.processes import (
     limited_pipe,
     start_process,
 )
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays, file_of
 from longrun.envs.spaces import Array
+from longrun.envs.vector_shard import make_shard
 from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog
 from longrun.envs.worker_part import parts_of
 from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
@@ -44,6 +45,8 @@ class Pool(Protocol):
 
     arrays: dict[str, Array]
 
+    @property
+    def has_failed(self) -> bool: ...
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]: ...
     def close(self) -> None: ...
 
@@ -62,9 +65,13 @@ class LocalPool:
     def __init__(self, plan: Plan) -> None:
         self._memory = SharedArrays(plan.memory())
         self.arrays: dict[str, Array] = self._memory
-        self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
+        self._shard = make_shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
         self._closed = self._failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failed or self._closed
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         with self._lock:
@@ -112,6 +119,11 @@ class ProcessPool:
             os.close(program)
         self._receiver = threading.Thread(target=self._receive, daemon=True)
         self._receiver.start()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a worker has failed or died, or all were closed."""
+        return self._failure is not None
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         """Send a command to all workers that own some of the replica; they run it in order."""

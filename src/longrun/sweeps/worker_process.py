@@ -59,7 +59,7 @@ def _train(run: PlannedRun, path: Path, report: Report, stopping: threading.Even
         steps[:] = saved.done
         session = runs.resume(saved, run.steps, on_log)
     else:
-        settings = {"num_workers": 0, **run.settings}
+        settings: dict[str, Any] = {"num_workers": 0, **run.settings}
         session = runs.start(
             path, run.env, run.configs(), run.seeds, run.steps, run.preset, on_log, **settings
         )

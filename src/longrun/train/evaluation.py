@@ -36,7 +36,7 @@ class CostRate(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """Results of a deterministic policy over a fixed number of steps, resets included."""
+    """Results of a policy over a fixed number of steps, resets included."""
 
     average_reward: float
     """reward per step: the estimate of the gain"""
@@ -50,6 +50,11 @@ class EvaluationReport:
     episodes: int
     """the number of these episodes"""
     steps: int
+    """all that count"""
+    warmup: int = 0
+    """steps of each environment, before these, that do not count"""
+    settled: bool = True
+    """False if the rewards still changed at the end of the warm-up, which was measured"""
     costs: dict[str, CostRate] = field(default_factory=dict)
     """the long-run average of each recorded cost"""
 
@@ -65,36 +70,57 @@ class EvaluationReport:
             for name, cost in self.costs.items()
         )
         if not self.episodes:
-            return f"average reward {rate} over {self.steps} steps, no episode ended{costs}"
+            after = f" after a warm-up of {self.warmup}" if self.warmup else ""
+            still = "" if self.settled else "; the rewards have not settled, give more steps"
+            told = f"average reward {rate} over {self.steps} steps{after}, no episode ended"
+            return f"{told}{costs}{still}"
         return (
             f"average reward {rate}, episode return {self.episode_return:.4g}"
             f" over {self.episodes} episodes of {self.episode_length:.4g} steps{costs}"
         )
 
 
-def report(
-    reward: Array, ended: Array, costs: Array | None = None, names: Sequence[str] = ()
-) -> EvaluationReport:
-    """The report on S steps of E independent environments: rewards [S, E], episode ends [S, E].
+class Streams(NamedTuple):
+    """What was simulated: S steps of E independent environments, each from a reset."""
 
-    costs: [S, E, K], of which `names` are the names.
+    reward: Array
+    """[S, E]"""
+    ended: Array
+    """[S, E]"""
+    costs: Array | None = None
+    """[S, E, K]"""
+    names: Sequence[str] = ()
+    """K"""
+
+
+def report(streams: Streams, warmup: int = 0, settled: bool = True) -> EvaluationReport:
+    """The report on S steps of E independent environments.
+
+    The first `warmup` rows count for the episodes that begin in them, and not for the rates.
     """
-    low, high = batch_means_interval(reward)
+    reward, ended = streams.reward, streams.ended
+    counted = reward[warmup:]
+    low, high = batch_means_interval(counted)
     returns, lengths = finished_episodes(reward, ended)
     return EvaluationReport(
-        average_reward=float(reward.mean()),
+        average_reward=float(counted.mean()),
         low=low,
         high=high,
         episode_return=float(np.mean(returns)) if returns else float("nan"),
         episode_length=float(np.mean(lengths)) if lengths else float("nan"),
         episodes=len(returns),
-        steps=reward.size,
-        costs={} if costs is None else _cost_rates(np.asarray(costs), names),
+        steps=counted.size,
+        warmup=warmup,
+        settled=settled,
+        costs=_cost_rates(streams, warmup),
     )
 
 
-def _cost_rates(costs: Array, names: Sequence[str]) -> dict[str, CostRate]:
-    columns = {name: costs[..., k] for k, name in enumerate(names)}
+def _cost_rates(streams: Streams, warmup: int) -> dict[str, CostRate]:
+    if streams.costs is None:
+        return {}
+    counted = np.asarray(streams.costs[warmup:], np.float64)
+    columns = {name: counted[..., k] for k, name in enumerate(streams.names)}
     return {
         name: CostRate(float(cost.mean()), *batch_means_interval(cost))
         for name, cost in columns.items()

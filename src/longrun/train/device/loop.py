@@ -14,6 +14,7 @@ import numpy as np
 
 from longrun.config import Config
 from longrun.envs.costs import check_costs
+from longrun.envs.env_source import env_source
 from longrun.envs.native.protocol import Environment
 from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.native.to_gymnasium import action_space, observation_space
@@ -23,7 +24,7 @@ from longrun.train.device import program as device
 from longrun.train.device.program import MOST_ITERATIONS, Evaluated, Span
 from longrun.train.device.sharding import Layout, agreed
 from longrun.train.device.snapshots import placed, snapshot_of, stacked
-from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.evaluation import EvaluationReport, Streams, evaluation_shape, report
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, fresh_state
 from longrun.train.training_checks import (
     FLAGS,
@@ -59,6 +60,14 @@ class DeviceLoop:
     @property
     def is_named(self) -> bool:
         return True
+
+    @property
+    def source(self) -> dict[str, Any]:
+        return env_source(self.env, self.env)
+
+    @property
+    def vector_size(self) -> int:
+        return 0
 
     @property
     def spaces(self) -> Spaces:
@@ -106,15 +115,19 @@ class DeviceLoop:
                 break
         return seconds
 
-    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
-        """Evaluate the deterministic policy in a program of its own."""
-        shape = evaluation_shape(steps)
-        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape))
+    def simulate(
+        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+    ) -> Streams:
+        """The policy, simulated in a program of its own."""
+        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
-        return report(found.reward, found.ended, found.costs, config.costs)
+        return Streams(found.reward, found.ended, found.costs, config.costs)
+
+    def close(self) -> None:
+        """There is nothing to close: a snapshot holds all of the environments."""
 
 
-_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
+_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5))
 
 
 class Calls:
@@ -156,7 +169,7 @@ def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationR
     names = job.configs[0].costs
     costs: Any = evaluated.costs if names else [None] * len(job.seeds)
     facts = zip(evaluated.reward, evaluated.ended, costs, strict=True)
-    return [report(*each, names=names) for each in facts]
+    return [report(Streams(*each, names)) for each in facts]
 
 
 def _events(

@@ -21,11 +21,11 @@ from longrun.errors import InputError, LongrunError
 COMMANDS = {
     "train": "train policies: one algorithm on one environment, several seeds and settings",
     "evaluate": "measure the long-run reward of a run's policies",
-    "export": "write a run's policy as an ONNX file",
     "sweep": "train many settings, seeds, environments and algorithms, on all cores or a cluster",
     "compare": "compare settings: interquartile means, intervals, probability of improvement",
     "plot": "draw learning curves of runs and sweeps and print their table",
     "report": "write one HTML page about a run or a sweep, with curves, tables and animations",
+    "export": "write a run's policy as an ONNX file",
     "reproduce": "run the paper's experiments: figure1, figure2, appendix, grid",
     "map": "draw a run's policy beside the optimal one, for networks of queues and inventories",
     "solve": "compute the optimal average reward of a finite model, between certified bounds",

@@ -73,7 +73,7 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     try:
         show = None if first and not given.get("quiet") else False
         session.run(show, bool(given.get("tensorboard")), end_at_once)
-        if first and (done := min(session.steps())) < steps:
+        if first and "stop_at" in given and (done := min(session.steps())) < steps:
             print(f"stopped after {done:,} steps: --stop-at {given['stop_at']:g} was reached")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; {again}") from None

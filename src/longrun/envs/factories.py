@@ -68,7 +68,7 @@ def env_factory(env: EnvLike) -> Factory:
         env_id, args = split_env(env)
         return partial(gymnasium.make, _spec(env_id), **args)
     if isinstance(env, gymnasium.Env):
-        return partial(cloudpickle.loads, pickled(env))
+        return partial(cloudpickle.loads, pickled(env, "copied", "pass a function that makes it"))
     if callable(env):
         return env
     raise InputError(
@@ -108,7 +108,8 @@ def require_saved(name: Any, path: object, trust: bool = False) -> None:
     module, colon, _ = env_id.rpartition(":")
     if not colon and env_id not in gymnasium.registry:
         raise InputError(
-            f"'{path}' was trained on '{name}', which has no id; load it in Python and pass env="
+            f"'{path}' was trained on '{name}', which is no id: pass env=, the class or function"
+            " that makes it, to load() in Python; the command line cannot"
         )
     if colon and module not in NATIVE_MAKERS and module not in sys.modules and not trust:
         raise InputError(
@@ -146,13 +147,14 @@ def _import_module(module: str) -> None:
         raise InputError(f"module '{module}' ends when it is imported: {error!r}") from None
 
 
-def pickled(env: object) -> bytes:
-    """The object as bytes, to be sent to a worker process."""
+def pickled(
+    env: object,
+    what: str = "copied to worker processes",
+    fix: str = "use num_workers=0 (--workers 0)",
+) -> bytes:
+    """The object as bytes; `what` cannot be done otherwise, and what would help, for the error."""
     try:
         content: bytes = cloudpickle.dumps(env)
     except Exception as error:
-        raise InputError(
-            f"the environment cannot be copied to worker processes ({text_of(error)}); pass a"
-            " function that makes it, or use num_workers=0"
-        ) from None
+        raise InputError(f"the environment cannot be {what} ({text_of(error)}); {fix}") from None
     return content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,9 +13,11 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
-from longrun.errors import InputError
+from longrun.errors import InputError, warn
 
 Array = np.ndarray[Any, np.dtype[Any]]
+IMAGE_SIDE = 32
+"""An array with two sides of this length or more is taken for an image."""
 MASKED_KEYS = {"action_mask", "observation"}
 """Keys of a Dict observation that carries a mask, as in PettingZoo and other libraries."""
 
@@ -134,6 +137,18 @@ def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
     )
 
 
+def warn_of_images(space: gym_spaces.Space[Any]) -> None:
+    """Say that an image is flattened: the networks have no convolutions."""
+    parts = space.spaces.values() if isinstance(space, gym_spaces.Dict) else [space]
+    for part in parts:
+        if isinstance(part, gym_spaces.Box) and sorted(part.shape)[-2:-1] >= [IMAGE_SIDE]:
+            warn(
+                f"observations look like images of shape {part.shape}: they become"
+                f" {math.prod(part.shape):,} inputs of fully connected layers, which learn little"
+                " from pixels; observe features, or wrap the environment with a fixed encoder"
+            )
+
+
 def _flat_size(space: gym_spaces.Space[Any]) -> int:
     if not space.is_np_flattenable:
         raise InputError(
@@ -184,7 +199,8 @@ def _general_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None
             flat = np.asarray(gym_spaces.flatten(space, observation))
         except (KeyError, IndexError, TypeError, ValueError, AssertionError) as error:
             raise InputError(
-                f"an observation does not fit its space {space}: {str(observation)[:80]} ({error})"
+                f"an observation does not fit its space {space}:"
+                f" {' '.join(str(observation).split())[:80]} ({error})"
             ) from None
         if flat.shape != row.shape:
             raise InputError(

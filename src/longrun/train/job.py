@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
+from longrun.memory import require_memory
 from longrun.option_fields import MOST_STEPS
 from longrun.train.evaluation import EvaluationReport
 
@@ -132,9 +134,20 @@ def make_job(
     return Job(configs, seeds, done, end, workers, every, eval_steps, timeout, keep_environments)
 
 
+def _require_room(config: Config, spaces: Spaces) -> None:
+    """Raise InputError if a network, with the two moments of Adam, is larger than the memory."""
+    value = "value_hidden_sizes" if config.value_hidden_sizes else "hidden_sizes"
+    for name, outputs in (("hidden_sizes", spaces.policy_outputs), (value, 1)):
+        hidden = getattr(config, name)
+        sizes = [spaces.feature_size, *hidden, outputs]
+        weights = sum(m * n for m, n in pairwise(sizes))
+        require_memory(3 * 4 * weights, f"{name}={hidden}: weights and optimiser")
+
+
 def fresh_state(config: Config, spaces: Spaces, seed: int) -> TrainState:
     """The learner's state before the first iteration."""
     require_bounds(config.bounded_mean, spaces)
+    _require_room(config, spaces)
     use_compilation_cache()
     state: TrainState = learner.init(config, spaces, jax.random.key(seed))
     return state

@@ -16,6 +16,18 @@ from longrun.train.host.replica import flat_weights
 from longrun.train.loops import Loop
 
 
+def _are_several(space: gym_spaces.Space[Any], obs: Any) -> bool:
+    """Whether these are observations of the space, and not one: in a list, or a row of an array."""
+    if isinstance(space, gym_spaces.Dict):
+        return isinstance(obs, list | tuple) and len(obs) > 0
+    if space.shape is None or isinstance(space, gym_spaces.Tuple):
+        return False
+    try:
+        return np.ndim(obs) == len(space.shape) + 1
+    except ValueError:  # rows of different lengths
+        return False
+
+
 class Predictor:
     """The policy of one state, in NumPy."""
 
@@ -33,12 +45,12 @@ class Predictor:
         )
 
     def predict(self, obs: Any, rng: np.random.Generator | None) -> Any:
-        """The action for one observation, or an array of actions for a batch of Box observations.
+        """The action for one observation, or an array of actions for several of them.
 
         Actions are deterministic if `rng` is None, and otherwise drawn with it.
         """
         space = self._observation_space
-        batched = isinstance(space, gym_spaces.Box) and np.ndim(obs) == len(space.shape) + 1
+        batched = _are_several(space, obs)
         write = observation_writer(space)
         rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
         for row, one in zip(rows, obs if batched else [obs], strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -112,7 +113,8 @@ class TensorBoard:
         if progress.evaluation is not None:
             for name in ("average_reward", "episode_return", "episode_length"):
                 value = getattr(progress.evaluation, name)
-                writer.add_scalar(f"evaluation/{name}", value, progress.step)
+                if math.isfinite(value):  # where no episode ended there is no return
+                    writer.add_scalar(f"evaluation/{name}", value, progress.step)
 
     def _writer(self, path: Path, replica: int) -> Any:
         from tensorboardX import SummaryWriter

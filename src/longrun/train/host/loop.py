@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Sequence
@@ -17,11 +18,12 @@ from longrun.config import Config
 from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
-from longrun.envs.spaces import Array, Spaces, describe
+from longrun.envs.spaces import Array, Spaces, describe, warn_of_images
 from longrun.envs.stepper import state_room
 from longrun.envs.worker_pool import Pool, open_pool
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.memory import require_memory
 from longrun.train.evaluation import evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
@@ -60,6 +62,7 @@ class HostLoop:
     def open(cls, env: EnvLike, made: gymnasium.Env[Any, Any]) -> Self:
         """`made` is one environment that `env` makes; it is neither reset nor stepped."""
         spaces = describe(made)
+        warn_of_images(made.observation_space)
         name = env_name(env)
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
@@ -93,6 +96,7 @@ class HostLoop:
         num_workers = min(job.num_workers, len(job.seeds) * config.num_envs)
         key = (num_workers, job.step_timeout, *_shape(plan))
         kept = kept_pools.take(self, key, [start.environments for start in starts])
+        _require_room(config, plan)
         pool = kept or open_pool(plan, num_workers, job.step_timeout)
         done = False
         try:
@@ -149,6 +153,15 @@ class HostLoop:
             state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,
         )
+
+
+def _require_room(config: Config, plan: Plan) -> None:
+    """Raise InputError if the shared arrays are larger than the memory."""
+    # States are left out: only what is used of their room takes memory.
+    used = {name: entry for name, entry in plan.memory().items() if name != "env_state"}
+    size = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in used.values())
+    what = f"num_envs={config.num_envs} x rollout_steps={config.rollout_steps}"
+    require_memory(size, f"{what} samples of each of {len(plan.seeds)} replicas")
 
 
 def _shape(plan: Plan) -> tuple[Any, ...]:

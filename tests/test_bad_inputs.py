@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -162,21 +161,6 @@ def test_an_observation_that_does_not_fit_is_refused_in_one_line(wrong: Any) -> 
     with pytest.raises(ValueError, match="observation") as refusal:
         agent.predict(wrong)
     assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("shape", [(84, 84, 3), (3, 64, 64), (84, 84)])
-def test_images_are_flattened_with_a_word(shape: tuple[int, ...]) -> None:
-    space = spaces.Box(0, 255, shape, np.uint8)
-    inputs = f"{int(np.prod(shape)):,}"
-    with pytest.warns(UserWarning, match=rf"image.*{inputs} inputs of fully connected"):
-        APO(partial(Sampler, space, PUSH), **LOCAL)
-
-
-def test_a_vector_or_a_small_matrix_is_no_image() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for shape in ((400,), (4, 4), (20, 3)):
-            APO(partial(Sampler, spaces.Box(-1, 1, shape), PUSH), **LOCAL)
 
 
 # What is said while a run goes on.

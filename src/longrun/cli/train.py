@@ -136,8 +136,26 @@ def _add_run_options(parser: Parser) -> None:
         " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
     )
     add_evaluation_options(group)
-    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    _add_callback_options(group)
     group.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_callback_options(group: Arguments) -> None:
+    """What `longrun.callbacks` has for Python."""
+    group.add_argument(
+        "--stop-at",
+        type=float,
+        metavar="RATE",
+        help="stop when an evaluation of each replica has reached this average reward",
+    )
+    group.add_argument(
+        "--save-best",
+        action="store_true",
+        help="also save each replica as it was at its best evaluation, to RUN/best",
+    )
+    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    group.add_argument("--wandb", metavar="PROJECT", help="also log to Weights & Biases")
+    group.add_argument("--mlflow", metavar="EXPERIMENT", help="also log to MLflow")
 
 
 def _add_environment_options(group: Arguments) -> None:

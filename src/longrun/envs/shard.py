@@ -19,11 +19,12 @@ from longrun.envs.actions import ActionBounds, advice, as_given
 from longrun.envs.chain import Chain
 from longrun.envs.factories import Factory, close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
-from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.numpy_policy import draw_noise, policy_of, weights_of
 from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
 from longrun.envs.worker_part import Part, check_finite, failure, parts_of
+from longrun.option_fields import MLP
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ class Plan:
     """whether evaluations draw actions, instead of taking the most likely ones"""
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
+    activation: str = "tanh"
+    layer_norm: bool = False
+    policy_network: Any = MLP
+    is_vector: bool = False
+    """whether the factory makes a VectorEnv, with all environments of a replica"""
     state_bytes: int = 0
     """most bytes of an environment's saved state; 0 if it cannot save it"""
 
@@ -55,7 +61,7 @@ class Plan:
         r, t, n = len(self.seeds), self.rollout_steps, self.num_envs
         d, a = self.spaces.observation_size, self.spaces.action_size
         return {
-            "weights": ((r, count_weights(self.spaces, self.hidden_sizes)), np.float32),
+            "weights": ((r, weights_of(self, self.spaces)), np.float32),
             "obs": ((r, t + 1, n, d), np.float32),  # the next rollout starts from the last row
             "action": ((r, t, n, a), self.spaces.action_dtype),
             "reward": ((r, t, n), np.float32),
@@ -84,16 +90,7 @@ class Shard:
         self._eval_parts = {
             p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
         }
-        self._policies = [
-            NumpyPolicy(
-                plan.spaces,
-                plan.hidden_sizes,
-                plan.normalize_observations,
-                weights,
-                plan.bounded_mean,
-            )
-            for weights in arrays["weights"]
-        ]
+        self._policies = [policy_of(plan, plan.spaces, weights) for weights in arrays["weights"]]
         self._chains: dict[int, list[Chain]] = {}
         self._evaluators: dict[int, list[Stepper]] = {}
         self._opened: list[gymnasium.Env[Any, Any]] = []

@@ -23,9 +23,10 @@ from longrun.envs.processes import (
     limited_pipe,
     start_process,
 )
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays, file_of
 from longrun.envs.spaces import Array
+from longrun.envs.vector_shard import make_shard
 from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog
 from longrun.envs.worker_part import parts_of
 from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
@@ -64,7 +65,7 @@ class LocalPool:
     def __init__(self, plan: Plan) -> None:
         self._memory = SharedArrays(plan.memory())
         self.arrays: dict[str, Array] = self._memory
-        self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
+        self._shard = make_shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
         self._closed = self._failed = False
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 
-from longrun.config import Config, whole_number
+from longrun.config import MLP, Config, whole_number
 from longrun.envs.actions import require_bounds
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
@@ -137,7 +137,12 @@ def make_job(
 def _require_room(config: Config, spaces: Spaces) -> None:
     """Raise InputError if a network, with the two moments of Adam, is larger than the memory."""
     value = "value_hidden_sizes" if config.value_hidden_sizes else "hidden_sizes"
-    for name, outputs in (("hidden_sizes", spaces.policy_outputs), (value, 1)):
+    for name, outputs, network in (
+        ("hidden_sizes", spaces.policy_outputs, config.policy_network),
+        (value, 1, config.value_network),
+    ):
+        if network != MLP:
+            continue
         hidden = getattr(config, name)
         sizes = [spaces.feature_size, *hidden, outputs]
         weights = sum(m * n for m, n in pairwise(sizes))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import gymnasium
+from gymnasium.vector import VectorEnv
 
 from longrun.config import Config
 from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
@@ -43,6 +44,10 @@ class Loop(Protocol):
     @property
     def source(self) -> dict[str, Any]:
         """What made the environment, for config.json."""
+
+    @property
+    def vector_size(self) -> int:
+        """The number of environments, if the environment itself determines it; otherwise 0."""
 
     @property
     def spaces(self) -> Spaces: ...
@@ -81,12 +86,12 @@ def open_env(env: AnyEnv) -> Loop:
     made: object = make_env(env_factory(env))
     if isinstance(made, Environment):  # `env` is a class or a function that makes one
         return DeviceLoop.open(made)
-    if not isinstance(made, gymnasium.Env):
+    if not isinstance(made, gymnasium.Env | VectorEnv):
         raise InputError(
-            f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env or a longrun"
-            " Environment"
+            f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env, a VectorEnv"
+            " or a longrun Environment"
         )
     try:
         return HostLoop.open(env, made)
     finally:
-        close_env(made)
+        close_env(made)  # type: ignore[arg-type]

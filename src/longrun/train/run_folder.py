@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import math
 import platform
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import Config, algorithm_name, differing
+from longrun.config import Config, algorithm_name, differing, written_options
 from longrun.errors import FolderError, InputError
 from longrun.files import (
     FolderLock,
@@ -188,7 +187,7 @@ def describe_run(
         "algorithm": algorithm_name(configs[0]),
         "env": env,
         "steps": steps,
-        "options": dataclasses.asdict(configs[0]),
+        "options": written_options(configs[0]),
         "replicas": [
             {"seed": seed, **{name: getattr(config, name) for name in differing(configs)}}
             for seed, config in zip(seeds, configs, strict=True)

@@ -65,6 +65,10 @@ class DeviceLoop:
         return env_source(self.env, self.env)
 
     @property
+    def vector_size(self) -> int:
+        return 0
+
+    @property
     def spaces(self) -> Spaces:
         return self.env.spaces
 

@@ -13,18 +13,21 @@ from typing import Any, Self
 import gymnasium
 import jax
 import numpy as np
+from gymnasium.vector import VectorEnv
 
-from longrun.config import Config
+from longrun.config import MLP, Config
 from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
-from longrun.envs.spaces import Array, Spaces, describe, warn_of_images
+from longrun.envs.spaces import Array, Spaces, describe, own_spaces, require_no_image
 from longrun.envs.stepper import state_room
+from longrun.envs.vector_env import autoreset_mode
 from longrun.envs.worker_pool import Pool, open_pool
+from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.memory import require_memory
-from longrun.train.evaluation import evaluation_shape
+from longrun.train.evaluation import STEPS_EACH, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
 from longrun.train.host.replica import Replica, flat_weights
@@ -57,17 +60,21 @@ class HostLoop:
     """what made it, see `env_source`"""
     state_bytes: int = 0
     """room for the saved state of one environment, 0 if it cannot save it"""
+    vector_size: int = 0
+    """environments in a VectorEnv, 0 if it is none"""
 
     @classmethod
-    def open(cls, env: EnvLike, made: gymnasium.Env[Any, Any]) -> Self:
-        """`made` is one environment that `env` makes; it is neither reset nor stepped."""
+    def open(cls, env: EnvLike, made: Any) -> Self:
+        """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        warn_of_images(made.observation_space)
         name = env_name(env)
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
         source = env_source(env, made)
-        observation, action = made.observation_space, made.action_space
+        observation, action = own_spaces(made)
+        if isinstance(made, VectorEnv):
+            autoreset_mode(made)  # which it must have
+            return cls(env, spaces, observation, action, name, source, 0, made.num_envs)
         return cls(env, spaces, observation, action, name, source, state_room(made))
 
     @property
@@ -75,6 +82,9 @@ class HostLoop:
         return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        self._require_size(config)
+        if MLP in (config.policy_network, config.value_network):
+            require_no_image(self.observation_space)
         state = fresh_state(config, self.spaces, seed)
         return Snapshot(state, no_episodes(config.num_envs, self.spaces)._asdict())
 
@@ -84,7 +94,8 @@ class HostLoop:
         With `job.keep_environments` they stay for the next call, if the job was done.
         """
         config = job.configs[0]
-        eval_envs, eval_steps = evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
+        self._require_size(config)
+        eval_envs, eval_steps = self._eval_shape(job.eval_steps) if job.eval_every else (0, 0)
         plan = self._plan(
             config,
             seeds=tuple(job.seeds),
@@ -93,7 +104,8 @@ class HostLoop:
             eval_envs=eval_envs,
             eval_steps=eval_steps,
         )
-        num_workers = min(job.num_workers, len(job.seeds) * config.num_envs)
+        most = 1 if self.vector_size else len(job.seeds) * config.num_envs
+        num_workers = min(job.num_workers, most)
         key = (num_workers, job.step_timeout, *_shape(plan))
         kept = kept_pools.take(self, key, [start.environments for start in starts])
         _require_room(config, plan)
@@ -115,6 +127,18 @@ class HostLoop:
             kept_pools.keep(self, key, [r.snapshot.environments for r in replicas], pool)
         return seconds
 
+    def _require_size(self, config: Config) -> None:
+        if self.vector_size and config.num_envs != self.vector_size:
+            raise InputError(
+                f"num_envs={config.num_envs} must be {self.vector_size}, the size of the VectorEnv"
+            )
+
+    def _eval_shape(self, steps: int) -> tuple[int, int]:
+        """(environments, steps of each) of an evaluation; a VectorEnv has its own number."""
+        if not self.vector_size:
+            return evaluation_shape(steps)
+        return self.vector_size, max(-(-steps // self.vector_size), min(steps, STEPS_EACH))
+
     def close(self) -> None:
         """Close the environments that were kept."""
         kept_pools.close(self)
@@ -123,7 +147,7 @@ class HostLoop:
         self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
     ) -> tuple[Array, Array]:
         """Rewards and episode ends [S, E] of the policy, simulated in this process."""
-        envs, steps = shape
+        envs, steps = (self.vector_size or shape[0]), shape[1]
         plan = self._plan(
             config,
             seeds=(seed,),
@@ -150,6 +174,10 @@ class HostLoop:
             normalize_observations=config.normalize_observations,
             action_bounds=config.action_bounds,
             bounded_mean=config.bounded_mean,
+            activation=config.activation,
+            layer_norm=config.layer_norm,
+            policy_network=config.policy_network,
+            is_vector=self.vector_size > 0,
             state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,
         )

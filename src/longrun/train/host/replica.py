@@ -201,7 +201,7 @@ class Replica:
 def flat_weights(state: TrainState) -> Array:
     """The parameters for acting, in the order of `longrun.envs.numpy_policy.weight_shapes`."""
     policy, moments = state.params.policy, state.obs_moments
-    layers = [x for layer in policy.layers for x in layer]
+    layers = jax.tree.leaves(policy.layers)
     parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
 

@@ -27,6 +27,7 @@ from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.memory import require_memory
+from longrun.tabular.mdp_environment import MDPEnv
 from longrun.train.evaluation import STEPS_EACH, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
@@ -67,7 +68,7 @@ class HostLoop:
     def open(cls, env: EnvLike, made: Any) -> Self:
         """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        name = env_name(env)
+        name = made.unwrapped.name if isinstance(made.unwrapped, MDPEnv) else env_name(env)
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
         source = env_source(env, made)

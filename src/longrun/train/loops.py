@@ -89,9 +89,7 @@ def open_env(env: AnyEnv) -> Loop:
         return DeviceLoop.open(native)
     made: object = make_env(env_factory(env))
     if isinstance(made, Environment):  # `env` is a class or a function that makes one
-        return DeviceLoop.open(made)
-    if isinstance(made, MDP):
-        return open_env(made)
+        return DeviceLoop.open(made, env if isinstance(env, str) else None)
     if not isinstance(made, gymnasium.Env | VectorEnv):
         raise InputError(
             f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env, a VectorEnv"

@@ -68,10 +68,11 @@ class HostLoop:
     def open(cls, env: EnvLike, made: Any) -> Self:
         """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        name = made.unwrapped.name if isinstance(made.unwrapped, MDPEnv) else env_name(env)
+        name = env.name if isinstance(env, MDPEnv) else env_name(env)
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
-        source = env_source(env, made)
+        is_function = isinstance(env, str) and made.spec is None  # 'module:function'
+        source = env_source(env_factory(env) if is_function else env, made)
         observation, action = own_spaces(made)
         if isinstance(made, VectorEnv):
             autoreset_mode(made)  # which it must have

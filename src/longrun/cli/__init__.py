@@ -69,6 +69,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"longrun: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    except MemoryError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"longrun: not enough memory; choose a smaller size ({error})", file=sys.stderr)
+        return 1
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130

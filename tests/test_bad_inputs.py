@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from longrun import APO, PPO
 from longrun.cli import main
+from longrun.cli.sweep import _envs
 from longrun.train.job import make_job
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, Sampler
 
@@ -123,6 +124,19 @@ def test_whole_numbers_may_be_written_with_an_exponent(tmp_path: Path) -> None:
     flags += ["--action-bounds", "clip"]
     command = ["train", "apo", "--env", "Drift-v0", "--steps", "64", "--no-eval", "--workers", "0"]
     assert main([*command, *flags, "--out", str(tmp_path / "run")]) == 0
+
+
+def test_a_sweep_takes_arguments_of_its_environment() -> None:
+    given = {"env": ["jax:criss-cross"], "env_args": ["regime=BM"]}
+    assert _envs(given) == ["jax:criss-cross?regime=BM"]
+
+
+def test_the_help_of_a_sweep_lists_the_options_that_it_speaks_of(capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        main(["sweep", "--help"])
+    text = capsys.readouterr().out
+    assert "any of those listed at the end" in re.sub(r"\s+", " ", text)
+    assert text.index("--grid") < text.index("--gae-lambda") < text.index("--kl-limit")
 
 
 # Observations.

@@ -74,6 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"longrun: not enough memory; choose a smaller size ({error})", file=sys.stderr)
         return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "matplotlib":
+            raise
+        print("longrun: figures need a package; pip install 'longrun[plot]'", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130

@@ -26,11 +26,11 @@ Factory = Callable[[], gymnasium.Env[Any, Any]]
 
 def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     """Make an environment; MuJoCo's own warnings become Python's instead of a log file."""
-    if "mujoco" in str(getattr(factory, "args", "")):
-        import mujoco
-
-        mujoco.set_mju_user_warning(mujoco_warning)
     try:
+        if "mujoco" in str(getattr(factory, "args", "")):
+            import mujoco
+
+            mujoco.set_mju_user_warning(mujoco_warning)
         made: Any = factory()
         if type(made).__module__ == "longrun.tabular.mdp":  # imported here only where it is needed
             return import_module("longrun.tabular").to_gymnasium(made)  # type: ignore[no-any-return]
@@ -48,7 +48,9 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
 
 
 def _not_made(factory: Factory, error: BaseException) -> str:
-    return f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
+    text = f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
+    missing = isinstance(error, ModuleNotFoundError) and error.name == "mujoco"
+    return f"{text}; pip install 'longrun[mujoco]'" if missing else text
 
 
 def close_env(env: gymnasium.Env[Any, Any]) -> None:

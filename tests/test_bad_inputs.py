@@ -15,8 +15,9 @@ from gymnasium import spaces
 
 from longrun import APO, PPO
 from longrun.cli import main
+from longrun.cli.sweep import _envs
 from longrun.train.job import make_job
-from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, Sampler
+from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, TINY_FLAGS, Drift, Sampler
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
 PUSH = spaces.Box(-0.5, 0.5, (1,), np.float32)
@@ -87,7 +88,8 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_python_says_what_is_wrong(name: str, tmp_path: Path) -> None:
+def test_python_says_what_is_wrong(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("longrun.memory.total_memory", lambda: 8 * 2.0**30)
     call, message = CALLS[name]
     with pytest.raises(ValueError, match=message) as refusal:
         call(tmp_path)
@@ -119,10 +121,22 @@ def test_the_command_line_says_what_is_wrong(
 
 
 def test_whole_numbers_may_be_written_with_an_exponent(tmp_path: Path) -> None:
-    flags = ["--num-envs", "4e0", "--rollout-steps", "1.6e1", "--minibatch-size", "32", "--quiet"]
-    flags += ["--action-bounds", "clip"]
+    flags = [*TINY_FLAGS, "--num-envs", "4e0", "--rollout-steps", "1.6e1"]
     command = ["train", "apo", "--env", "Drift-v0", "--steps", "64", "--no-eval", "--workers", "0"]
     assert main([*command, *flags, "--out", str(tmp_path / "run")]) == 0
+
+
+def test_a_sweep_takes_arguments_of_its_environment() -> None:
+    given = {"env": ["jax:criss-cross"], "env_args": ["regime=BM"]}
+    assert _envs(given) == ["jax:criss-cross?regime=BM"]
+
+
+def test_the_help_of_a_sweep_lists_the_options_that_it_speaks_of(capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        main(["sweep", "--help"])
+    text = capsys.readouterr().out
+    assert "any of those listed at the end" in re.sub(r"\s+", " ", text)
+    assert text.index("--grid") < text.index("--gae-lambda") < text.index("--kl-limit")
 
 
 # Observations.

@@ -70,6 +70,8 @@ class Callbacks:
 
 LONGEST_TITLE = 30
 """Characters of the title on the live line: at 80 columns the time left must fit behind it."""
+TIME_WIDTH = 7
+"""Of h:mm:ss."""
 LINE_SECONDS = 30.0
 """Time between two lines of progress where there is no terminal."""
 
@@ -85,14 +87,18 @@ class ProgressBar:
         from rich.console import Console
         from rich.markup import escape
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
 
         shown = sys.stderr.isatty() if wanted is None else wanted
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[status]}"),  # last, where a narrow terminal cuts it off
+            # These two keep their widths on a narrow terminal, which cuts off the status instead.
+            TextColumn("{task.percentage:>3.0f} %", table_column=Column(no_wrap=True, min_width=5)),
+            TimeRemainingColumn(
+                compact=True, table_column=Column(no_wrap=True, min_width=TIME_WIDTH)
+            ),
+            TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
             disable=not shown,
         )

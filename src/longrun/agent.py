@@ -36,10 +36,10 @@ class Agent:
     makes one; or a JAX-native environment or its string ('jax:criss-cross', 'brax:ant', ...), which
     trains inside one compiled program. `env_args` are arguments for an environment named by a
     string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
-    simulates in this process. A step or reset that takes longer than `step_timeout` seconds in a
-    worker process ends the training with a WorkerError (0: no limit; in this process there is
-    none). All other options are those of the algorithm, the fields of its
-    dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
+    simulates in this process. A step or reset that takes longer than `step_timeout` seconds ends
+    the training with a WorkerError (0: no limit); in this process its thread is left behind. All
+    other options are those of the algorithm, the fields of its dataclass in `longrun.config`
+    (`APOConfig`, ...); `longrun train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
     opened environment as `loop.env`; `snapshot`, all that is needed to resume training, replaced

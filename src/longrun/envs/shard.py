@@ -118,8 +118,6 @@ class Shard:
                     obs[t + 1, i] = successor
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
@@ -158,8 +156,6 @@ class Shard:
                     ended[t, i] = terminated or truncated
                     if ended[t, i]:
                         chain.start_episode(obs[i])
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
@@ -188,8 +184,6 @@ class Shard:
                 self.heartbeat.row[TURN] = step
                 try:
                     chain.stepper.step(action, resume_obs[i])
-                except KeyboardInterrupt:  # of the user
-                    raise
                 except BaseException as error:
                     raise failure(alone, 0, f"repeated step {step}", error) from error
 
@@ -204,8 +198,6 @@ class Shard:
             self.heartbeat.row[TURN] = i
             try:
                 chain.start_episode(obs[i])
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:  # such as that of sys.exit()
                 raise failure(part, i, "its reset", error) from error
 

@@ -146,6 +146,7 @@ def _run_all(job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents)
                 try:
                     item = queued.get(timeout=POLL_SECONDS)
                 except queue.Empty:
+                    pool.look()
                     if not on_events([], {}):
                         break
                     continue

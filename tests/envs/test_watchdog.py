@@ -66,7 +66,8 @@ def test_a_step_that_hangs_in_the_training_process_is_named_and_the_run_is_saved
     where = "environment 3 of replica 0 at step 7 of iteration 2"
     with pytest.raises(HungError, match=f"^the training process made no .* 1 s: {where}; if"):
         agent.learn(5 * ITERATION, log_dir=run, eval_every=0)
-    assert APO.load(run, Drift, num_workers=0).steps_ == 2 * ITERATION
+    # Without workers an iteration is reported after the next rollout, which did not end here.
+    assert APO.load(run, Drift, num_workers=0).steps_ == ITERATION
 
 
 def test_a_run_that_is_stopped_does_not_wait_for_ever_for_a_step_that_hangs():

@@ -82,7 +82,7 @@ def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt
     gate.unlink()
     _, errors = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
-    again = f"longrun sweep --resume --out {out}"
+    again = f"longrun sweep --resume --out {out} --trust"
     assert errors == f"longrun: interrupted; {again} resumes it\n"
     later = [saved_iterations(run) for run in both]
     assert sum(saved) < sum(later) < 2 * ITERATIONS
@@ -102,7 +102,7 @@ def test_sigterm_saves_and_ends_with_its_own_status(tmp_path, monkeypatch, capsy
         main(sweep_arguments(tmp_path / "sweep"))
     assert signal.signal(signal.SIGTERM, before) is signal.SIG_DFL
     assert ended.value.code == 143
-    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'}"
+    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'} --trust"
     assert capsys.readouterr().err == f"longrun: terminated; {resume} resumes it\n"
 
 
@@ -116,7 +116,7 @@ def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkey
 
     monkeypatch.setattr(InlineWorkers, "start", interrupt)
     assert main(sweep_arguments(tmp_path / "sweep")) == 130
-    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'}"
+    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'} --trust"
     assert capsys.readouterr().err == f"longrun: interrupted; {resume} resumes it\n"
     assert len(closed) == 1
 

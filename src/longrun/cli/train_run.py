@@ -14,6 +14,7 @@ from typing import Any
 from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields, whole_number
 from longrun.envs.env_strings import parse_args, with_args
+from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS
@@ -58,7 +59,8 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     if first:
         steps = session.job.iterations * session.job.configs[0].steps_per_iteration
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
-    again = f"longrun train --resume --out {path} resumes it"
+    trust = " --trust" if needs_trust(session.loop.name) else ""
+    again = f"longrun train --resume --out {path}{trust} resumes it"
 
     def end_at_once() -> None:
         """Without waiting for threads that compile: the last checkpoint is on disk."""

@@ -73,7 +73,7 @@ def _train_all(
     runs = len(folder.runs) + sum(more for more, _ in (search.to_come() if search else {}).values())
     print(f"sweep in {folder.path}: {runs} runs, {where}", flush=True)
     live = Live(f"sweep {folder.path}", wanted=False if quiet else None, log=not quiet)
-    again = f"longrun sweep --resume --out {folder.path}" + (f" --ray {ray}" if ray else "")
+    again = folder.resume_command() + (f" --ray {ray}" if ray else "")
     try:
         with stop_signals() as stop:
             return Sweep(folder, workers, live, retries, search, stop).run()

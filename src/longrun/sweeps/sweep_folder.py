@@ -25,7 +25,7 @@ from typing import Any
 
 from longrun import __version__
 from longrun.config import field_defaults
-from longrun.envs.factories import require_saved
+from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
 from longrun.files import FolderLock, read_json, write_json
 from longrun.sweeps.plan import PlannedRun, apart, together
@@ -112,6 +112,11 @@ class SweepFolder:
         for env in dict.fromkeys(run.env for run in self.runs):
             require_saved(env, self.path, trust)
 
+    def resume_command(self) -> str:
+        """The command that resumes the sweep."""
+        trust = " --trust" if any(needs_trust(run.env) for run in self.runs) else ""
+        return f"longrun sweep --resume --out {self.path}{trust}"
+
     def require_own(self, run: PlannedRun) -> None:
         """Raise FolderError if the run's folder holds another run."""
         file = self.folder(run) / "config.json"
@@ -194,7 +199,7 @@ class SweepFolder:
     def _another(self, why: str) -> FolderError:
         return FolderError(
             f"'{self.path}' holds another sweep: {why}; choose another --out, or resume it with"
-            f" longrun sweep --resume --out {self.path}"
+            f" {self.resume_command()}"
         )
 
     def _write(self, made_by: Mapping[str, Any]) -> None:

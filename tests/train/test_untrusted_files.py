@@ -155,6 +155,13 @@ def test_a_size_in_the_header_that_no_file_can_have_is_harmless(run):
     assert APO.load(run).steps_ == 2 * ITERATION
 
 
+@pytest.mark.parametrize("replicas", [[], {}, None, "x", [[]], [{}]])
+def test_a_checkpoint_has_replicas(run, replicas):
+    change_header(run, replicas=replicas)
+    with pytest.raises(FolderError, match="is damaged"):
+        APO.load(run)
+
+
 def test_a_file_of_just_the_size_is_read(tmp_path):
     file = tmp_path / "content"
     file.write_bytes(b"12345")

@@ -111,6 +111,8 @@ def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
     if digest_of(header, content) != header["sha256"]:
         raise FolderError(f"checkpoint '{folder}' is damaged: it does not match its hash")
     known("algorithm", header["algorithm"], ALGORITHMS)
+    if not isinstance(header["replicas"], list) or not header["replicas"]:
+        raise TypeError("it has no replicas")
     tensors = safetensors.numpy.load(content)
     spaces = _spaces(header["spaces"])
     configs = [saved_config(header["algorithm"], r["options"]) for r in header["replicas"]]

@@ -201,10 +201,11 @@ def test_a_dead_worker_is_noticed_though_a_child_keeps_its_connection(nothing_le
 
 
 @pytest.mark.parametrize("fault", [close_files, close_files_and_sleep, write_to_files])
-def test_a_worker_without_its_connection_is_ended(fault, nothing_left, monkeypatch):
-    monkeypatch.setattr(worker_pool, "EXIT_SECONDS", 0.5)
+def test_a_worker_without_its_connection_is_ended(fault, nothing_left, monkeypatch, capfd):
+    monkeypatch.setattr(worker_pool, "EXIT_SECONDS", 5.0 if fault is close_files else 0.5)
     message = error_of(partial(Failing, fault, VICTIM, notes=nothing_left), step_timeout=0)
     assert "closed its connection" in message
+    assert capfd.readouterr().err == ""
 
 
 def test_a_worker_that_is_ended_by_a_signal_without_a_name_is_noticed(nothing_left):

@@ -7,12 +7,14 @@ repeating its actions. So the actions are kept, and a resumed run equals an unin
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.worker_pool import Pool
+from longrun.errors import FolderError, listed
 
 LONGEST_REPLAY = 20_000
 MOST_ACTIONS = 400_000
@@ -37,6 +39,23 @@ def no_episodes(num_envs: int, spaces: Spaces) -> Episodes:
     """Before the first step: every environment at the start of episode 0."""
     zeros = np.zeros(num_envs, np.int64)
     return Episodes(zeros, zeros, np.zeros((0, spaces.action_size), spaces.action_dtype))
+
+
+def saved_episodes(arrays: Mapping[str, Array], num_envs: int, spaces: Spaces) -> Episodes:
+    """The episodes of a snapshot. Raises FolderError if they have no sense."""
+    if set(arrays) != set(Episodes._fields):
+        raise FolderError(f"the checkpoint's environments are damaged: they are {listed(arrays)}")
+    episodes = Episodes(**arrays)
+    steps = np.maximum(episodes.length, 0).sum() if episodes.length.dtype == np.int64 else -1
+    expected = no_episodes(num_envs, spaces)._replace(
+        action=np.zeros((max(steps, 0), spaces.action_size), spaces.action_dtype)
+    )
+    for name, found, like in zip(Episodes._fields, episodes, expected, strict=True):
+        if found.shape != like.shape or found.dtype != like.dtype or not np.isfinite(found).all():
+            raise FolderError(f"the checkpoint's environments are damaged: '{name}' has no sense")
+    if (episodes.number < 0).any() or (episodes.length < -1).any():
+        raise FolderError("the checkpoint's environments are damaged: an episode is negative")
+    return episodes
 
 
 class EpisodeHistory:

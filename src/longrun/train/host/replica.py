@@ -24,7 +24,7 @@ from longrun.learn import learner
 from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, report
-from longrun.train.host.episodes import EpisodeHistory, Episodes
+from longrun.train.host.episodes import EpisodeHistory, saved_episodes
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.training_checks import require_healthy, without_flags
 
@@ -41,7 +41,7 @@ class Replica:
         self.spaces = spaces
         self.seconds = Seconds()
         self.state = start.state
-        self.history = EpisodeHistory(Episodes(**start.environments))
+        self.history = EpisodeHistory(saved_episodes(start.environments, config.num_envs, spaces))
 
     def run(
         self,

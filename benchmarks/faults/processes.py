@@ -90,9 +90,12 @@ def require(command: list[str], patch: str = "") -> None:
 
 
 def is_one_line(errors: str) -> bool:
-    """Whether there is one line of error, besides warnings."""
-    lines = [line for line in errors.splitlines() if not line.startswith("longrun: warning: ")]
-    return len(lines) == 1 and lines[0].startswith("longrun: ")
+    """Whether longrun has written one line of error, and no traceback.
+
+    Besides there may be warnings, and what environments write.
+    """
+    own = [line for line in errors.splitlines() if line.startswith("longrun: ")]
+    return "Traceback" not in errors and len([x for x in own if "longrun: warning: " not in x]) == 1
 
 
 def rows(run: Path) -> dict[str, list[list[str]]]:

@@ -38,7 +38,7 @@ def count(event, arguments):
         path = arguments[0]
     else:
         return
-    if event == "fsync" or os.fspath(path).startswith(folder):
+    if event == "fsync" or not isinstance(path, int) and os.fspath(path).startswith(folder):
         if operations == last:
             os.kill(os.getpid(), signal.SIGKILL)
         operations += 1

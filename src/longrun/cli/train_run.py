@@ -25,7 +25,7 @@ from longrun.train import start_or_resume as runs
 from longrun.train.device.sharding import is_first_host, join_hosts
 from longrun.train.loops import open_env
 from longrun.train.progress import require_tensorboard
-from longrun.train.run_folder import RunFolder
+from longrun.train.run_folder import RunFolder, is_finished
 from longrun.train.session import Session
 
 SETTINGS = {
@@ -94,10 +94,11 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
         )
     steps = whole_number("steps", given.get("steps", config["steps"]), 1, MOST_STEPS)
-    if min(run.done) >= steps:
+    if min(run.done) >= steps and is_finished(path, steps):
         print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
         return path
-    _run(runs.resume(run, steps, **_settings(given)), path, given)
+    # A run that was killed before its summary has nothing to train; it writes the summary.
+    _run(runs.resume(run, max(steps, min(run.done)), **_settings(given)), path, given)
     return path
 
 

@@ -20,6 +20,7 @@ from faults.processes import (
     STEPS,
     TINY,
     Checks,
+    Process,
     call,
     descendants,
     differences,
@@ -58,7 +59,7 @@ def _runs(folder: Path, command: list[str]) -> Case:
     longest = _seconds_of([*command[:-1], str(whole)])
 
     def case(rng: random.Random) -> Iterator[str]:
-        def begin() -> subprocess.Popen[str]:
+        def begin() -> Process:
             shutil.rmtree(run, ignore_errors=True)
             process = start(command, OFTEN)
             _wait_for(run / "config.json", process)
@@ -84,7 +85,7 @@ def _sweeps(folder: Path, where: list[str], cluster: int | None = None) -> Case:
     names = [path.name for path in (whole / "runs").iterdir()]
 
     def case(rng: random.Random) -> Iterator[str]:
-        def begin() -> subprocess.Popen[str]:
+        def begin() -> Process:
             shutil.rmtree(out, ignore_errors=True)
             process = start([*sweep, str(out), *where])
             _wait_for(out / "runs", process)
@@ -114,9 +115,7 @@ def _seconds_of(command: list[str]) -> float:
     return time.monotonic() - began
 
 
-def _alive_after(
-    begin: Callable[[], subprocess.Popen[str]], seconds: float
-) -> subprocess.Popen[str]:
+def _alive_after(begin: Callable[[], Process], seconds: float) -> Process:
     """A process that has run for so long; one that ends earlier is tried again for half of it."""
     while True:
         process = begin()
@@ -139,7 +138,7 @@ def _training(pids: list[int]) -> list[int]:
     return found
 
 
-def _wait_for(path: Path, process: subprocess.Popen[str], seconds: float = 120.0) -> None:
+def _wait_for(path: Path, process: Process, seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not path.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -24,7 +24,7 @@ from faults.processes import (
 )
 
 COUNT = """
-import atexit, os, signal, sys
+import os, signal, sys
 operations, folder, last = 0, {folder!r}, {last}
 writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
@@ -46,7 +46,7 @@ def count(event, arguments):
 fsync = os.fsync
 os.fsync = lambda fd: (sys.audit("fsync", fd), fsync(fd))[1]
 sys.addaudithook(count)
-atexit.register(lambda: print("operations", operations, file=sys.stderr))
+at_end = lambda: print("operations", operations, file=sys.stderr)
 """
 """Kills the process before operation number `last` on files in `folder`, counted from 0."""
 

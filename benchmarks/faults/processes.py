@@ -9,7 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from faults.forked import Forked
+
 ROOT = Path(__file__).parents[2]
+Process = subprocess.Popen[str] | Forked
 Check = Callable[[], Iterator[str]]
 """Yields why the case failed; nothing if it did not."""
 Checks = Iterator[tuple[str, Check]]
@@ -50,12 +53,18 @@ def child_variables(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | more
 
 
-def start(command: list[str], patch: str = "", **variables: str) -> subprocess.Popen[str]:
-    """`longrun COMMAND` as a process, after some lines of Python."""
+def start(command: list[str], patch: str = "", **variables: str) -> Process:
+    """`longrun COMMAND` as a process, after some lines of Python.
+
+    A fork of this process, or a new one if it has to have other variables.
+    """
     code = (
         "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"{patch}\nfrom longrun.cli import main\nsys.exit(main({command!r}))"
+        f"at_end = lambda: None\n{patch}\nfrom longrun.cli import main\n"
+        f"try:\n    sys.exit(main({command!r}))\nfinally:\n    at_end()"
     )
+    if not variables:
+        return Forked(code)
     return subprocess.Popen(
         [sys.executable, "-c", code],
         env=child_variables(**variables),
@@ -66,7 +75,7 @@ def start(command: list[str], patch: str = "", **variables: str) -> subprocess.P
     )
 
 
-def ended(process: subprocess.Popen[str], seconds: float = SECONDS) -> tuple[int | None, str]:
+def ended(process: Process, seconds: float = SECONDS) -> tuple[int | None, str]:
     """Status and errors of a process; the status is None if it had to be killed."""
     try:
         _, errors = process.communicate(timeout=seconds)

@@ -117,6 +117,8 @@ def _of_sweeps(folder: Path, command: list[str]) -> Checks:
             yield f"resumed, it ends with status {status}: {errors}"
         else:
             yield from differences(run / "runs" / name, whole / "runs" / name)
+        if left := [file.name for file in run.glob(".*")]:
+            yield f"it has left {left}"
 
     for last in range(_operations(run, command, None)):
         yield f"sweep-operation-{last}", lambda last=last: case(last)

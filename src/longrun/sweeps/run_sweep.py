@@ -12,6 +12,7 @@ from longrun.config import whole_number
 from longrun.envs.native.lookup import is_native
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
+from longrun.files import remove_leftovers
 from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers, Workers
 from longrun.sweeps.optuna_search import (
@@ -53,6 +54,7 @@ def run_sweep(
     slots = None if workers is None else whole_number("workers", workers, 1)
     timeout = checked_timeout(step_timeout)
     with folder.locked():
+        remove_leftovers(folder.path)
         studies = read_studies(folder.path)
         search = OptunaSearch(folder, studies) if studies else None
         started = _workers(folder, slots, ray, studies, timeout)

@@ -29,9 +29,17 @@ SECONDS = 240.0
 HARMLESS = {"write_much", "warn", "change_folder", "float_errors", "fork_a_child", "info_none"}
 """After these a run may be trained to its end."""
 FATAL = {"hold_the_lock", "stop", "fork_and_die", "end_by_a_nameless_signal", "crash"}
-FATAL |= {"end_quietly", "ignore_signals"}
-"""These end or stop the process: without workers nothing is promised of them but in sweeps."""
-IN_SWEEPS = FATAL | {"sleep", "busy", "reset_sleep", "close_sleep", "exit_with_0", "close_files"}
+FATAL |= {"end_quietly", "ignore_signals", "fork_a_child"}
+"""Those that end or stop the process, or leave others: without workers nothing is promised of them
+but in sweeps."""
+IN_SWEEPS = FATAL - {"fork_a_child"} | {
+    "sleep",
+    "busy",
+    "reset_sleep",
+    "close_sleep",
+    "exit_with_0",
+    "close_files",
+}
 SHORT = "from longrun.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import subprocess
@@ -81,7 +82,8 @@ def ended(process: Process, seconds: float = SECONDS) -> tuple[int | None, str]:
         _, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a child may keep its output open
+            process.communicate(timeout=5)
         return None, f"still running after {seconds:g} s"
     return process.returncode, errors
 

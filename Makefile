@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run test test-portable test-adapters lint types format clean
+.PHONY: run figures test test-portable test-adapters lint types format clean
 
 run: .venv/core             ## APO against discounted PPO on a machine to be serviced, about two minutes
 	$(BIN)/python examples/maintenance.py
@@ -24,6 +24,10 @@ lint: .venv/ready
 
 types: .venv/ready
 	$(BIN)/mypy
+
+figures: .venv/core         ## write the measured figures into README.md, docs/figures.md and results/RESULTS.md
+	$(BIN)/python benchmarks/quoted_figures.py
+	$(BIN)/python benchmarks/paper_pictures.py
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

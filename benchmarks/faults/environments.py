@@ -40,6 +40,8 @@ IN_SWEEPS = FATAL - {"fork_a_child"} | {
     "exit_with_0",
     "close_files",
 }
+MARK = "import os\nos.environ['FAULTS_MARK'] = '{}'\n"
+"""All processes that the command starts can be recognised."""
 SHORT = "from longrun.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
 
 
@@ -58,7 +60,7 @@ def _train(folder: Path, fault: str, workers: str) -> Iterator[str]:
     command = ["train", "apo", "--env", f"faulty_env:Faulty-v0?fault={fault}", *SMALL, "--no-eval"]
     command += ["--steps", str(20 * STEPS), "--workers", workers, "--step-timeout", LIMIT]
     command += ["--out", str(run), "--action-bounds", "clip"]
-    status, errors = ended(start(command, FAULTS_MARK=mark), SECONDS)
+    status, errors = ended(start(command, MARK.format(mark)), SECONDS)
     if status == 0 and fault in HARMLESS:
         if not (run / "summary.json").exists():
             yield "status 0, but it is not finished"
@@ -74,7 +76,7 @@ def _sweep(folder: Path, fault: str) -> Iterator[str]:
     command = ["sweep", "apo", "--env", f"faulty_env:Faulty-v0?fault={fault}", "Pendulum-v1"]
     command += [*SMALL, "--no-eval", "--steps", str(20 * STEPS), "--step-timeout", LIMIT]
     command += ["--retries", "0", "--workers", "1", "--out", str(out), "--action-bounds", "clip"]
-    status, errors = ended(start(command, SHORT, FAULTS_MARK=mark), SECONDS)
+    status, errors = ended(start(command, MARK.format(mark) + SHORT), SECONDS)
     if status != 1 or errors:
         yield f"status {status}: {errors[-500:]!r}"
     else:

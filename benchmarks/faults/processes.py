@@ -6,7 +6,6 @@ import contextlib
 import csv
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,25 +53,12 @@ def child_variables(**more: str) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | more
 
 
-def start(command: list[str], patch: str = "", **variables: str) -> Process:
-    """`longrun COMMAND` as a process, after some lines of Python.
-
-    A fork of this process, or a new one if it has to have other variables.
-    """
-    code = (
+def start(command: list[str], patch: str = "") -> Forked:
+    """`longrun COMMAND` as a process, after some lines of Python."""
+    return Forked(
         "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"at_end = lambda: None\n{patch}\nfrom longrun.cli import main\n"
         f"try:\n    sys.exit(main({command!r}))\nfinally:\n    at_end()"
-    )
-    if not variables:
-        return Forked(code)
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env=child_variables(**variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
     )
 
 
@@ -88,9 +74,9 @@ def ended(process: Process, seconds: float = SECONDS) -> tuple[int | None, str]:
     return process.returncode, errors
 
 
-def call(command: list[str], patch: str = "", **variables: str) -> tuple[int | None, str]:
+def call(command: list[str], patch: str = "") -> tuple[int | None, str]:
     """Run a command to its end: its status and what it wrote to its error output."""
-    return ended(start(command, patch, **variables))
+    return ended(start(command, patch))
 
 
 def require(command: list[str], patch: str = "") -> None:

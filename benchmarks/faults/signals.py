@@ -21,6 +21,14 @@ COMMANDS = {
     "device": ["train", "apo", *DEVICE, *ENDLESS],
     "sweep": ["sweep", "apo", "--env", "Pendulum-v1", "--seeds", "2", *ENDLESS, *SMALL],
 }
+CACHE = """
+import os
+import jax
+os.environ["JAX_COMPILATION_CACHE_DIR"] = {0!r}  # of processes that this one starts
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+jax.config.update("jax_compilation_cache_dir", {0!r})
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+"""
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
@@ -37,14 +45,14 @@ def _case(folder: Path, place: str, cache: str, seed: int) -> Iterator[str]:
     if cache == "cold":
         shutil.rmtree(programs, ignore_errors=True)
     number = rng.choice(list(STATUS))
-    process = start([*COMMANDS[place], "--out", str(out)], JAX_COMPILATION_CACHE_DIR=str(programs))
+    process = start([*COMMANDS[place], "--out", str(out)], CACHE.format(str(programs)))
     deadline = time.monotonic() + 120
     while not any(out.rglob("checkpoint.json")):
         if time.monotonic() > deadline or process.poll() is not None:
             yield f"did not start: {ended(process, 1)}"
             return
         time.sleep(0.02)
-    time.sleep(rng.uniform(0, 8))
+    time.sleep(rng.uniform(0, 4))
     process.send_signal(number)
     status, errors = ended(process, 120)
     if status != STATUS[number] or errors.count("\n") != 1 or "resumes it" not in errors:

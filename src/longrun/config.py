@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from longrun.errors import InputError
-from longrun.option_fields import checked, choice, count, number
+from longrun.option_fields import MLP as MLP
+from longrun.option_fields import checked, choice, count, functions, number
 from longrun.option_fields import known as known
 from longrun.option_fields import whole_number as whole_number
 from longrun.other_names import hint
 from longrun.presets import PRESETS
+
+ACTIVATIONS = ("tanh", "relu", "silu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +54,20 @@ class Config:
     bounded_mean: bool = choice(
         False, "pass a Gaussian policy's mean through tanh, scaled to the action bounds"
     )
-    hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
+    hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if different")
+    activation: Literal["tanh", "relu", "silu"] = choice(
+        "tanh", "function after each hidden layer: tanh, relu or silu", among=ACTIVATIONS
+    )
+    layer_norm: bool = choice(
+        False, "standardise the outputs of each hidden layer, before its bias and its activation"
+    )
+    policy_network: str | tuple[Any, Any] = functions(
+        "the policy's network: 'mlp', or a pair of functions (init, apply)"
+    )
+    value_network: str | tuple[Any, Any] = functions(
+        "the value's network: 'mlp', or a pair of functions (init, apply)"
+    )
     initialisation: Literal["orthogonal", "torch"] = choice(
         "orthogonal",
         "initial weights: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
@@ -237,6 +252,24 @@ def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
             raise InputError(f"unknown {algorithm.upper()} option '{name}'; {other}")
         known(f"{algorithm.upper()} option", name, names)
     return kind(**options)
+
+
+def written_options(config: Config) -> dict[str, Any]:
+    """The options for a JSON file; functions are written as their name."""
+    options = dataclasses.asdict(config)
+    own = {name: function_name(options[name][1]) for name in own_networks(options)}
+    return options | own
+
+
+def own_networks(options: Mapping[str, Any]) -> list[str]:
+    """Names of the options that are functions (or their names, in a file)."""
+    return [n for n in ("policy_network", "value_network") if options.get(n, MLP) != MLP]
+
+
+def function_name(function: Any) -> str:
+    """For files and messages, such as `plant.networks.apply`."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '?')}.{name}"
 
 
 def field_defaults(algorithm: str) -> dict[str, Any]:

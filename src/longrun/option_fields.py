@@ -29,6 +29,15 @@ def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "among": among})
 
 
+def functions(help: str) -> Any:
+    """ "mlp", or from Python a pair of functions (init, apply); no option of the command line."""
+    return field(default=MLP, metadata={"help": help, "functions": True})
+
+
+MLP = "mlp"
+"""The network that longrun makes itself, a multilayer perceptron."""
+
+
 MOST_STEPS = 2**53
 """Steps of a run, all of them exact also as floating-point numbers."""
 
@@ -61,6 +70,8 @@ def checked(option: dataclasses.Field[Any], value: Any) -> Any:
         if not isinstance(value, bool):
             raise InputError(f"{option.name}={value!r} must be True or False")
         return value
+    if option.metadata.get("functions"):
+        return _checked_functions(option, value)
     if isinstance(default, str):
         among = option.metadata["among"]
         if value not in among:
@@ -72,6 +83,17 @@ def checked(option: dataclasses.Field[Any], value: Any) -> Any:
             raise InputError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
         return tuple(sizes)
     return _checked_number(option, value)
+
+
+def _checked_functions(option: dataclasses.Field[Any], value: Any) -> Any:
+    if value == MLP:
+        return value
+    if isinstance(value, list | tuple) and len(value) == 2 and all(map(callable, value)):
+        return tuple(value)
+    raise InputError(
+        f"{option.name}={value!r} must be '{MLP}' or a pair of functions (init, apply):"
+        " init(key, inputs, outputs) -> params, apply(params, x [n, inputs]) -> [n, outputs]"
+    )
 
 
 def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:

@@ -49,13 +49,13 @@ def test_an_exit_in_a_reset_is_named():
     assert message == "environment 3 of replica 0 failed at its reset: SystemExit(0)"
 
 
-def test_an_exit_in_an_episode_that_is_repeated_is_named():
+def test_an_exit_in_an_episode_that_is_repeated_starts_a_new_one():
     agent = APO(Drift, num_workers=0, **TINY).learn(ITERATION)
     resumed = APO(partial(Failing, faults.exit_with_0, VICTIM), num_workers=0, **TINY)
     resumed.snapshot = agent.snapshot
-    message = r"^environment 3 of replica 0 failed at repeated step 4: SystemExit\(0\)$"
-    with pytest.raises(EnvironmentFailure, match=message):
+    with pytest.warns(UserWarning, match="1 of 4 environments did not repeat their episodes"):
         resumed.learn(ITERATION)
+    assert resumed.snapshot.environments["number"].tolist() == [0, 0, 0, 1]
 
 
 def test_an_exit_in_an_evaluation_is_named():
@@ -107,7 +107,15 @@ class Sticky(Drift):
 
 
 def test_an_environment_that_exits_when_it_is_closed_has_failed():
-    assert error_of(Sticky) == "an environment failed when it was closed: SystemExit(0)"
+    agent = APO(Sticky, num_workers=0, **TINY).learn(ITERATION)
+    with pytest.raises(EnvironmentFailure, match=r"failed when it was closed: SystemExit\(0\)"):
+        agent.close()
+
+
+def test_an_agent_does_not_get_the_error_of_closing_another_one_s_environments():
+    sticky = APO(Sticky, num_workers=0, **TINY).learn(ITERATION)
+    others = [APO(Drift, num_workers=0, **TINY).learn(ITERATION) for _ in range(2)]
+    assert [agent.steps_ for agent in (sticky, *others)] == [ITERATION] * 3
 
 
 def test_the_error_of_a_step_is_not_hidden_by_that_of_closing():

@@ -83,8 +83,9 @@ def test_an_environment_that_does_not_close_is_not_waited_for_without_a_limit(tm
                 time.sleep(600)
 
     agent = APO(Open, num_workers=0, step_timeout=0.5, **TINY)
+    agent.learn(ITERATION, log_dir=tmp_path / "run", eval_every=0)
     with pytest.raises(HungError, match=r"no progress for 0\.5 s: an environment is being closed;"):
-        agent.learn(ITERATION, log_dir=tmp_path / "run", eval_every=0)
+        agent.close()
     assert APO.load(tmp_path / "run", Drift, num_workers=0).steps_ == ITERATION
 
 

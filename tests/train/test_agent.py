@@ -27,6 +27,8 @@ ACTIONS = {
     "unbounded": spaces.Box(-np.inf, np.inf, (2,), np.float32),
     "discrete": spaces.Discrete(3),
     "discrete from -1": spaces.Discrete(3, start=-1),
+    "multi-binary": spaces.MultiBinary(3),
+    "multi-binary grid": spaces.MultiBinary([2, 2]),
     "multi-discrete": spaces.MultiDiscrete([3, 2]),
     "multi-discrete grid": spaces.MultiDiscrete([[3, 2], [2, 2]], start=[[1, 0], [0, -2]]),
 }

@@ -60,6 +60,7 @@ def test_episodes_too_long_to_be_repeated_are_restarted_with_a_warning(monkeypat
     monkeypatch.setattr(history, "LONGEST_REPLAY", 20)
     agent = APO(ENDLESS, num_workers=0, **TINY).learn(2 * ITERATION)
     assert agent.snapshot.environments["length"].tolist() == [-1] * 4
+    agent.close()
     with pytest.warns(UserWarning, match="4 environments .* too far to repeat"):
         agent.learn(ITERATION)
     assert agent.snapshot.environments["number"].tolist() == [1] * 4

@@ -187,7 +187,7 @@ def test_the_episodes_of_a_checkpoint_have_to_fit(run, what, capsys):
     steps = ["--steps", str(4 * ITERATION), "--quiet", "--workers", "0"]
     assert main(["train", "--resume", "--out", str(run), *steps]) == 2
     errors = capsys.readouterr().err
-    assert errors.startswith("longrun: the checkpoint's environments are damaged: ")
+    assert errors.startswith("longrun: the saved environments are damaged: ")
     assert errors.count("\n") == 1
 
 

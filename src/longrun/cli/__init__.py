@@ -21,6 +21,7 @@ from longrun.errors import InputError, LongrunError
 COMMANDS = {
     "train": "train policies: one algorithm on one environment, several seeds and settings",
     "evaluate": "measure the long-run reward of a run's policies",
+    "export": "write a run's policy as an ONNX file",
     "sweep": "train many settings, seeds, environments and algorithms, on all cores or a cluster",
     "compare": "compare settings: interquartile means, intervals, probability of improvement",
     "plot": "draw learning curves of runs and sweeps and print their table",
@@ -39,6 +40,7 @@ usage: longrun COMMAND ...   (longrun COMMAND --help explains each; --debug show
 for example:
   longrun train apo --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer
   longrun evaluate runs/swimmer --steps 10000
+  longrun export runs/swimmer --out policy.onnx
   longrun plot runs/swimmer --out curves.png
   longrun sweep apo ppo --env Swimmer-v5 --grid discount=0.99,0.999 --seeds 5 --out runs/sweep
   longrun compare runs/sweep

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from longrun.cli.options import Parser, add_trust_option, parse, whole
 
+if TYPE_CHECKING:
+    from longrun.train.evaluation import EvaluationReport
+
 DESCRIPTION = """\
 Run each replica's deterministic policy for a fixed number of steps and print its average reward
-with a 95 % interval from batch means, beside the episode metrics.
+with a 95 % interval from batch means, beside the episode metrics. Where no episode ends, the first
+steps are left out until the reward has settled.
 """
 
 EXAMPLES = """\
@@ -16,25 +24,59 @@ example: longrun evaluate runs/swimmer --steps 50000"""
 
 
 def evaluate_command(arguments: list[str]) -> int:
-    parser = Parser(prog="longrun evaluate", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.add_argument("run", type=Path, help="run folder or saved agent")
-    parser.add_argument(
-        "--steps", type=whole, metavar="N", help="steps of the evaluation (default: 10000)"
-    )
-    add_trust_option(parser)
-    given = parse(parser, arguments)
+    given = parse(_parser(), arguments)
     from longrun.algorithms import AGENTS
     from longrun.results.tables import print_reports
     from longrun.train import checkpoint
 
     saved = checkpoint.load(given["run"])
     kind = AGENTS[saved.algorithm]
-    rows = []
+    options: dict[str, Any] = {
+        "warmup": given.get("warmup"),
+        "deterministic": not given.get("stochastic", False),
+        "seed": given.get("seed"),
+    }
+    rows, found = [], []
     for replica, seed in enumerate(saved.seeds):
         agent = kind.from_checkpoint(
             saved, given["run"], replica=replica, trust=given.get("trust", False)
         )
-        report = agent.evaluate(given.get("steps", 10_000))
+        report = agent.evaluate(given.get("steps", 10_000), **options)
         rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
-    print_reports(rows)
+        where = {"replica": replica, "seed": seed, "trained_steps": agent.steps_}
+        found.append(where | as_json(report))
+    if given.get("json"):
+        print(json.dumps(found, indent=2))
+    else:
+        print_reports(rows, "Stochastic" if given.get("stochastic") else "Deterministic")
     return 0
+
+
+def as_json(report: EvaluationReport) -> dict[str, Any]:
+    """A report's fields, with None for numbers that JSON does not have."""
+    fields = dataclasses.asdict(report)
+    return {n: v if math.isfinite(v) else None for n, v in fields.items()}
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="longrun evaluate", description=DESCRIPTION, epilog=EXAMPLES)
+    parser.add_argument("run", type=Path, help="run folder or saved agent")
+    parser.add_argument(
+        "--steps", type=whole, metavar="N", help="steps of the evaluation (default: 10000)"
+    )
+    parser.add_argument(
+        "--warmup",
+        type=whole,
+        metavar="N",
+        help="steps of each environment before these, which do not count (default: measured, within"
+        " the steps)",
+    )
+    parser.add_argument(
+        "--stochastic", action="store_true", help="draw the actions, as in training"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of the environments (default: the replica's)"
+    )
+    parser.add_argument("--json", action="store_true", help="print a list of reports as JSON")
+    add_trust_option(parser)
+    return parser

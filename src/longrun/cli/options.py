@@ -137,6 +137,8 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
     group = parser.add_argument_group(f"options of {', '.join(names)} (defaults of --preset paper)")
     options = {option.name: option for kind in kinds for option in dataclasses.fields(kind)}
     for option in options.values():
+        if option.metadata.get("functions"):
+            continue  # from Python only
         owners = [name for name, fields in names.items() if option.name in fields]
         only = f"{', '.join(owners)} only: " if len(owners) < len(names) else ""
         flag = "--" + option.name.replace("_", "-")

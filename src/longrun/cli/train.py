@@ -106,6 +106,11 @@ def _add_run_options(parser: Parser) -> None:
         "--out", type=Path, metavar="RUN", help="run folder (default: runs/ALGORITHM-ENV)"
     )
     group.add_argument(
+        "--name",
+        metavar="TEXT",
+        help="what tables and legends call the run; runs of one name count as seeds of one setting",
+    )
+    group.add_argument(
         "--resume", action="store_true", help="resume the run in --out from its checkpoint"
     )
     add_trust_option(group)
@@ -130,8 +135,26 @@ def _add_run_options(parser: Parser) -> None:
         " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
     )
     add_evaluation_options(group)
-    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    _add_callback_options(group)
     group.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_callback_options(group: Arguments) -> None:
+    """What `longrun.callbacks` has for Python."""
+    group.add_argument(
+        "--stop-at",
+        type=float,
+        metavar="RATE",
+        help="stop when an evaluation of each replica has reached this average reward",
+    )
+    group.add_argument(
+        "--save-best",
+        action="store_true",
+        help="also save each replica as it was at its best evaluation, to RUN/best",
+    )
+    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    group.add_argument("--wandb", metavar="PROJECT", help="also log to Weights & Biases")
+    group.add_argument("--mlflow", metavar="EXPERIMENT", help="also log to MLflow")
 
 
 def _add_environment_options(group: Arguments) -> None:

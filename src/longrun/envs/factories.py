@@ -13,6 +13,7 @@ from typing import Any
 import cloudpickle
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
 
 from longrun.config import known
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
@@ -67,7 +68,7 @@ def env_factory(env: EnvLike) -> Factory:
     if isinstance(env, str):
         env_id, args = split_env(env)
         return partial(gymnasium.make, _spec(env_id), **args)
-    if isinstance(env, gymnasium.Env):
+    if isinstance(env, gymnasium.Env | VectorEnv):
         return partial(cloudpickle.loads, pickled(env))
     if callable(env):
         return env
@@ -81,7 +82,7 @@ def env_name(env: EnvLike) -> str:
     """What run folders and checkpoints call the environment."""
     if isinstance(env, str):
         return env
-    if isinstance(env, gymnasium.Env):
+    if isinstance(env, gymnasium.Env | VectorEnv):
         return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if isinstance(env, partial):
         first = next(iter(env.args), None)

@@ -13,7 +13,7 @@ CELLS = 8
 ACTIVITY, REPLICA, ITERATION, FIRST, COUNT, TURN, RESETS, BEGUN = range(CELLS)
 """The cells. COUNT environments from FIRST on take turns, and TURN counts these from 0. RESETS is
 odd during a reset. BEGUN counts activities, so that a row differs from all earlier ones."""
-STARTING, MAKING, RESETTING, REPEATING, ROLLOUT, EVALUATION, IDLE = range(7)
+STARTING, MAKING, RESETTING, REPEATING, ROLLOUT, EVALUATION, IDLE, RESTORING = range(8)
 """Activities."""
 
 
@@ -55,6 +55,8 @@ def place(row: Array) -> str:
         return f"making {name}"
     if activity == RESETTING:
         return f"{name} in its reset"
+    if activity == RESTORING:
+        return f"{name} in its set_state"
     if activity == REPEATING:
         return f"{name} at repeated step {step}"
     evaluation = "the evaluation after " if activity == EVALUATION else ""

@@ -9,9 +9,10 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from longrun.envs.heartbeat import place
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
+from longrun.envs.vector_shard import make_shard
 from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress
 from longrun.errors import EnvironmentFailure, HungError, WorkerError
 
@@ -28,11 +29,15 @@ class LocalPool:
     def __init__(self, plan: Plan, step_timeout: float = STEP_TIMEOUT) -> None:
         self._memory = SharedArrays(plan.memory())
         self.arrays: dict[str, Array] = self._memory
-        self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
+        self._shard = make_shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
         self._step_timeout = step_timeout
         self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
         self._busy = self._closed = self._failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failed or self._closed
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         with self._lock:

@@ -47,6 +47,8 @@ class FastStepper(ABC):
         hidden = self._n_hidden if task._exclude_current_positions_from_observation else 0
         # 1-D views that, one after the other, make up the observation.
         self._obs_parts: list[Array] = [self._qpos[hidden:], self._qvel]
+        # What the next step reads besides the physics: computed by the last one, before it moved.
+        self._lagging: list[Array] = []
 
     def reset(self, seed: int, obs_out: Array) -> None:
         """Start an episode through Gymnasium's own reset; `obs_out`: (observation size,)."""
@@ -66,6 +68,33 @@ class FastStepper(ABC):
         np.concatenate(self._obs_parts, out=obs_out)
         self._elapsed += 1
         return reward, terminated, self._elapsed >= self._max_steps
+
+    def save_state(self) -> bytes:
+        """Physics, solver's warm start and elapsed steps, as float64."""
+        from mujoco import mj_getState, mj_stateSize, mjtState
+
+        everything = mjtState.mjSTATE_INTEGRATION
+        physics = np.zeros(mj_stateSize(self._model, everything))
+        mj_getState(self._model, self._data, physics, everything)
+        elapsed = np.array([self._elapsed], np.float64)
+        parts = [elapsed, physics, *(array.reshape(-1) for array in self._lagging)]
+        return np.concatenate(parts).tobytes()
+
+    def load_state(self, state: bytes) -> None:
+        """Set a state that `save_state` returned. Raises ValueError if its size is wrong."""
+        from mujoco import mj_setState, mj_stateSize, mjtState
+
+        everything = mjtState.mjSTATE_INTEGRATION
+        size = mj_stateSize(self._model, everything)
+        sizes = [1, size, *(array.size for array in self._lagging)]
+        numbers = np.frombuffer(state, np.float64)
+        if numbers.size != sum(sizes):
+            raise ValueError(f"a state of {numbers.size} numbers does not fit; {sum(sizes)} do")
+        elapsed, physics, *lagging = np.split(numbers, np.cumsum(sizes)[:-1])
+        self._elapsed = int(elapsed[0])
+        mj_setState(self._model, self._data, physics, everything)
+        for array, values in zip(self._lagging, lagging, strict=True):
+            array[...] = values.reshape(array.shape)
 
     def _x(self) -> float:
         """The coordinate whose rate of change is rewarded."""

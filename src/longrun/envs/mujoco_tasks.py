@@ -79,6 +79,7 @@ class Ant(ContactTask):
     def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
         super().__init__(env, task, max_steps)
         self._main_body_xyz: Array = task.data.body(task._main_body).xpos
+        self._lagging.append(self._main_body_xyz)
         self._force_min, self._force_max = task._contact_force_range
         self._contact_forces = np.empty_like(self._cfrc_ext)
         if task._include_cfrc_ext_in_observation:
@@ -109,6 +110,7 @@ class Humanoid(ContactTask):
         self._mass: Array = task.model.body_mass  # (bodies,)
         self._total_mass = float(self._mass.sum())
         self._xipos: Array = data.xipos  # (bodies, 3), centres of mass of the bodies
+        self._lagging.append(self._xipos)
         self._contact_min, self._contact_max = map(float, task._contact_cost_range)
         optional_parts = [
             (data.cinert[1:], task._include_cinert_in_observation),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-NOISE, EPISODE, EVALUATION, SHUFFLE = range(4)
+NOISE, EPISODE, EVALUATION, SHUFFLE, EVALUATION_NOISE = range(5)
 
 
 def generator(seed: int, purpose: int, *where: int) -> np.random.Generator:

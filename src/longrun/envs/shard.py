@@ -6,7 +6,7 @@ straight into the arrays that the learner reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +19,12 @@ from longrun.envs.actions import ActionBounds, advice, as_given
 from longrun.envs.chain import Chain
 from longrun.envs.factories import Factory, close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
-from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.numpy_policy import draw_noise, policy_of, weights_of
 from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
 from longrun.envs.worker_part import Part, check_finite, failure, parts_of
+from longrun.option_fields import MLP
 
 
 @dataclass(frozen=True)
@@ -43,21 +44,34 @@ class Plan:
     """E"""
     eval_steps: int = 0
     """S, for each of the E environments"""
+    eval_noise: bool = False
+    """whether evaluations draw actions, instead of taking the most likely ones"""
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
+    activation: str = "tanh"
+    layer_norm: bool = False
+    policy_network: Any = MLP
+    is_vector: bool = False
+    """whether the factory makes a VectorEnv, with all environments of a replica"""
+    state_bytes: int = 0
+    """most bytes of an environment's saved state; 0 if it cannot save it"""
 
     def memory(self, num_workers: int = 1) -> Spec:
         """Shapes of the arrays that shards and the learner share, and of the workers' rows."""
         r, t, n = len(self.seeds), self.rollout_steps, self.num_envs
         d, a = self.spaces.observation_size, self.spaces.action_size
         return {
-            "weights": ((r, count_weights(self.spaces, self.hidden_sizes)), np.float32),
+            "weights": ((r, weights_of(self, self.spaces)), np.float32),
             "obs": ((r, t + 1, n, d), np.float32),  # the next rollout starts from the last row
             "action": ((r, t, n, a), self.spaces.action_dtype),
             "reward": ((r, t, n), np.float32),
             "next_obs": ((r, t, n, d), np.float32),
             "terminated": ((r, t, n), np.bool_),
             "truncated": ((r, t, n), np.bool_),
+            "env_state": ((r, n, self.state_bytes), np.uint8),
+            "env_state_size": ((r, n), np.int64),
+            "seen": ((r, t, n), np.uint32),  # hashes of observations in a replay
+            "strayed": ((r, n), np.bool_),  # environments that could not be restored
             "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
             "heartbeat": ((num_workers, heartbeat.CELLS), np.int64),
@@ -76,16 +90,7 @@ class Shard:
         self._eval_parts = {
             p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
         }
-        self._policies = [
-            NumpyPolicy(
-                plan.spaces,
-                plan.hidden_sizes,
-                plan.normalize_observations,
-                weights,
-                plan.bounded_mean,
-            )
-            for weights in arrays["weights"]
-        ]
+        self._policies = [policy_of(plan, plan.spaces, weights) for weights in arrays["weights"]]
         self._chains: dict[int, list[Chain]] = {}
         self._evaluators: dict[int, list[Stepper]] = {}
         self._opened: list[gymnasium.Env[Any, Any]] = []
@@ -99,7 +104,7 @@ class Shard:
             self._arrays[name][replica][:, rows] for name in names
         )
         chains = self._chains[replica]
-        noise = self._noise(part, iteration)
+        noise = self._noise(part, iteration, seeding.NOISE, plan.rollout_steps)
         act = self._policies[replica].act
         obs[0] = obs[-1]
         self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
@@ -126,9 +131,10 @@ class Shard:
             raise failure(part, i, where, error, self._advice(action[t, i])) from error
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
         check_finite(part, iteration, *seen)
+        self._save_states(part, chains)
 
     def evaluate(self, replica: int, iteration: int) -> None:
-        """S steps of the deterministic policy in environments of their own, from a reset each."""
+        """S steps of the policy in environments of their own, from a reset each."""
         part, plan = self._eval_parts[replica], self._plan
         rows = slice(part.first, part.last)
         reward, ended = (self._arrays[n][replica][:, rows] for n in ("eval_reward", "eval_ended"))
@@ -142,13 +148,14 @@ class Shard:
         obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
         self._start_episodes(part, chains, obs)
         act = self._policies[replica].act
+        noise = self._eval_noise(part, iteration)
         given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
         self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
         beat, turn = self.heartbeat.row, 0
         t = i = 0
         try:
             for t in range(plan.eval_steps):
-                given = self._given(act(obs, None))
+                given = self._given(act(obs, None if noise is None else noise[t]))
                 for i, chain in enumerate(chains):
                     beat[TURN] = turn
                     turn += 1
@@ -173,24 +180,56 @@ class Shard:
         self._start_episodes(part, chains, self._arrays["obs"][replica][-1, part.first : part.last])
 
     def replay(self, replica: int, counts: Sequence[int]) -> None:
-        """Repeat the first counts[i] rows of the action array in each environment i."""
-        part = self._parts[replica]
-        resume_obs = self._arrays["obs"][replica][-1]
-        for i, chain in enumerate(self._chains[replica], start=part.first):
-            alone = Part(replica, i, i + 1)
-            self.heartbeat.begin(heartbeat.REPEATING, alone)
+        """Repeat the first counts[i] rows of the action array in each environment i.
+
+        One that does not do the same, by the hashes in the array `seen`, is marked as strayed.
+        """
+        resume_obs, strayed = (self._arrays[n][replica] for n in ("obs", "strayed"))
+        for i, chain in self._numbered(replica):
+            if strayed[i]:
+                continue
+            self.heartbeat.begin(heartbeat.REPEATING, Part(replica, i, i + 1))
             actions = self._given(self._arrays["action"][replica][: counts[i], i])
-            for step, action in enumerate(actions):
-                self.heartbeat.row[TURN] = step
-                try:
-                    chain.stepper.step(action, resume_obs[i])
-                except BaseException as error:
-                    raise failure(alone, 0, f"repeated step {step}", error) from error
+            seen = self._arrays["seen"][replica][: counts[i], i]
+            strayed[i] = not chain.repeats(actions, seen, resume_obs[-1, i])
+
+    def load_states(self, replica: int) -> None:
+        """Set the states in the array `env_state`, after `restart`; marks those that stray."""
+        names = ("env_state", "env_state_size", "strayed")
+        states, sizes, strayed = (self._arrays[name][replica] for name in names)
+        for i, chain in self._numbered(replica):
+            self.heartbeat.begin(heartbeat.RESTORING, Part(replica, i, i + 1))
+            if sizes[i]:
+                strayed[i] = not chain.restores(states[i, : sizes[i]].tobytes())
+
+    def renew(self, replica: int) -> None:
+        """Start a new episode of each environment that has strayed."""
+        obs, strayed = (self._arrays[name][replica] for name in ("obs", "strayed"))
+        for i, chain in self._numbered(replica):
+            if strayed[i]:
+                self._start_episodes(Part(replica, i, i + 1), [chain], obs[-1, i : i + 1])
 
     def close(self) -> None:
         with ExitStack() as closing:  # it closes all, whatever one of them raises
             while self._opened:
                 closing.callback(close_env, self._opened.pop())
+
+    def _numbered(self, replica: int) -> Iterator[tuple[int, Chain]]:
+        """This shard's environments of a replica, each with its number."""
+        return enumerate(self._chains[replica], start=self._parts[replica].first)
+
+    def _save_states(self, part: Part, chains: list[Chain]) -> None:
+        """Write the states of environments that can save them; a size of 0 says there is none."""
+        room = self._plan.state_bytes
+        states, sizes = (self._arrays[n][part.replica] for n in ("env_state", "env_state_size"))
+        for i, chain in enumerate(chains if room else []):
+            try:
+                state = chain.stepper.save_state()
+            except BaseException as error:
+                raise failure(part, i, "its get_state", error) from error
+            sizes[part.first + i] = len(state) if len(state) <= room else 0
+            if len(state) <= room:
+                states[part.first + i, : len(state)] = np.frombuffer(state, np.uint8)
 
     def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
         self.heartbeat.begin(heartbeat.RESETTING, part)
@@ -218,14 +257,20 @@ class Shard:
             steppers.append(make_stepper(self._opened[-1]))
         return steppers
 
-    def _noise(self, part: Part, iteration: int) -> Array:
-        """[T, n, A], each environment's from its own stream."""
+    def _eval_noise(self, part: Part, iteration: int) -> Array | None:
+        """[S, n, A], or None for deterministic actions."""
         plan = self._plan
+        if not plan.eval_noise:
+            return None
+        return self._noise(part, iteration, seeding.EVALUATION_NOISE, plan.eval_steps)
+
+    def _noise(self, part: Part, iteration: int, purpose: int, steps: int) -> Array:
+        """[steps, n, A], each environment's from its own stream."""
         streams = [
-            seeding.generator(plan.seeds[part.replica], seeding.NOISE, i, iteration)
+            seeding.generator(self._plan.seeds[part.replica], purpose, i, iteration)
             for i in range(part.first, part.last)
         ]
-        noise = [draw_noise(rng, plan.spaces, plan.rollout_steps) for rng in streams]
+        noise = [draw_noise(rng, self._plan.spaces, steps) for rng in streams]
         return np.stack(noise, axis=1)
 
     def _given(self, action: Array) -> Array:

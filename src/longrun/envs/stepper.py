@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import gymnasium
 
+from longrun.envs.env_state import SavedState
 from longrun.envs.mujoco_fast import fast_stepper
 from longrun.envs.spaces import Array, action_reader, observation_writer
 from longrun.envs.step_values import as_flag, as_number
@@ -18,6 +19,12 @@ class Stepper(Protocol):
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
         """(reward, terminated, truncated); the true successor goes to `obs_out` [D]."""
 
+    def save_state(self) -> bytes:
+        """All that the next steps depend on; b"" if the environment cannot save it."""
+
+    def load_state(self, state: bytes) -> None:
+        """Set a state that `save_state` returned, after a reset."""
+
 
 class GymnasiumStepper:
     """Any Gymnasium environment, by its own `reset` and `step`."""
@@ -26,6 +33,8 @@ class GymnasiumStepper:
         self._env = env
         self._write = observation_writer(env.observation_space)
         self._read = action_reader(env.action_space)
+        self._state = SavedState(env)
+        self.save_state, self.load_state = self._state.save, self._state.load
 
     def reset(self, seed: int, obs_out: Array) -> None:
         observation, _ = self._env.reset(seed=seed)
@@ -42,6 +51,19 @@ class GymnasiumStepper:
         if type(truncated) is not bool:
             truncated = as_flag("truncated", truncated)
         return reward, terminated, truncated
+
+
+MOST_STATE_BYTES = 2**18
+"""Of one environment with `get_state`; a larger state is not saved. Only what is used of this room
+takes memory."""
+
+
+def state_room(env: gymnasium.Env[Any, Any]) -> int:
+    """Bytes to be reserved for the state of one such environment, 0 if it cannot save it."""
+    fast = fast_stepper(env)
+    if fast is not None:
+        return len(fast.save_state())
+    return MOST_STATE_BYTES if SavedState(env).is_possible else 0
 
 
 def make_stepper(env: gymnasium.Env[Any, Any]) -> Stepper:

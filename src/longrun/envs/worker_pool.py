@@ -45,6 +45,8 @@ class Pool(Protocol):
 
     arrays: dict[str, Array]
 
+    @property
+    def has_failed(self) -> bool: ...
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]: ...
     def look(self) -> None: ...
     def close(self) -> None: ...
@@ -83,6 +85,11 @@ class ProcessPool:
             os.close(program)
         self._receiver = threading.Thread(target=self._receive, daemon=True)
         self._receiver.start()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a worker has failed or died, or all were closed."""
+        return self._failure is not None
 
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         """Send a command to all workers that own some of the replica; they run it in order."""

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from longrun.learn.mlp import Layers
 from longrun.learn.moments import Moments
 
 Facts = Any
@@ -37,7 +36,8 @@ class Rollout(NamedTuple):
 class Policy(NamedTuple):
     """Parameters of a policy; `log_std` is [A], or [0] for categorical policies."""
 
-    layers: Layers
+    layers: Any
+    """of a perceptron `Layers`, of a user's network its parameters"""
     log_std: jax.Array
 
 

@@ -45,6 +45,17 @@ def labels_of(choices: Sequence[Choice]) -> list[str]:
     return labels
 
 
+def named_labels(names: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """The user's name in place of a label; before it where labels of one name differ."""
+    of_name: dict[str, set[str]] = {}
+    for name, label in zip(names, labels, strict=True):
+        of_name.setdefault(name, set()).add(label)
+    return [
+        label if not name else name if len(of_name[name]) == 1 else f"{name}: {label}"
+        for name, label in zip(names, labels, strict=True)
+    ]
+
+
 def _varying(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
     """Options that differ between choices of one algorithm and preset."""
     seen: dict[tuple[str, str], dict[str, set[str]]] = {}

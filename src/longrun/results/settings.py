@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from longrun.results.labels import Choice, labels_of, names_of
+from longrun.results.env_identity import env_names
+from longrun.results.labels import Choice, labels_of, named_labels, names_of
 from longrun.results.run_files import FoundRun, find_runs
 
 Paths = str | Path | Sequence[str | Path]
@@ -30,8 +31,10 @@ class FoundSetting:
     """Replicas that differ in their seeds alone, of one run or of many; nothing is read yet."""
 
     env: str
+    """its name, and what distinguishes it from others of that name"""
     label: str
-    """algorithm, what differs from its preset, and what differs between the settings found"""
+    """the name that the user gave; or algorithm, what differs from its preset, and what differs
+    between the settings found"""
     choice: Choice
     replicas: tuple[SettingReplica, ...]
     """by seed, which are all different"""
@@ -54,10 +57,7 @@ class _Place:
     index: int
     choice: Choice
     label: str
-
-    @property
-    def env(self) -> str:
-        return str(self.run.config["env"])
+    env: str
 
     @property
     def seed(self) -> int:
@@ -68,15 +68,22 @@ def scan(paths: Paths) -> Scan:
     """Find all runs once, and group their replicas into settings.
 
     The same setting with the same seed from two places is two settings, which have the place's name
-    in their labels: these may be two versions of a program, and are no independent seeds.
+    in their labels: these may be two versions of a program, and are no independent seeds. What is
+    not known to be the same environment is two tasks.
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     runs = find_runs(given)
     places = [(run, k) for run in runs for k in range(len(run.config["replicas"]))]
     choices = [Choice.of(run.config, run.config["replicas"][k]) for run, k in places]
-    labelled = zip(places, choices, labels_of(choices), strict=True)
+    envs, names = env_names(runs), [str(run.config.get("name") or "") for run, _ in places]
+    labels = named_labels(names, labels_of(choices))
+    labelled = zip(places, choices, labels, strict=True)
     groups: dict[tuple[str, str], list[_Place]] = {}
-    for place in _kept_apart([_Place(*where, choice, label) for where, choice, label in labelled]):
+    found = [
+        _Place(run, index, choice, label, envs[run.path])
+        for (run, index), choice, label in labelled
+    ]
+    for place in _kept_apart(found):
         groups.setdefault((place.env, place.label), []).append(place)
     return Scan(given, runs, [_setting(group) for group in groups.values()])
 

@@ -76,20 +76,23 @@ def print_final(settings: Sequence[Setting]) -> None:
     print_tables([TextTable(title, header, rows, "; ".join(notes))])
 
 
-def print_reports(rows: Sequence[tuple[str, EvaluationReport]]) -> None:
+def print_reports(
+    rows: Sequence[tuple[str, EvaluationReport]], kind: str = "Deterministic"
+) -> None:
     """One line for each evaluated replica."""
-    header = ["replica", "steps", "average reward [95 %]", "episode return", "length"]
+    header = ["replica", "steps", "warm-up", "average reward [95 %]", "episode return", "length"]
     header += ["reward per step in episodes"]
     lines = [
         [
             name,
             f"{report.steps:,}",
+            f"{report.warmup:,}",
             f"{report.average_reward:.4g} [{report.low:.4g}, {report.high:.4g}]",
             *(f"{x:.4g}" if report.episodes else "-" for x in _episode_figures(report)),
         ]
         for name, report in rows
     ]
-    print_tables([TextTable("Deterministic policy", header, lines)])
+    print_tables([TextTable(f"{kind} policy", header, lines)])
 
 
 def print_tables(tables: Sequence[TextTable]) -> None:

@@ -47,9 +47,23 @@ def run_sweep(
     quiet: bool = False,
     step_timeout: float = STEP_TIMEOUT,
 ) -> int:
-    """Train all unfinished runs. The exit status is 1 if a run failed, otherwise 0."""
+    """Train all unfinished runs and print tables. The exit status is 1 if a run failed."""
     from longrun.sweeps.closing_table import show_ending
 
+    outcome, search = train_sweep(folder, workers, ray, retries, quiet, step_timeout)
+    show_ending(folder, outcome, search)
+    return 1 if outcome.failures else 0
+
+
+def train_sweep(
+    folder: SweepFolder,
+    workers: int | None = None,
+    ray: str | None = None,
+    retries: int = 1,
+    quiet: bool = False,
+    step_timeout: float = STEP_TIMEOUT,
+) -> tuple[Outcome, OptunaSearch | None]:
+    """Train all unfinished runs."""
     retries = whole_number("retries", retries)
     slots = None if workers is None else whole_number("workers", workers, 1)
     timeout = checked_timeout(step_timeout)
@@ -58,9 +72,7 @@ def run_sweep(
         studies = read_studies(folder.path)
         search = OptunaSearch(folder, studies) if studies else None
         started = _workers(folder, slots, ray, studies, timeout)
-        outcome = _train_all(folder, started, ray, retries, quiet, search)
-        show_ending(folder, outcome, search)
-    return 1 if outcome.failures else 0
+        return _train_all(folder, started, ray, retries, quiet, search), search
 
 
 def _train_all(

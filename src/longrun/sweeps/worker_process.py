@@ -71,7 +71,8 @@ def _train(
         steps[:] = saved.done
         session = runs.resume(saved, run.steps, on_log, step_timeout=step_timeout)
     else:
-        settings = {"num_workers": 0, **run.settings, "step_timeout": step_timeout}
+        settings: dict[str, Any] = {"num_workers": 0, **run.settings}
+        settings["step_timeout"] = step_timeout
         session = runs.start(
             path, run.env, run.configs(), run.seeds, run.steps, run.preset, on_log, **settings
         )

@@ -26,7 +26,7 @@ def evaluation_shape(steps: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """Results of a deterministic policy over a fixed number of steps, resets included."""
+    """Results of a policy over a fixed number of steps, resets included."""
 
     average_reward: float
     """reward per step: the estimate of the gain"""
@@ -40,6 +40,11 @@ class EvaluationReport:
     episodes: int
     """the number of these episodes"""
     steps: int
+    """all that count"""
+    warmup: int = 0
+    """steps of each environment, before these, that do not count"""
+    settled: bool = True
+    """False if the rewards still changed at the end of the warm-up, which was measured"""
 
     @property
     def episode_average_reward(self) -> float:
@@ -49,25 +54,33 @@ class EvaluationReport:
     def __str__(self) -> str:
         rate = f"{self.average_reward:.4g} per step [{self.low:.4g}, {self.high:.4g}]"
         if not self.episodes:
-            return f"average reward {rate} over {self.steps} steps, no episode ended"
+            after = f" after a warm-up of {self.warmup}" if self.warmup else ""
+            still = "" if self.settled else "; the rewards have not settled, give more steps"
+            return f"average reward {rate} over {self.steps} steps{after}, no episode ended{still}"
         return (
             f"average reward {rate}, episode return {self.episode_return:.4g}"
             f" over {self.episodes} episodes of {self.episode_length:.4g} steps"
         )
 
 
-def report(reward: Array, ended: Array) -> EvaluationReport:
-    """The report on S steps of E independent environments: rewards [S, E], episode ends [S, E]."""
-    low, high = batch_means_interval(reward)
+def report(reward: Array, ended: Array, warmup: int = 0, settled: bool = True) -> EvaluationReport:
+    """The report on S steps of E independent environments: rewards [S, E], episode ends [S, E].
+
+    The first `warmup` rows count for the episodes that begin in them, and not for the rate.
+    """
+    counted = reward[warmup:]
+    low, high = batch_means_interval(counted)
     returns, lengths = finished_episodes(reward, ended)
     return EvaluationReport(
-        average_reward=float(reward.mean()),
+        average_reward=float(counted.mean()),
         low=low,
         high=high,
         episode_return=float(np.mean(returns)) if returns else float("nan"),
         episode_length=float(np.mean(lengths)) if lengths else float("nan"),
         episodes=len(returns),
-        steps=reward.size,
+        steps=counted.size,
+        warmup=warmup,
+        settled=settled,
     )
 
 

@@ -40,6 +40,8 @@ class Job:
     """steps of an evaluation, shared by up to 10 environments"""
     step_timeout: float = STEP_TIMEOUT
     """seconds that a worker's request may go without an environment step; 0 for no limit"""
+    keep_environments: bool = False
+    """whether Gymnasium environments stay alive for the next job of the same loop"""
 
     def evaluates(self, iteration: int) -> bool:
         """Whether an evaluation follows once `iteration` iterations are done."""
@@ -105,6 +107,7 @@ def make_job(
     eval_every: int | None = None,
     eval_steps: int = 10_000,
     step_timeout: float = STEP_TIMEOUT,
+    keep_environments: bool = False,
 ) -> Job:
     """A job of `steps` steps after `done` iterations, with steps rounded up to iterations.
 
@@ -125,7 +128,8 @@ def make_job(
     every = rare if eval_every is None else -(-eval_every // per_iteration)
     workers = available_cores() if num_workers is None else num_workers
     timeout = checked_timeout(step_timeout)
-    return Job(configs, seeds, done, done + iterations, workers, every, eval_steps, timeout)
+    end = done + iterations
+    return Job(configs, seeds, done, end, workers, every, eval_steps, timeout, keep_environments)
 
 
 def fresh_state(config: Config, spaces: Spaces, seed: int) -> TrainState:

@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import gymnasium
+from gymnasium.vector import VectorEnv
 
 from longrun.config import Config
 from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
-from longrun.envs.spaces import Spaces
+from longrun.envs.spaces import Array, Spaces
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
 from longrun.train.device.loop import DeviceLoop
-from longrun.train.evaluation import EvaluationReport
 from longrun.train.host.loop import HostLoop
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot
 
@@ -42,6 +42,14 @@ class Loop(Protocol):
         """Whether `name` identifies the environment, so that checkpoints can compare it."""
 
     @property
+    def source(self) -> dict[str, Any]:
+        """What made the environment, for config.json."""
+
+    @property
+    def vector_size(self) -> int:
+        """The number of environments, if the environment itself determines it; otherwise 0."""
+
+    @property
     def spaces(self) -> Spaces: ...
 
     @property
@@ -56,8 +64,16 @@ class Loop(Protocol):
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
         """Train all replicas from their snapshots; `on_events` may return False to stop."""
 
-    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
-        """Evaluate the deterministic policy over `steps` steps."""
+    def simulate(
+        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+    ) -> tuple[Array, Array]:
+        """Rewards and episode ends [S, E] of S steps in E environments (shape is E, S).
+
+        Each starts from a reset. Actions are drawn if `explore`, else the most likely ones.
+        """
+
+    def close(self) -> None:
+        """Close the environments that were kept from the last training, if any."""
 
 
 def open_env(env: AnyEnv) -> Loop:
@@ -70,12 +86,12 @@ def open_env(env: AnyEnv) -> Loop:
     made: object = make_env(env_factory(env))
     if isinstance(made, Environment):  # `env` is a class or a function that makes one
         return DeviceLoop.open(made)
-    if not isinstance(made, gymnasium.Env):
+    if not isinstance(made, gymnasium.Env | VectorEnv):
         raise InputError(
-            f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env or a longrun"
-            " Environment"
+            f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env, a VectorEnv"
+            " or a longrun Environment"
         )
     try:
         return HostLoop.open(env, made)
     finally:
-        close_env(made)
+        close_env(made)  # type: ignore[arg-type]

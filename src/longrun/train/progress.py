@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from longrun.errors import InputError
 from longrun.train.evaluation import EvaluationReport
@@ -29,6 +31,40 @@ class Progress:
 
 OnLog = Callable[[Progress], Any]
 """May return False to stop the run; any other value continues it."""
+
+
+OnLogs = OnLog | Sequence[OnLog]
+
+
+class Callbacks:
+    """One or several callbacks as one; `close` is called when the training has ended."""
+
+    def __init__(self, on_log: OnLogs | None) -> None:
+        if callable(on_log):
+            self._all: list[OnLog] = [on_log]
+        else:
+            self._all = list(on_log or [])
+        if wrong := [each for each in self._all if not callable(each)]:
+            raise InputError(
+                f"on_log={wrong[0]!r} must be a function of progress, or a list of these"
+            )
+
+    def __call__(self, progress: Progress) -> bool:
+        """Whether to continue: only a boolean False stops a run. All are called in any case."""
+        answers = [callback(progress) for callback in self._all]
+        return all(not isinstance(a, bool | np.bool_) or bool(a) for a in answers)
+
+    def require_evaluations(self, evaluates: bool) -> None:
+        """Raise InputError if one of them needs evaluations and there are none."""
+        for callback in self._all:
+            if not evaluates and getattr(callback, "needs_evaluations", False):
+                name = getattr(callback, "__name__", "on_log")
+                raise InputError(f"{name} needs evaluations; set eval_every, such as 10_000")
+
+    def close(self) -> None:
+        """Let those that hold something open release it."""
+        for callback in self._all:
+            getattr(callback, "close", lambda: None)()
 
 
 LINE_SECONDS = 30.0

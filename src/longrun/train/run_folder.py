@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import math
 import platform
@@ -16,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import Config, algorithm_name, differing
-from longrun.errors import FolderError
+from longrun.config import Config, algorithm_name, differing, written_options
+from longrun.errors import FolderError, InputError
 from longrun.files import (
     FolderLock,
     named_errors,
@@ -31,8 +30,16 @@ from longrun.train.run_csv import columns_of, read_rows
 
 CONFIG_TYPES = {"algorithm": str, "env": str, "options": dict, "replicas": list, "steps": int}
 """Entries of config.json that every run has."""
-LATER_TYPES = {"preset": str, "num_workers": int, "eval_every": int, "eval_steps": int}
+LATER_TYPES = {
+    "preset": str,
+    "name": str,
+    "num_workers": int,
+    "eval_every": int,
+    "eval_steps": int,
+    "env_source": dict,
+}
 """Entries that runs of earlier versions, or from Python, may lack."""
+LONGEST_NAME = 100
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
 
@@ -181,7 +188,7 @@ def describe_run(
         "algorithm": algorithm_name(configs[0]),
         "env": env,
         "steps": steps,
-        "options": dataclasses.asdict(configs[0]),
+        "options": written_options(configs[0]),
         "replicas": [
             {"seed": seed, **{name: getattr(config, name) for name in differing(configs)}}
             for seed, config in zip(seeds, configs, strict=True)
@@ -193,6 +200,13 @@ def describe_run(
         "command": sys.argv,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
+
+
+def run_name(name: object) -> str:
+    """The user's name of a run, for tables and legends. Raises InputError if it is not one."""
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
+        raise InputError(f"name={name!r} must be a line of 1 to {LONGEST_NAME} characters")
+    return name
 
 
 def is_finished(path: Path, steps: int) -> bool:

@@ -15,7 +15,7 @@ from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_fo
 from longrun.train.job import Snapshot, make_job
 from longrun.train.loops import Loop, open_env
 from longrun.train.progress import OnLog
-from longrun.train.run_folder import RunFolder
+from longrun.train.run_folder import RunFolder, run_name
 from longrun.train.session import Session, create_folder
 
 SETTINGS = ("num_workers", "eval_every", "eval_steps", "step_timeout")
@@ -30,6 +30,7 @@ def start(
     steps: int,
     preset: str = "paper",
     on_log: OnLog | None = None,
+    name: str | None = None,
     **settings: Any,
 ) -> Session:
     """A new run in a new folder. Raises FolderError if the folder holds a run already."""
@@ -39,7 +40,8 @@ def start(
     folder = None
     with ends_all_hosts():
         if is_first_host():
-            folder = create_folder(path, loop.name, job, steps, preset=preset)
+            described = {"preset": preset} | ({} if name is None else {"name": run_name(name)})
+            folder = create_folder(path, loop, job, steps, **described)
     return Session(loop, job, starts, folder, on_log)
 
 

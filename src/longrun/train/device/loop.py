@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import Config
+from longrun.envs.env_source import env_source
 from longrun.envs.native.protocol import Environment
 from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.native.to_gymnasium import action_space, observation_space
@@ -60,6 +61,14 @@ class DeviceLoop:
         return True
 
     @property
+    def source(self) -> dict[str, Any]:
+        return env_source(self.env, self.env)
+
+    @property
+    def vector_size(self) -> int:
+        return 0
+
+    @property
     def spaces(self) -> Spaces:
         return self.env.spaces
 
@@ -104,15 +113,19 @@ class DeviceLoop:
                 break
         return seconds
 
-    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
-        """Evaluate the deterministic policy in a program of its own."""
-        shape = evaluation_shape(steps)
-        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape))
+    def simulate(
+        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+    ) -> tuple[Array, Array]:
+        """Rewards and episode ends [S, E] of the policy, in a program of its own."""
+        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
-        return report(*found)
+        return found.reward, found.ended
+
+    def close(self) -> None:
+        """There is nothing to close: a snapshot holds all of the environments."""
 
 
-_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4))
+_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5))
 
 
 class Calls:

@@ -122,14 +122,15 @@ def evaluate(
     seed: jax.Array,
     learned: TrainState,
     shape: tuple[int, int],
+    explore: bool = False,
 ) -> Evaluated:
-    """(E, S): S steps of the deterministic policy in each of E environments, from a reset each."""
+    """(E, S): S steps of the policy in each of E environments, from a reset each."""
     envs, steps = shape
     start_key, key = jax.random.split(key_of(seed, EVALUATION, learned.iteration))
     block = min(steps, BLOCK)
 
     def one_block(chains: Chains, key: jax.Array) -> tuple[Chains, Evaluated]:
-        rollout, chains = collect(env, config, learned, chains, key, block, explore=False)
+        rollout, chains = collect(env, config, learned, chains, key, block, explore)
         return chains, Evaluated(rollout.reward, rollout.terminated | rollout.truncated)
 
     keys = jax.random.split(key, -(-steps // block))

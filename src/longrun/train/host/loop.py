@@ -6,21 +6,27 @@ import queue
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import gymnasium
 import jax
 import numpy as np
+from gymnasium.vector import VectorEnv
 
-from longrun.config import Config
+from longrun.config import MLP, Config
+from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
-from longrun.envs.spaces import Spaces, describe
+from longrun.envs.spaces import Array, Spaces, describe, own_spaces, require_no_image
+from longrun.envs.stepper import state_room
+from longrun.envs.vector_env import autoreset_mode
 from longrun.envs.worker_pool import Pool, open_pool
+from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
-from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.evaluation import STEPS_EACH, evaluation_shape
+from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
 from longrun.train.host.replica import Replica, flat_weights
 from longrun.train.job import (
@@ -46,28 +52,48 @@ class HostLoop:
     spaces: Spaces
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
+    name: str
+    """what run folders and checkpoints call it"""
+    source: dict[str, Any]
+    """what made it, see `env_source`"""
+    state_bytes: int = 0
+    """room for the saved state of one environment, 0 if it cannot save it"""
+    vector_size: int = 0
+    """environments in a VectorEnv, 0 if it is none"""
 
     @classmethod
-    def open(cls, env: EnvLike, made: gymnasium.Env[Any, Any]) -> Self:
-        """`made` is one environment that `env` makes; only its spaces are read."""
-        return cls(env, describe(made), made.observation_space, made.action_space)
-
-    @property
-    def name(self) -> str:
-        return env_name(self.env)
+    def open(cls, env: EnvLike, made: Any) -> Self:
+        """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
+        spaces = describe(made)
+        name = env_name(env)
+        if name == "<lambda>":
+            name = type(made.unwrapped).__name__
+        source = env_source(env, made)
+        observation, action = own_spaces(made)
+        if isinstance(made, VectorEnv):
+            autoreset_mode(made)  # which it must have
+            return cls(env, spaces, observation, action, name, source, 0, made.num_envs)
+        return cls(env, spaces, observation, action, name, source, state_room(made))
 
     @property
     def is_named(self) -> bool:
         return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        self._require_size(config)
+        if MLP in (config.policy_network, config.value_network):
+            require_no_image(self.observation_space)
         state = fresh_state(config, self.spaces, seed)
         return Snapshot(state, no_episodes(config.num_envs, self.spaces)._asdict())
 
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
-        """Train all replicas; whatever happens (an error, Ctrl-C), the worker processes end."""
+        """Train all replicas; after an error, Ctrl-C or an early stop the worker processes end.
+
+        With `job.keep_environments` they stay for the next call, if the job was done.
+        """
         config = job.configs[0]
-        eval_envs, eval_steps = evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
+        self._require_size(config)
+        eval_envs, eval_steps = self._eval_shape(job.eval_steps) if job.eval_every else (0, 0)
         plan = self._plan(
             config,
             seeds=tuple(job.seeds),
@@ -76,36 +102,63 @@ class HostLoop:
             eval_envs=eval_envs,
             eval_steps=eval_steps,
         )
-        num_workers = min(job.num_workers, len(job.seeds) * config.num_envs)
-        pool = open_pool(plan, num_workers, job.step_timeout)
+        most = 1 if self.vector_size else len(job.seeds) * config.num_envs
+        num_workers = min(job.num_workers, most)
+        key = (num_workers, job.step_timeout, *_shape(plan))
+        kept = kept_pools.take(self, key, [start.environments for start in starts])
+        pool = kept or open_pool(plan, num_workers, job.step_timeout)
+        done = False
         try:
             replicas = [
-                Replica(index, seed, config, self.spaces, start)
+                Replica(index, seed, config, self.spaces, start, live=kept is not None)
                 for index, (seed, config, start) in enumerate(
                     zip(job.seeds, job.configs, starts, strict=True)
                 )
             ]
             warm_up(config, self.spaces, replicas[0].state)  # compile while the workers start
-            return _run_all(job, replicas, pool, on_events)
+            seconds, done = _run_all(job, replicas, pool, on_events)
         finally:
-            pool.close()
+            if not (done and job.keep_environments):
+                pool.close()
+        if job.keep_environments and done:
+            kept_pools.keep(self, key, [r.snapshot.environments for r in replicas], pool)
+        return seconds
 
-    def measure(self, config: Config, state: TrainState, seed: int, steps: int) -> EvaluationReport:
-        """Evaluate the deterministic policy, simulated in this process."""
-        envs, steps_each = evaluation_shape(steps)
+    def _require_size(self, config: Config) -> None:
+        if self.vector_size and config.num_envs != self.vector_size:
+            raise InputError(
+                f"num_envs={config.num_envs} must be {self.vector_size}, the size of the VectorEnv"
+            )
+
+    def _eval_shape(self, steps: int) -> tuple[int, int]:
+        """(environments, steps of each) of an evaluation; a VectorEnv has its own number."""
+        if not self.vector_size:
+            return evaluation_shape(steps)
+        return self.vector_size, max(-(-steps // self.vector_size), min(steps, STEPS_EACH))
+
+    def close(self) -> None:
+        """Close the environments that were kept."""
+        kept_pools.close(self)
+
+    def simulate(
+        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+    ) -> tuple[Array, Array]:
+        """Rewards and episode ends [S, E] of the policy, simulated in this process."""
+        envs, steps = (self.vector_size or shape[0]), shape[1]
         plan = self._plan(
             config,
             seeds=(seed,),
             num_envs=0,
             rollout_steps=0,
             eval_envs=envs,
-            eval_steps=steps_each,
+            eval_steps=steps,
+            eval_noise=explore,
         )
         pool = open_pool(plan, num_workers=0)
         try:
             pool.arrays["weights"][0] = flat_weights(state)
             pool.start("evaluate", 0, int(state.iteration))()
-            return report(pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0])
+            return pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0]
         finally:
             pool.close()
 
@@ -118,12 +171,28 @@ class HostLoop:
             normalize_observations=config.normalize_observations,
             action_bounds=config.action_bounds,
             bounded_mean=config.bounded_mean,
+            activation=config.activation,
+            layer_norm=config.layer_norm,
+            policy_network=config.policy_network,
+            is_vector=self.vector_size > 0,
+            state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,
         )
 
 
-def _run_all(job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents) -> Seconds:
-    """Run each replica in a thread; this thread handles their events until all are done."""
+def _shape(plan: Plan) -> tuple[Any, ...]:
+    """All of a plan but the factory, of which a loop has one."""
+    return tuple(getattr(plan, f.name) for f in fields(plan) if f.name != "factory")
+
+
+def _run_all(
+    job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents
+) -> tuple[Seconds, bool]:
+    """Run each replica in a thread; this thread handles their events until all are done.
+
+    Whether all are done is returned as well; if not, the pool is closed.
+    """
+    done = False
     # An event with its snapshot, the error that ended a replica, or None for one that is done.
     queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
@@ -159,12 +228,14 @@ def _run_all(job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents)
                     constant.check(event.metrics)
                     if not on_events([event], {event.replica: snapshot}):
                         break
+            done = not running
         finally:
             stopping.set()
-            pool.close()  # calls that still wait for a worker fail now, and their threads end
+            if not done:
+                pool.close()  # calls that still wait for a worker fail now, and their threads end
             for thread in threads:
                 thread.join()
-    return _mean([replica.seconds for replica in replicas])
+    return _mean([replica.seconds for replica in replicas]), done
 
 
 def _mean(seconds: Sequence[Seconds]) -> Seconds:

@@ -24,7 +24,7 @@ from longrun.learn import learner
 from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, report
-from longrun.train.host.episodes import EpisodeHistory, saved_episodes
+from longrun.train.host.episodes import EpisodeHistory, read_episodes
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.training_checks import require_healthy, without_flags
 
@@ -33,15 +33,26 @@ class Replica:
     """One seed and its numeric options, and what was learned with them so far."""
 
     def __init__(
-        self, index: int, seed: int, config: Config, spaces: Spaces, start: Snapshot
+        self,
+        index: int,
+        seed: int,
+        config: Config,
+        spaces: Spaces,
+        start: Snapshot,
+        live: bool = False,
     ) -> None:
+        """`live`: the pool's environments are where the snapshot says."""
         self.index = index
         self.seed = seed
         self.config = config
         self.spaces = spaces
         self.seconds = Seconds()
         self.state = start.state
-        self.history = EpisodeHistory(saved_episodes(start.environments, config.num_envs, spaces))
+        self.snapshot = start
+        """after the last iteration that was done"""
+        episodes = read_episodes(start.environments, config.num_envs, spaces)
+        self._live = live
+        self._history = EpisodeHistory(episodes, live)
 
     def run(
         self,
@@ -52,7 +63,8 @@ class Replica:
         emit: Callable[[TrainingEvent, Snapshot], None],
     ) -> None:
         """Iterate until the job is done or `stopping` is set; each iteration emits an event."""
-        self.history.restore(pool, self.index)
+        if not self._live:
+            self._history.restore(pool, self.index)
         self._publish(pool)
         iteration = int(self.state.iteration)
         collected = self._start_rollout(pool, job, iteration)
@@ -74,8 +86,8 @@ class Replica:
                 metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
                 evaluation = evaluated()
-            snapshot = Snapshot(self.state, self.history.snapshot()._asdict())
-            emit(TrainingEvent(self.index, iteration, metrics, evaluation), snapshot)
+            self.snapshot = Snapshot(self.state, self._history.snapshot()._asdict())
+            emit(TrainingEvent(self.index, iteration, metrics, evaluation), self.snapshot)
 
     def _start_rollout(self, pool: Pool, job: Job, iteration: int) -> Callable[[], None]:
         """Start collecting, unless the job is done; the returned function waits for the end."""
@@ -107,7 +119,7 @@ class Replica:
         """
         rollout = self._rollout(pool)
         if learner.is_one_program(self.config):
-            return None, self._improve_both(rollout, shuffles, progress)
+            return None, self._improve_both(pool, rollout, shuffles, progress)
         batch, state, metrics = _done(
             learner.prepare(self.config, self.spaces, self.state, rollout)
         )
@@ -125,11 +137,11 @@ class Replica:
             params=state.params._replace(policy=policy),
             opt_state=state.opt_state._replace(policy=opt_state),
         )
-        self.history.extend(rollout.action, rollout.terminated | rollout.truncated)
+        self._record(pool, rollout)
         return fitting, numbers
 
     def _improve_both(
-        self, rollout: Rollout, shuffles: Networks, progress: float
+        self, pool: Pool, rollout: Rollout, shuffles: Networks, progress: float
     ) -> dict[str, float]:
         """Lines 5 to 10 in one program, for options where a policy step needs the new value."""
         state, metrics = _done(
@@ -137,8 +149,13 @@ class Replica:
         )
         numbers = self._checked(metrics, state)
         self.state = state
-        self.history.extend(rollout.action, rollout.terminated | rollout.truncated)
+        self._record(pool, rollout)
         return numbers
+
+    def _record(self, pool: Pool, rollout: Rollout) -> None:
+        """Where the environments are now, before the workers go on and overwrite it."""
+        states, sizes = (pool.arrays[name][self.index] for name in ("env_state", "env_state_size"))
+        self._history.extend(rollout, states, sizes)
 
     def _finish_value(self, fitting: Future[Any] | None) -> dict[str, float]:
         """Wait for line 10 of Algorithm 1, which runs in another thread; its metrics."""
@@ -184,7 +201,7 @@ class Replica:
 def flat_weights(state: TrainState) -> Array:
     """The parameters for acting, in the order of `longrun.envs.numpy_policy.weight_shapes`."""
     policy, moments = state.params.policy, state.obs_moments
-    layers = [x for layer in policy.layers for x in layer]
+    layers = jax.tree.leaves(policy.layers)
     parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
 

@@ -1,0 +1,204 @@
+"""The figures that documents quote, from the files of results: one source, written into each.
+
+    python benchmarks/quoted_figures.py            # writes them into the documents
+    python benchmarks/quoted_figures.py --check    # says which documents differ, and fails
+
+A document has a block between `<!-- figures: NAME -->` and `<!-- end figures -->`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import paper_results
+
+ROOT = Path(__file__).parents[1]
+RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
+DOCUMENTS = ("README.md", "docs/figures.md", "results/RESULTS.md")
+BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end figures -->)", re.DOTALL)
+TIANSHOU = {"HalfCheetah-v5": 7337, "Hopper-v5": 3128, "Walker2d-v5": 4896, "Swimmer-v5": 81}
+"""Best checkpoints of its PPO at 3M steps, from its published benchmark."""
+Row = dict[str, str]
+
+
+def rows_of(path: Path) -> list[Row]:
+    """The rows of a CSV file, without comments before its header."""
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines))
+
+
+def of_seeds(path: Path, env: str, algorithm: str, option: str) -> list[float]:
+    """Returns of the seeds of one setting in a table of settings."""
+    (row,) = [
+        row
+        for row in rows_of(path)
+        if (row["env"], row["algorithm"]) == (env, algorithm) and option in row["options"]
+    ]
+    return [float(x) for x in row["episode_return_of_seeds"].split()]
+
+
+def last_returns(path: Path, algorithm: str, discount: str, last_tenth: bool) -> list[float]:
+    """For each seed the last evaluation, or the mean over the last tenth of the steps."""
+    of_seed: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for row in rows_of(path):
+        if (row["algorithm"], row["discount"]) == (algorithm, discount):
+            of_seed[row["seed"]].append((int(row["step"]), float(row["episode_return"])))
+    end = max(step for curve in of_seed.values() for step, _ in curve)
+    begin = 0.9 * end if last_tenth else end - 1
+    return [
+        statistics.mean(value for step, value in curve if step > begin)
+        for curve in of_seed.values()
+    ]
+
+
+def spread(values: Iterable[float]) -> str:
+    values = list(values)
+    return f"{min(values):.0f} to {max(values):.0f}"
+
+
+def percentages() -> dict[str, Counter[str]]:
+    """For each contestant of `make run` how often it earned which share of the optimum."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows_of(RESULTS / "maintenance-demo" / "results.csv"):
+        found[row["algorithm"]][f"{float(row['percent_of_optimum']):.0f} %"] += 1
+    return found
+
+
+def maintenance() -> str:
+    lines = ["| share of the best possible reward | seeds 10 to 19 |", "|---|---|"]
+    for name, counts in percentages().items():
+        shares = [f"{share} ({count} seeds)" for share, count in counts.most_common()]
+        lines.append(f"| {name} | {', '.join(shares).replace('(1 seeds)', '(1 seed)')} |")
+    return "\n".join(lines)
+
+
+def swimmer_demo() -> str:
+    path = RESULTS / "swimmer-demo" / "evaluations.csv"
+    lines = ["| Swimmer-v5, return of ten seeds | |", "|---|---|"]
+    for name, key in (
+        ("APO", ("apo", "")),
+        ("PPO 0.99", ("ppo", "0.99")),
+        ("PPO 0.999", ("ppo", "0.999")),
+    ):
+        lines.append(f"| {name} | {spread(last_returns(path, *key, last_tenth=False))} |")
+    return "\n".join(lines)
+
+
+def tuned() -> str:
+    best: dict[tuple[str, str], float] = defaultdict(lambda: float("-inf"))
+    for row in rows_of(RESULTS / "tuned" / "evaluations.csv"):
+        key = row["env"], row["seed"]
+        best[key] = max(best[key], float(row["episode_return"]))
+    lines = [
+        "| `tuned` APO after 3M steps | seeds | last | best checkpoint | best of Tianshou's PPO |"
+    ]
+    lines.append("|---|---|---|---|---|")
+    for row in rows_of(RESULTS / "tuned" / "tuned.csv"):
+        env, seeds = row["env"], row["seeds"].split()
+        top = statistics.mean(best[env, seed] for seed in seeds)
+        last = float(row["episode_return"])
+        lines.append(f"| {env} | {len(seeds)} | {last:.0f} | {top:.0f} | {TIANSHOU[env]} |")
+    return "\n".join(lines)
+
+
+def swimmer() -> str:
+    """All that was measured on Swimmer-v5, side by side: the settings make the difference."""
+    env = "Swimmer-v5"
+    learning = [MEASURED / "learning-swimmer.csv", MEASURED / "learning-swimmer-seeds-5-9.csv"]
+    raw, demo = (
+        RESULTS / "figure1-raw" / "swimmer-3m.csv",
+        RESULTS / "swimmer-demo" / "evaluations.csv",
+    )
+
+    def settings(path: Path, apo: str = "value_constraint=0.3") -> tuple[list[float], list[float]]:
+        return of_seeds(path, env, "apo", apo), of_seeds(path, env, "ppo", "0.999")
+
+    figure1 = settings(RESULTS / "figure1" / "figure1.csv")
+    longer = settings(RESULTS / "swimmer-3m" / "swimmer-3m.csv")
+    both = [settings(path, "--value-constraint 0.1") for path in learning]
+    sampled = [last_returns(raw, *key, last_tenth=True) for key in (("apo", ""), ("ppo", "0.999"))]
+    shown = [last_returns(demo, *key, last_tenth=False) for key in (("apo", ""), ("ppo", "0.999"))]
+    several = both[0][0] + both[1][0], both[0][1] + both[1][1]
+    cases = [
+        ("`paper`, authors' options (lambda .99 and .95), clipped actions, 1M", *figure1),
+        ("the same, 3M", *longer),
+        ("the same with actions as drawn, 3M", *sampled),
+        ("`paper`, lambda .99 for both, alpha .1, nu .1, clipped actions, 1M", *several),
+        ("`tuned`, lambda .99 for both, rollouts of 1000 steps, 600k", *shown),
+    ]
+    lines = ["| Swimmer-v5, return, mean (seeds) | APO | PPO .999 |", "|---|---|---|"]
+    for name, apo, ppo in cases:
+        cells = [f"{statistics.mean(values):.0f} ({len(values)})" for values in (apo, ppo)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def speed() -> str:
+    rates: dict[tuple[str, str], float] = {}
+    for row in rows_of(MEASURED / "throughput.csv"):
+        if row["case"] == "cheetah" and row["steps_per_second"]:
+            rates[row["contestant"], row["round"]] = float(row["steps_per_second"])
+    rounds = sorted({number for _, number in rates})
+    ratios = {
+        rival: statistics.median(rates["longrun", k] / rates[rival, k] for k in rounds)
+        for rival in ("sb3", "sbx")
+    }
+    solved = [r for r in rows_of(MEASURED / "tabular-rivals.csv") if r["solver"] == "longrun"]
+    seconds = [
+        statistics.median(float(row["solve_s"]) for row in solved if row["regime"] == regime)
+        for regime in ("BM", "BH")
+    ]
+    return "\n".join(
+        [
+            "| measured on two cores | |",
+            "|---|---|",
+            "| HalfCheetah-v5, training throughput, times Stable-Baselines3 / sbx |"
+            f" {ratios['sb3']:.1f} / {ratios['sbx']:.1f} |",
+            "| optimal control of a queueing network with a million states, certified to 1e-6 |"
+            f" {min(seconds):.0f} to {max(seconds):.0f} s |",
+        ]
+    )
+
+
+FIGURES: dict[str, Callable[[], str]] = {
+    "maintenance": maintenance,
+    "swimmer-demo": swimmer_demo,
+    "tuned": tuned,
+    "swimmer": swimmer,
+    "speed": speed,
+    "figure1": paper_results.figure1,
+    "decomposition": paper_results.decomposition,
+    "decomposition-effects": paper_results.effects,
+}
+
+
+def with_figures(text: str) -> str:
+    """A document with its blocks filled."""
+
+    def filled(block: re.Match[str]) -> str:
+        return f"{block[1]}{FIGURES[block[2]]()}\n{block[3]}"
+
+    return BLOCK.sub(filled, text)
+
+
+def main() -> int:
+    different = []
+    for name in DOCUMENTS:
+        path = ROOT / name
+        text = path.read_text()
+        if with_figures(text) != text:
+            different.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(with_figures(text))
+    print("differ:" if "--check" in sys.argv else "written:", ", ".join(different) or "none")
+    return 1 if different and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,270 @@
+"""Environments between two calls of `learn`, and how they are restored from a file."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from longrun import APO
+from longrun.envs.env_state import decode, encode
+from longrun.train.host import episodes, kept_pools
+from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits, is_running, wait_until
+
+LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
+
+
+class Counted(Drift):
+    """Counts the steps and the makings of all instances in this process."""
+
+    steps = made = 0
+
+    def __init__(self, **others: Any) -> None:
+        super().__init__(**others)
+        Counted.made += 1
+
+    def step(self, action: Any) -> Any:
+        Counted.steps += 1
+        return super().step(action)
+
+
+class Saved(Counted):
+    """Drift that can save its state; NumPy's generator is saved by longrun."""
+
+    def get_state(self) -> Any:
+        return {"place": self.place, "time": self.time, "history": np.arange(self.time)}
+
+    def set_state(self, state: Any) -> None:
+        self.place, self.time = state["place"], state["time"]
+        assert state["history"].tolist() == list(range(self.time))
+
+
+class Unseeded(Drift):
+    """`reset` ignores its seed."""
+
+    def __init__(self, constant_start: bool = False) -> None:
+        super().__init__()
+        self.constant_start = constant_start
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=random.SystemRandom().randrange(2**32))
+        if self.constant_start:
+            self.place = 0.0
+        return self.observe(), {}
+
+
+@pytest.fixture(autouse=True)
+def no_count() -> None:
+    Counted.steps = Counted.made = 0
+
+
+def test_calls_of_learn_cost_no_more_than_one() -> None:
+    agent = APO(Counted, **LOCAL)
+    makings = Counted.made
+    for call in range(1, 5):
+        agent.learn(ITERATION)
+        assert Counted.steps == call * ITERATION
+    assert Counted.made == makings + 4
+
+
+@pytest.mark.parametrize("env", [MORTAL, ENDLESS])
+def test_live_environments_give_what_one_call_gives(env: Any) -> None:
+    whole = APO(env, **LOCAL).learn(3 * ITERATION)
+    parts = APO(env, **LOCAL)
+    for _ in range(3):
+        parts.learn(ITERATION)
+    assert bits(parts.snapshot) == bits(whole.snapshot)
+
+
+def test_an_episode_of_any_length_continues_in_the_next_call(monkeypatch: Any) -> None:
+    monkeypatch.setattr(episodes, "LONGEST_REPLAY", 20)
+    whole = APO(ENDLESS, **LOCAL).learn(4 * ITERATION)
+    parts = APO(ENDLESS, **LOCAL).learn(2 * ITERATION).learn(2 * ITERATION)
+    assert parts.snapshot.environments["length"].tolist() == [-1] * 4
+    assert bits(parts.state) == bits(whole.state)
+
+
+def test_worker_processes_stay_and_end_with_the_agent(tmp_path: Path) -> None:
+    agent = APO(partial(Drift, notes=tmp_path), num_workers=2, **TINY)
+    agent.learn(ITERATION)
+    workers = set(os.listdir(tmp_path)) - {str(os.getpid())}
+    agent.learn(ITERATION)
+    assert set(os.listdir(tmp_path)) - {str(os.getpid())} == workers
+    assert len(workers) == 2 and all(map(is_running, workers))
+    del agent
+    wait_until(lambda: not any(map(is_running, workers)), 10)
+
+
+def test_an_agent_can_close_its_environments(tmp_path: Path) -> None:
+    agent = APO(partial(Drift, notes=tmp_path), num_workers=1, **TINY).learn(ITERATION)
+    (worker,) = set(os.listdir(tmp_path)) - {str(os.getpid())}
+    assert is_running(worker)
+    agent.close()
+    wait_until(lambda: not is_running(worker), 10)
+    whole = APO(Drift, **LOCAL).learn(2 * ITERATION)
+    assert bits(agent.learn(ITERATION).state) == bits(whole.state)
+    agent.close()
+    agent.close()
+
+
+def test_a_worker_that_dies_between_two_calls_is_replaced(tmp_path: Path) -> None:
+    agent = APO(partial(Drift, notes=tmp_path), num_workers=1, **TINY).learn(ITERATION)
+    (worker,) = set(os.listdir(tmp_path)) - {str(os.getpid())}
+    os.kill(int(worker), signal.SIGKILL)
+    wait_until(lambda: not is_running(worker), 10)
+    wait_until(lambda: kept_pools.kept[-1].pool.has_failed, 10)
+    whole = APO(Drift, **LOCAL).learn(2 * ITERATION)
+    assert bits(agent.learn(ITERATION).state) == bits(whole.state)
+
+
+def test_only_a_few_agents_keep_their_environments() -> None:
+    agents = [APO(Drift, seed=seed, **LOCAL).learn(ITERATION) for seed in range(4)]
+    assert len(kept_pools.kept) == kept_pools.MOST_KEPT < len(agents)
+    assert agents[0].learn(ITERATION).steps_ == 2 * ITERATION
+
+
+@pytest.mark.parametrize("constant_start", [False, True])
+def test_an_environment_that_does_not_repeat_starts_new_episodes(
+    constant_start: bool, tmp_path: Path
+) -> None:
+    env = partial(Unseeded, constant_start)
+    APO(env, **LOCAL).learn(ITERATION).save(tmp_path)
+    agent = APO.load(tmp_path, env, num_workers=0)
+    with pytest.warns(UserWarning, match="4 of 4 environments did not repeat their episodes"):
+        agent.learn(ITERATION)
+    assert agent.snapshot.environments["number"].tolist() == [1] * 4
+    assert agent.snapshot.environments["length"].tolist() == [16] * 4
+
+
+def test_no_action_is_repeated_after_an_observation_that_differs(tmp_path: Path) -> None:
+    APO(Unseeded, **LOCAL).learn(ITERATION).save(tmp_path)
+    agent = APO.load(tmp_path, Counted, num_workers=0)
+    with pytest.warns(UserWarning, match="4 of 4 environments did not repeat"):
+        agent.learn(ITERATION)
+    assert Counted.steps == ITERATION
+
+
+def test_a_repeated_step_that_fails_starts_a_new_episode(tmp_path: Path) -> None:
+    class Failing(Drift):
+        armed = False
+
+        def step(self, action: Any) -> Any:
+            if Failing.armed and self.time == 3:
+                Failing.armed = False
+                raise ArithmeticError("this action is not legal")
+            return super().step(action)
+
+    APO(Failing, **LOCAL).learn(ITERATION).save(tmp_path)
+    Failing.armed = True
+    agent = APO.load(tmp_path, Failing, num_workers=0)
+    with pytest.warns(UserWarning, match=r"1 of 4 .*; they start new ones"):
+        agent.learn(ITERATION)
+    assert agent.snapshot.environments["number"].tolist() == [1, 0, 0, 0]
+
+
+def test_a_replay_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: Any) -> None:
+    APO(ENDLESS, **LOCAL).learn(2 * ITERATION).save(tmp_path)
+    monkeypatch.setattr(episodes, "REPLAY_SECONDS", 0.0)
+    agent = APO.load(tmp_path, ENDLESS, num_workers=0)
+    with pytest.warns(UserWarning, match=r"4 of 4 environments .*0 s"):
+        agent.learn(ITERATION)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_environments_that_save_their_state_are_restored_without_a_replay(
+    workers: int, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(episodes, "LONGEST_REPLAY", 5)
+    whole = APO(Saved, **LOCAL).learn(4 * ITERATION)
+    APO(Saved, **LOCAL).learn(2 * ITERATION).save(tmp_path)
+    Counted.steps = 0
+    resumed = APO.load(tmp_path, Saved, num_workers=workers).learn(2 * ITERATION)
+    assert bits(resumed.snapshot) == bits(whole.snapshot)
+    assert Counted.steps == (0 if workers else 2 * ITERATION)
+
+
+def test_a_state_that_cannot_be_restored_starts_new_episodes(tmp_path: Path) -> None:
+    class Changed(Saved):
+        def set_state(self, state: Any) -> None:
+            self.place = 7.0
+
+    APO(Saved, **LOCAL).learn(ITERATION).save(tmp_path)
+    with pytest.warns(UserWarning, match="4 of 4 environments did not restore their states"):
+        APO.load(tmp_path, Changed, num_workers=0).learn(ITERATION)
+
+
+def test_a_state_that_is_no_data_is_not_saved_but_repeated(tmp_path: Path) -> None:
+    class Odd(Saved):
+        def get_state(self) -> Any:
+            return object()
+
+    whole = APO(Odd, **LOCAL).learn(2 * ITERATION)
+    APO(Odd, **LOCAL).learn(ITERATION).save(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resumed = APO.load(tmp_path, Odd, num_workers=0).learn(ITERATION)
+    assert bits(resumed.snapshot) == bits(whole.snapshot)
+
+
+def test_states_are_data_of_every_plain_kind() -> None:
+    state = {
+        "none": None,
+        "numbers": [1, 2.5, True, float("inf"), 2**80],
+        "text": "Straße",
+        "array": np.arange(6, dtype=np.int16).reshape(2, 3),
+        "scalar": np.float32(0.1),
+        "bytes": b"\x00\xff",
+        "tuple": (1, (2, "x")),
+        "generator": np.random.default_rng(0).bit_generator.state,
+        "nested": [{"a": {}}],
+    }
+    found = decode(encode(state))
+    assert found.pop("array").tolist() == state.pop("array").tolist()  # type: ignore[attr-defined]
+    assert found == state
+    for odd in (object(), {1: 2}, np.array([object()]), {1, 2}):
+        with pytest.raises(TypeError):
+            encode(odd)
+
+
+@pytest.mark.parametrize(
+    "task", ["Swimmer", "HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid"]
+)
+def test_mujoco_tasks_are_restored_to_the_bit(task: str) -> None:
+    import gymnasium
+
+    from longrun.envs.stepper import make_stepper
+
+    one, other = (make_stepper(gymnasium.make(f"{task}-v5")) for _ in range(2))
+    env = gymnasium.make(f"{task}-v5")
+    shape, actions = env.observation_space.shape, env.action_space
+    actions.seed(0)
+    row, same = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    one.reset(3, row)
+    for _ in range(30):
+        one.step(actions.sample(), row)
+    state = one.save_state()
+    assert state
+    other.reset(5, same)
+    for _ in range(4):
+        other.step(actions.sample(), same)
+    other.load_state(state)
+    for _ in range(20):
+        action = actions.sample()
+        facts, found = one.step(action, row), other.step(action, same)
+        assert (facts, row.tobytes()) == (found, same.tobytes())
+
+
+def test_a_mujoco_run_is_resumed_without_a_replay(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(episodes, "LONGEST_REPLAY", 5)
+    options = LOCAL | {"action_bounds": "raw"}
+    whole = APO("Swimmer-v5", **options).learn(4 * ITERATION)
+    APO("Swimmer-v5", **options).learn(2 * ITERATION).save(tmp_path)
+    resumed = APO.load(tmp_path, num_workers=0).learn(2 * ITERATION)
+    assert bits(resumed.snapshot) == bits(whole.snapshot)

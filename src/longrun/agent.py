@@ -55,10 +55,10 @@ class Agent:
     'brax:ant', ...), which trains inside one compiled program. `env_args` are arguments for an
     environment named by a string. `num_workers` processes simulate Gymnasium environments, by
     default one for each core (one for a VectorEnv); 0 simulates in this process. A step or reset
-    that takes longer than `step_timeout` seconds in a worker process ends the training with a
-    WorkerError (0: no limit; in this process there is none). `name` is what tables and legends call
-    this agent's runs; runs of the same name count as the same problem. All other options are those
-    of the algorithm, the fields of its dataclass in `longrun.config` (`APOConfig`, ...); `longrun
+    that takes longer than `step_timeout` seconds ends the training with a WorkerError (0: no
+    limit); in this process its thread is left behind. `name` is what tables and legends call this
+    agent's runs; runs of the same name count as the same problem. All other options are those of
+    the algorithm, the fields of its dataclass in `longrun.config` (`APOConfig`, ...); `longrun
     train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the

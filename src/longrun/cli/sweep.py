@@ -42,7 +42,7 @@ examples:
   longrun sweep --resume --out runs/sweep"""
 
 
-RUNNING = ("workers", "ray", "retries", "quiet")
+RUNNING = ("workers", "ray", "retries", "quiet", "step_timeout")
 """Options of running a sweep, which may change when it is resumed."""
 
 
@@ -154,6 +154,14 @@ def add_running_options(parser: Parser) -> None:
         type=int,
         metavar="N",
         help="retries of a failed run, from its checkpoint (default: 1)",
+    )
+    group.add_argument(
+        "--step-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="longest time of one environment step or reset, and of a worker without a sign of"
+        " life, after which the run is retried and then listed in failures.json (default: 300; 0:"
+        " no limit)",
     )
     group.add_argument("--quiet", action="store_true", help="no live table")
 

@@ -125,9 +125,8 @@ def _add_run_options(parser: Parser) -> None:
         "--step-timeout",
         type=float,
         metavar="SECONDS",
-        help="longest time of one environment step or reset in a worker process, after which the"
-        " run ends with an error (default: 300; 0: no limit; with --workers 0 there is none, since"
-        " nothing can interrupt an environment in this process)",
+        help="longest time of one environment step or reset, after which the run ends with an"
+        " error (default: 300; 0: no limit)",
     )
     group.add_argument(
         "--distributed",

@@ -106,6 +106,12 @@ def env_name(env: EnvLike) -> str:
     return getattr(env, "__name__", type(env).__name__)
 
 
+def needs_trust(name: str) -> bool:
+    """Whether an environment that is named like this is made by a module of its own."""
+    module, colon, _ = split_env(name)[0].rpartition(":")
+    return bool(colon) and module not in NATIVE_MAKERS
+
+
 def require_saved(name: Any, path: object, trust: bool = False) -> None:
     """Raise InputError unless the environment that the files in `path` name can be made from it.
 
@@ -121,7 +127,7 @@ def require_saved(name: Any, path: object, trust: bool = False) -> None:
             f"'{path}' was trained on '{name}', which is no id: pass env=, the class or function"
             " that makes it, to load() in Python; the command line cannot"
         )
-    if colon and module not in NATIVE_MAKERS and module not in sys.modules and not trust:
+    if needs_trust(name) and module not in sys.modules and not trust:
         raise InputError(
             f"'{path}' was trained on '{name}'; loading it imports the module '{module}', which"
             " runs its code: give --trust, or env= in Python, if you trust it"

@@ -123,8 +123,6 @@ class Shard:
                     obs[t + 1, i] = successor
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
@@ -165,8 +163,6 @@ class Shard:
                     ended[t, i] = terminated or truncated
                     if ended[t, i]:
                         chain.start_episode(obs[i])
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
@@ -229,8 +225,6 @@ class Shard:
         for i, chain in enumerate(chains if room else []):
             try:
                 state = chain.stepper.save_state()
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:
                 raise failure(part, i, "its get_state", error) from error
             sizes[part.first + i] = len(state) if len(state) <= room else 0
@@ -243,8 +237,6 @@ class Shard:
             self.heartbeat.row[TURN] = i
             try:
                 chain.start_episode(obs[i])
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:  # such as that of sys.exit()
                 raise failure(part, i, "its reset", error) from error
 

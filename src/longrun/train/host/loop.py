@@ -229,6 +229,7 @@ def _run_all(
                 try:
                     item = queued.get(timeout=POLL_SECONDS)
                 except queue.Empty:
+                    pool.look()
                     if not on_events([], {}):
                         break
                     continue

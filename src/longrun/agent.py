@@ -13,7 +13,6 @@ import numpy as np
 from longrun.config import make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
-from longrun.envs.spaces import Array
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
@@ -22,7 +21,7 @@ from longrun.policy import Policy
 from longrun.train import checkpoint
 from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.evaluation import EvaluationReport
+from longrun.train.evaluation import EvaluationReport, Streams
 from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, open_env
 from longrun.train.prediction import interface_of, make_policy
@@ -258,7 +257,7 @@ class Agent:
             raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
         config, state = self.config, self.state
 
-        def simulate(envs: int, each: int) -> tuple[Array, Array]:
+        def simulate(envs: int, each: int) -> Streams:
             return loop.simulate(config, state, seed, (envs, each), not deterministic)
 
         found = measured(simulate, steps, warmup)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from longrun.errors import InputError
 from longrun.option_fields import MLP as MLP
-from longrun.option_fields import checked, choice, count, functions, number
+from longrun.option_fields import checked, choice, count, functions, names, number
 from longrun.option_fields import known as known
 from longrun.option_fields import whole_number as whole_number
 from longrun.other_names import hint
@@ -98,6 +98,11 @@ class Config:
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
     learning_rate_decay: bool = choice(False, "decrease the learning rate linearly to 0")
+    costs: tuple[str, ...] = names(
+        (),
+        "costs to record besides the reward, in metrics and evaluations: terminated, action_energy,"
+        " out_of_bounds, or names of what the environment gives (info['cost'], info['costs'])",
+    )
 
     @property
     def steps_per_iteration(self) -> int:

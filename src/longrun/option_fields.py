@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import field
 from typing import Any
@@ -27,6 +28,11 @@ def count(default: int, help: str, low: int = 1, high: int = 10**6) -> Any:
 
 def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "among": among})
+
+
+def names(default: tuple[str, ...], help: str) -> Any:
+    """Words, each once; they become names of columns in files."""
+    return field(default=default, metadata={"help": help, "names": True})
 
 
 def functions(help: str) -> Any:
@@ -79,12 +85,23 @@ def checked(option: dataclasses.Field[Any], value: Any) -> Any:
         if value not in among:
             raise InputError(f"{option.name}={value!r} must be one of {', '.join(among)}")
         return value
+    if option.metadata.get("names"):
+        return _checked_names(option, value)
     if isinstance(default, tuple):
         sizes = value if isinstance(value, list | tuple) else [None]
         if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
             raise InputError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
         return tuple(sizes)
     return _checked_number(option, value)
+
+
+def _checked_names(option: dataclasses.Field[Any], value: Any) -> tuple[str, ...]:
+    given = value if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(name, str) and re.fullmatch(r"[\w.-]+", name) for name in given):
+        raise InputError(f"{option.name}={value!r} must be a list of names, as ['terminated']")
+    if len(set(given)) < len(given):
+        raise InputError(f"{option.name}={value!r} has a name twice; give each once")
+    return tuple(given)
 
 
 def _checked_functions(option: dataclasses.Field[Any], value: Any) -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 from longrun import APO
 from longrun.cli import main
+from longrun.train.evaluation import Streams
 from longrun.train.settling import correlation_time, measured, settling
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits
 
@@ -64,16 +65,16 @@ def test_streams_that_have_not_settled_are_simulated_longer() -> None:
 
     def simulate(envs: int, steps: int) -> Any:
         lengths.append(steps)
-        return 1 - np.exp(-np.arange(steps) / 400)[:, None] + np.zeros(envs), np.zeros(
-            (steps, envs), bool
-        )
+        reward = 1 - np.exp(-np.arange(steps) / 400)[:, None] + np.zeros(envs)
+        return Streams(reward, np.zeros((steps, envs), bool))
 
     found = measured(simulate, 10_000)
     assert lengths == [1000, 2000, 4000]
     assert found.warmup == 2000 and not found.settled
     assert found.average_reward > 0.99
     ended = np.ones((1000, 10), bool)
-    assert measured(lambda e, s: (np.arange(s)[:, None] + np.zeros(e), ended), 10_000).warmup == 0
+    rising = measured(lambda e, s: Streams(np.arange(s)[:, None] + np.zeros(e), ended), 10_000)
+    assert rising.warmup == 0
 
 
 class Filling(Drift):

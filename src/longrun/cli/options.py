@@ -157,6 +157,8 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         text = f"{only}{option.metadata['help']} (default: {value_text(usual, ' ')})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        elif option.metadata.get("names"):
+            group.add_argument(flag, nargs="+", metavar="NAME", help=text)
         elif isinstance(default, tuple):
             group.add_argument(flag, type=int, nargs="+", metavar="N", help=text)
         else:

@@ -30,6 +30,7 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
     initial: [S], the law of an episode's first state (default: the environment's
     initial_state_distrib); a table whose episodes end needs it. An action that is missing from a
     state's inner dictionary is not available there. make_kwargs: for gymnasium.make, with an id.
+    The cost `terminated`, ends of episodes per step, can be limited.
     """
     if isinstance(env_or_table, str):
         import gymnasium
@@ -101,7 +102,13 @@ def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
         place = f"state {state}, action {action}"
         return _continuing(choices[state][action], starts, states, place)
 
-    return MDP.from_function(successors, states, count, initial=law, name=name)
+    mdp = MDP.from_function(successors, states, count, initial=law, name=name)
+    if starts is not None:
+        mdp.costs["terminated"] = ends = np.zeros((states, count))
+        for s, inner in choices.items():  # all outcomes are valid, or there would be no model
+            for a, outcomes in inner.items():
+                ends[s, a] = sum(float(outcome[0]) for outcome in outcomes if outcome[3])
+    return mdp
 
 
 def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:

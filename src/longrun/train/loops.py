@@ -15,11 +15,12 @@ from longrun.config import Config
 from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
-from longrun.envs.spaces import Array, Spaces
+from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
 from longrun.tabular import MDP, to_gymnasium
 from longrun.train.device.loop import DeviceLoop
+from longrun.train.evaluation import Streams
 from longrun.train.host.loop import HostLoop
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot
 
@@ -68,8 +69,8 @@ class Loop(Protocol):
 
     def simulate(
         self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
-    ) -> tuple[Array, Array]:
-        """Rewards and episode ends [S, E] of S steps in E environments (shape is E, S).
+    ) -> Streams:
+        """S steps in E environments (shape is E, S).
 
         Each starts from a reset. Actions are drawn if `explore`, else the most likely ones.
         """

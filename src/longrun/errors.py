@@ -50,6 +50,10 @@ class WorkerError(EnvironmentFailure):
     """A process that simulates environments failed or died."""
 
 
+class HungError(WorkerError):
+    """An environment in the training process does not return; its thread is left behind."""
+
+
 class NonFiniteError(EnvironmentFailure):
     """Non-finite values: observations or rewards of an environment, or what was learned."""
 

@@ -22,8 +22,8 @@ def number(default: float, help: str, low: float = 0.0, high: float = math.inf) 
     )
 
 
-def count(default: int, help: str, low: int = 1) -> Any:
-    return field(default=default, metadata={"help": help, "low": low, "high": math.inf})
+def count(default: int, help: str, low: int = 1, high: int = 10**6) -> Any:
+    return field(default=default, metadata={"help": help, "low": low, "high": high})
 
 
 def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
@@ -67,6 +67,8 @@ def whole_number(name: str, value: Any, low: int = 0, most: int = 2**32) -> int:
 def known(what: str, name: str, valid: Iterable[str]) -> str:
     """`name` if it is valid; otherwise a one-line ValueError with similar or all valid names."""
     valid = list(valid)
+    if not isinstance(name, str):
+        raise InputError(f"{what}={name!r} must be one of {', '.join(valid[:40])}")
     if name in valid:
         return name
     near = difflib.get_close_matches(name, valid, n=4)
@@ -147,5 +149,7 @@ def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
         raise InputError(f"{option.name}={value!r} must be {wanted}")
     if not low <= number <= high:
         limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        if whole:
+            limits = f"at least {low} and at most {high}"
         raise InputError(f"{option.name}={value!r} is out of range; choose {limits}")
     return int(number) if whole else number

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -16,6 +18,7 @@ from rich.console import Console
 from longrun.cli.options import Parser, add_limit_option, parse, whole
 from longrun.cli.solve_report import add_evaluation, describe, most_likely, show
 from longrun.config import known, value_text
+from longrun.envs.user_modules import named_object
 from longrun.errors import InfeasibleLimits, InputError
 from longrun.queueing.known_exact_models import MODELS as NETWORK_MODELS
 from longrun.tabular import MDP, evaluate, from_gymnasium, reachable, solve
@@ -34,6 +37,7 @@ The optimal long-run average reward of a finite model, between two certified bou
 models:
 {models}
   or a Gymnasium toy-text environment, such as FrozenLake-v1
+  or module:name, an MDP of your own or a function that makes one; its parameters become options
 
 for example:
   longrun solve criss-cross --regime BM --map policy.png
@@ -67,7 +71,27 @@ def solve_command(arguments: list[str]) -> int:
 def _builder(name: str) -> Callable[..., MDP]:
     if name not in MODELS and re.search(r"-v\d+$", name):
         return lambda: reachable(from_gymnasium(name))[0]
+    if ":" in name:
+        return _own_model(name)
     return MODELS[known("model", name, MODELS)]
+
+
+def _own_model(name: str) -> Callable[..., MDP]:
+    """The builder of a model 'module:name': an MDP, or a function that makes one."""
+    found = named_object(name)
+    if isinstance(found, MDP):
+        return lambda: found
+    if not callable(found):
+        raise InputError(f"'{name}' is {found!r}; it must be an MDP, or a function that makes one")
+
+    @functools.wraps(found)
+    def build(**arguments: Any) -> MDP:
+        made = found(**arguments)
+        if not isinstance(made, MDP):
+            raise InputError(f"'{name}' made a {type(made).__name__}; it must make an MDP")
+        return made
+
+    return build
 
 
 def _first_line(build: Callable[..., MDP]) -> str:
@@ -80,14 +104,28 @@ def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
     hints = get_type_hints(build)
     parameters = inspect.signature(build).parameters
     for name, parameter in parameters.items():
-        kind, flag = hints[name], "--" + name.replace("_", "-")
-        default = parameter.default
-        text = f"(default: {value_text(default, ' ')})"
-        several: dict[str, Any] = {"nargs": "+"} if isinstance(default, tuple) else {}
-        kind = get_args(kind)[0] if several else kind
-        convert = whole if kind is int else kind
-        group.add_argument(flag, type=convert, metavar="X", help=text, **several)
+        default, flag = parameter.default, "--" + name.replace("_", "-")
+        settings: dict[str, Any] = {"help": f"(default: {value_text(default, ' ')})"}
+        if default is inspect.Parameter.empty:
+            default, settings = None, {"required": True, "help": "(required)"}
+        kind = hints.get(name, type(default))
+        if isinstance(default, tuple):
+            settings["nargs"] = "+"
+            kind = (get_args(kind) or (type(default[0]) if default else float,))[0]
+        if kind is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, **settings)
+            continue
+        convert = whole if kind is int else kind if kind in (float, str) else _plain_value
+        group.add_argument(flag, type=convert, metavar="X", **settings)
     return list(parameters)
+
+
+def _plain_value(text: str) -> Any:
+    """A number if the text is one, for parameters that do not say what they take."""
+    for convert in (whole, float):
+        with suppress(ValueError):
+            return convert(text)
+    return text
 
 
 def _add_solver_options(parser: Parser) -> None:

@@ -136,8 +136,6 @@ class Shard:
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
                 self._write_ready(costs[t], action[t], given, terminated[t])
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
@@ -185,8 +183,6 @@ class Shard:
                     if ended[t, i]:
                         chain.start_episode(obs[i])
                 self._write_ready(costs[t], sampled, given, terminated)
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
@@ -249,8 +245,6 @@ class Shard:
         for i, chain in enumerate(chains if room else []):
             try:
                 state = chain.stepper.save_state()
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:
                 raise failure(part, i, "its get_state", error) from error
             sizes[part.first + i] = len(state) if len(state) <= room else 0
@@ -263,8 +257,6 @@ class Shard:
             self.heartbeat.row[TURN] = i
             try:
                 chain.start_episode(obs[i])
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:  # such as that of sys.exit()
                 raise failure(part, i, "its reset", error) from error
 

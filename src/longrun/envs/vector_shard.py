@@ -148,8 +148,6 @@ class VectorShard:
             given = as_given(np, self._plan.spaces, self._plan.action_bounds, drawn)
             try:
                 step = rows.step(given)
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:  # such as that of sys.exit()
                 check_finite(part, 0, ("observation", now[None]))
                 more = advice(self._plan.spaces, self._plan.action_bounds, drawn)
@@ -186,8 +184,6 @@ class VectorShard:
         self.heartbeat.begin(heartbeat.RESETTING, part)
         try:
             rows.reset(seed)
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             raise failure(part, 0, "its reset", error) from error
 

@@ -3,7 +3,7 @@
 from longrun.errors import InfeasibleLimits
 from longrun.tabular.bounds import ImprovementBounds, improvement_bounds
 from longrun.tabular.evaluation import Evaluation, evaluate
-from longrun.tabular.gymnasium_tables import from_gymnasium, to_gymnasium
+from longrun.tabular.gymnasium_tables import from_gymnasium, to_gymnasium, transition_table
 from longrun.tabular.mdp import MDP
 from longrun.tabular.models import MODELS
 from longrun.tabular.precision import PrecisionWarning
@@ -31,5 +31,6 @@ __all__ = [
     "solve",
     "structure",
     "to_gymnasium",
+    "transition_table",
     "trust_region_policy_iteration",
 ]

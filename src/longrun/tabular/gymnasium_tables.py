@@ -8,7 +8,7 @@ episodes. Time limits are not part of a table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike
 from longrun.errors import InputError
 from longrun.tabular.mdp import MDP
 from longrun.tabular.validation import state_law
+
+if TYPE_CHECKING:
+    from longrun.tabular.mdp_environment import MDPEnv
 
 Outcome: TypeAlias = tuple[float, int, float, bool]
 Table: TypeAlias = dict[int, dict[int, list[Outcome]]]
@@ -48,7 +51,14 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
     return _of_environment(env_or_table, initial)
 
 
-def to_gymnasium(mdp: MDP) -> Table:
+def to_gymnasium(mdp: MDP) -> MDPEnv:
+    """The MDP as a Gymnasium environment without an end, which has the table as its `P`."""
+    from longrun.tabular.mdp_environment import MDPEnv  # which imports Gymnasium
+
+    return MDPEnv(mdp)
+
+
+def transition_table(mdp: MDP) -> Table:
     """The table `P` of an MDP: no transition is terminated, and rewards are expected rewards."""
     table: Table = {s: {} for s in range(mdp.num_states)}
     for s, a in np.argwhere(mdp.available):

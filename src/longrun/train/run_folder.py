@@ -63,6 +63,7 @@ class RunFolder:
         if (path / "config.json").exists():
             folder.close()
             raise FolderError(f"'{path}' already holds a run; resume it or choose another folder")
+        remove_leftovers(path)
         write_json(path / "config.json", description)
         return folder
 

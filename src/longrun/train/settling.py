@@ -83,10 +83,11 @@ def _differs(block: Array, tail: Array) -> bool:
     own = block.mean(0)  # [E]
     if means.size < 2:
         return False
-    spread = float(means.var(ddof=1))
+    spread = own_spread = float(means.var(ddof=1))
     freedom = means.size - 1
-    own_spread = spread
     if envs >= 4:
+        # Between environments alone, since a trend that all share is what is looked for.
+        spread = float(means.var(1, ddof=1).mean())
         own_spread, freedom = max(spread, float(own.var(ddof=1))), envs - 1
     error = np.sqrt(own_spread / envs + spread / means.size)
     reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error + _negligible(tail)

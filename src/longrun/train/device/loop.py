@@ -46,16 +46,18 @@ class DeviceLoop:
     """The `Loop` of JAX-native environments."""
 
     env: Environment
+    given_name: str | None = None
+    """'module:function' that made it, if it was named so"""
 
     @classmethod
-    def open(cls, env: Environment) -> Self:
+    def open(cls, env: Environment, given_name: str | None = None) -> Self:
         """Raises an error if the environment does not follow the protocol."""
         require_sound(env)
-        return cls(env)
+        return cls(env, given_name)
 
     @property
     def name(self) -> str:
-        return self.env.name
+        return self.given_name or self.env.name
 
     @property
     def is_named(self) -> bool:

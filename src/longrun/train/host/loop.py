@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ from longrun.envs.worker_pool import Pool, open_pool
 from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.memory import require_memory
+from longrun.tabular.mdp_environment import MDPEnv
 from longrun.train.evaluation import STEPS_EACH, Streams, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
@@ -66,10 +69,11 @@ class HostLoop:
     def open(cls, env: EnvLike, made: Any) -> Self:
         """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        name = env_name(env)
+        name = env.name if isinstance(env, MDPEnv) else env_name(env)
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
-        source = env_source(env, made)
+        is_function = isinstance(env, str) and made.spec is None  # 'module:function'
+        source = env_source(env_factory(env) if is_function else env, made)
         observation, action = own_spaces(made)
         if isinstance(made, VectorEnv):
             autoreset_mode(made)  # which it must have
@@ -108,6 +112,7 @@ class HostLoop:
         num_workers = min(job.num_workers, most)
         key = (num_workers, job.step_timeout, *_shape(plan))
         kept = kept_pools.take(self, key, [start.environments for start in starts])
+        _require_room(config, plan)
         pool = kept or open_pool(plan, num_workers, job.step_timeout)
         done = False
         try:
@@ -183,6 +188,15 @@ class HostLoop:
         )
 
 
+def _require_room(config: Config, plan: Plan) -> None:
+    """Raise InputError if the shared arrays are larger than the memory."""
+    # States are left out: only what is used of their room takes memory.
+    used = {name: entry for name, entry in plan.memory().items() if name != "env_state"}
+    size = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in used.values())
+    what = f"num_envs={config.num_envs} x rollout_steps={config.rollout_steps}"
+    require_memory(size, f"{what} samples of each of {len(plan.seeds)} replicas")
+
+
 def _shape(plan: Plan) -> tuple[Any, ...]:
     """All of a plan but the factory, of which a loop has one."""
     return tuple(getattr(plan, f.name) for f in fields(plan) if f.name != "factory")
@@ -218,6 +232,7 @@ def _run_all(
                 try:
                     item = queued.get(timeout=POLL_SECONDS)
                 except queue.Empty:
+                    pool.look()
                     if not on_events([], {}):
                         break
                     continue

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,15 +81,16 @@ def main() -> int:
     kind, began, failed, count = KINDS[given.kind], time.perf_counter(), 0, 0
     with tempfile.TemporaryDirectory(prefix="faults", ignore_cleanup_errors=True) as folder:
         checks = itertools.islice(kind.checks(Path(folder)), given.cases or kind.cases)
-        for name, check in checks:
-            if given.only not in (None, name):
-                continue
-            reasons = list(check())
-            count, failed = count + 1, failed + bool(reasons)
-            for why in reasons:
-                print(f"{given.kind} {name}: {why}", flush=True)
-            if count % (100 if given.kind == "files" else 5) == 0:
-                print(f"{count} cases, {failed} failures", flush=True)
+        with suppress(KeyboardInterrupt):  # Ctrl-C: the cases so far are counted
+            for name, check in checks:
+                if given.only not in (None, name):
+                    continue
+                reasons = list(check())
+                count, failed = count + 1, failed + bool(reasons)
+                for why in reasons:
+                    print(f"{given.kind} {name}: {why}", flush=True)
+                if count % (100 if given.kind == "files" else 5) == 0:
+                    print(f"{count} cases, {failed} failures", flush=True)
     seconds = time.perf_counter() - began
     print(f"{given.kind}: {count} cases, {failed} failures, {seconds:.0f} s", flush=True)
     if given.only is None:

@@ -82,6 +82,13 @@ def sweep_parser(algorithms: Sequence[str]) -> Parser:
     )
     group = parser.add_argument_group("what to train")
     group.add_argument("--env", nargs="+", metavar="ID", help="one or more environments")
+    group.add_argument(
+        "--env-args",
+        nargs="+",
+        metavar="NAME=VALUE",
+        help="arguments of the environment, if it is one; arguments of several are part of their"
+        " names, as in jax:criss-cross?regime=BM",
+    )
     add_length_options(group)
     _add_search_options(group)
     add_preset_option(group)
@@ -159,6 +166,19 @@ def add_running_options(parser: Parser) -> None:
     group.add_argument("--quiet", action="store_true", help="no live table")
 
 
+def _envs(given: Mapping[str, Any]) -> list[str]:
+    """--env with --env-args."""
+    from longrun.envs.env_strings import parse_args, with_args
+
+    args = parse_args(given.get("env_args", []))
+    if args and len(given["env"]) > 1:
+        raise InputError(
+            "--env-args is for one --env; write those of several into their names, as in"
+            " 'jax:criss-cross?regime=BM'"
+        )
+    return [with_args(env, args) for env in given["env"]]
+
+
 def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
     """The sweep that the options describe."""
     from longrun.sweeps.grids import parse_lists, parse_ranges
@@ -174,7 +194,7 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
     evaluation = {name: given[name] for name in ("eval_every", "eval_steps") if name in given}
     request = Request(
         algorithms=algorithms,
-        envs=given["env"],
+        envs=_envs(given),
         steps=given.get("steps", 1_000_000),
         seeds=range(first, first + count),
         preset=given.get("preset", "paper"),

@@ -161,8 +161,9 @@ def _add_environment_options(group: Arguments) -> None:
     group.add_argument(
         "--env",
         metavar="ID",
-        help="Gymnasium environment, e.g. Swimmer-v5, or one that runs inside the compiled program:"
-        " jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
+        help="Gymnasium environment, e.g. Swimmer-v5; your own as module:Id-v0, or as"
+        " module:function, which makes one (or a class); or one that runs inside the compiled"
+        " program: jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
     )
     group.add_argument(
         "--env-args",

@@ -100,8 +100,9 @@ def main() -> int:
 
 def write_row(what: str, cases: int, failures: int, seconds: float) -> None:
     """Replace the row of this kind, or add one; it names the commit that was tried."""
-    describe = ["git", "describe", "--always", "--dirty", "--abbrev=7"]
-    commit = subprocess.run(describe, cwd=ROOT, text=True, capture_output=True).stdout.strip()
+    commit = _git("rev-parse", "--short=7", "HEAD")
+    if _git("status", "--porcelain", "--", "src", "tests", "benchmarks/faults"):
+        commit += "-dirty"
     rows = []
     if RESULTS.exists():
         with RESULTS.open(newline="") as file:
@@ -111,3 +112,8 @@ def write_row(what: str, cases: int, failures: int, seconds: float) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["what", "cases", "failures", "seconds", "commit", "date"])
         writer.writerows([r for r in rows if r[0] != what] + [row])
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, text=True, capture_output=True)
+    return done.stdout.strip()

@@ -11,7 +11,8 @@
     python benchmarks/faults signals        50 times SIGINT or SIGTERM, with cold and warm caches
     python benchmarks/faults all            one after another
 
-A case that failed is printed with its name, which repeats it: `--only NAME`.
+A case that failed is printed with its name, which repeats it: `--only NAME`. Ctrl-C ends a kind early, with
+a row of the cases so far.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +73,7 @@ def main() -> int:
     )
     parser.add_argument("kind", choices=[*KINDS, "all"])
     parser.add_argument("--cases", type=int, help="how many, of those kinds that are drawn")
-    parser.add_argument("--only", metavar="NAME", help="this case alone; writes no row")
+    parser.add_argument("--only", metavar="PATTERN", help="only cases such as 'sweep-*'; no row")
     given = parser.parse_args()
     if given.kind == "all":
         program = [sys.executable, str(Path(__file__).parent)]
@@ -83,7 +85,7 @@ def main() -> int:
         checks = itertools.islice(kind.checks(Path(folder)), given.cases or kind.cases)
         with suppress(KeyboardInterrupt):  # Ctrl-C: the cases so far are counted
             for name, check in checks:
-                if given.only not in (None, name):
+                if given.only is not None and not fnmatch(name, given.only):
                     continue
                 reasons = list(check())
                 count, failed = count + 1, failed + bool(reasons)

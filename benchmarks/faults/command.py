@@ -11,8 +11,8 @@
     python benchmarks/faults signals        50 times SIGINT or SIGTERM, with cold and warm caches
     python benchmarks/faults all            one after another
 
-A case that failed is printed with its name, which repeats it: `--only NAME`. Ctrl-C ends a kind early, with
-a row of the cases so far.
+A case that failed is printed with its name, which repeats it: `--only NAME`. Ctrl-C
+ends a kind early, with a row of the cases so far.
 """
 
 from __future__ import annotations

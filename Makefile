@@ -27,6 +27,7 @@ types: .venv/ready
 
 figures: .venv/core         ## write the measured figures into README.md, docs/figures.md and results/RESULTS.md
 	$(BIN)/python benchmarks/quoted_figures.py
+	$(BIN)/python benchmarks/paper_pictures.py
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .

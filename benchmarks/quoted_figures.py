@@ -16,6 +16,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import paper_results
+
 ROOT = Path(__file__).parents[1]
 RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
 DOCUMENTS = ("README.md", "docs/figures.md", "results/RESULTS.md")
@@ -170,6 +172,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "tuned": tuned,
     "swimmer": swimmer,
     "speed": speed,
+    "figure1": paper_results.figure1,
+    "decomposition": paper_results.decomposition,
+    "decomposition-effects": paper_results.effects,
 }
 
 

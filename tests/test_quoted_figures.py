@@ -12,8 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.fixture(scope="module")
-def quoted() -> ModuleType:
+@pytest.fixture
+def quoted(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     spec = importlib.util.spec_from_file_location(
         "quoted_figures", ROOT / "benchmarks" / "quoted_figures.py"
     )

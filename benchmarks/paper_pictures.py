@@ -1,0 +1,58 @@
+"""Pictures of the paper's experiments, from the files of results.
+
+python benchmarks/paper_pictures.py      # writes results/figure1-raw/figure1.png
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from paper_results import AUTHORS, CURVES, RESULTS, Curves, read_curves
+
+from longrun.picture_files import picture
+from longrun.results.plot_style import DPI, colours_of, legend, tidy
+
+NAMES = {"": "APO", "0.9": "PPO .9", "0.95": "PPO .95", "0.99": "PPO .99", "0.999": "PPO .999"}
+COLOURS = dict(zip(NAMES, colours_of(len(NAMES)), strict=True))
+LIMITS = {"Swimmer-v5": (-50, 350), "HalfCheetah-v5": (-1000, 4500)}
+"""Of returns. PPO .999 on HalfCheetah falls to -1e6 and leaves the picture."""
+WINDOW = 5
+"""Evaluations that are averaged for a drawn curve: 100 000 steps."""
+
+
+def smooth(values: np.ndarray) -> np.ndarray:
+    """[steps] running means over `WINDOW` evaluations, of fewer at the start."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - WINDOW, 0)
+    return (sums[ends] - sums[starts]) / (ends - starts)
+
+
+def draw(axis: Axes, env: str, discount: str, curves: Curves) -> None:
+    """The mean of the seeds, each seed behind it, and the authors' final return at the right."""
+    steps = np.array([step for step, _ in next(iter(curves.values()))]) / 1e6
+    seeds = np.array([smooth(np.array([value for _, value in c])) for c in curves.values()])
+    for seed in seeds:
+        axis.plot(steps, seed, color=COLOURS[discount], linewidth=0.6, alpha=0.35)
+    axis.plot(steps, seeds.mean(0), color=COLOURS[discount], linewidth=2)
+    if discount in AUTHORS[env]:
+        theirs = AUTHORS[env][discount]
+        axis.plot(3.06, theirs, "<", color=COLOURS[discount], markersize=8, clip_on=False)
+
+
+def main() -> None:
+    out = RESULTS / "figure1-raw" / "figure1.png"
+    with picture(out, size=(5 * len(CURVES), 3.6), dpi=DPI) as figure:
+        for axis, (env, path) in zip(figure.subplots(1, len(CURVES)), CURVES.items(), strict=True):
+            for (_, discount), curves in sorted(read_curves(path).items()):
+                draw(axis, env, discount, curves)
+            axis.set(title=env, xlabel="million steps", ylabel="return", ylim=LIMITS[env])
+            axis.set_xlim(0, 3.1)
+            tidy(axis)
+        entries = [(name, COLOURS[discount]) for discount, name in NAMES.items()]
+        about = "thin: each seed; triangles: the authors' PPO at 3M; means of 5 evaluations"
+        legend(figure, entries, about, "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Tables of the paper's experiments, from the files of results; `quoted_figures.py` writes them.
+
+Scores are returns of the deterministic policy: the mean over the evaluations of the last tenth of
+training. Intervals are nominal 95 % intervals of a bootstrap over seeds, within each setting.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parents[1] / "results"
+RESAMPLES = 4000
+AUTHORS = {
+    "Swimmer-v5": {"0.9": 38, "0.95": 38, "0.99": 53, "0.999": 190},
+    "HalfCheetah-v5": {"0.9": 1690, "0.95": 1650, "0.99": 1510, "0.999": -110},
+}
+"""Returns of PPO after 3M steps with each discount, read off the authors' notebooks."""
+CURVES = {
+    "Swimmer-v5": RESULTS / "figure1-raw" / "swimmer-3m.csv",
+    "HalfCheetah-v5": RESULTS / "figure1-raw" / "halfcheetah-3m.csv",
+}
+FACTORS = (
+    ("action_bounds", "clip", "raw"),
+    ("mean", "free", "tanh"),
+    ("time_limit", "bootstrap", "as_termination"),
+)
+"""What the decomposition varies: the column, our older or right choice, the authors'."""
+WORDS = {
+    "clip": "clipped actions",
+    "raw": "raw actions",
+    "free": "free mean",
+    "tanh": "mean through tanh",
+    "bootstrap": "right time limit",
+    "as_termination": "leaking time limit",
+}
+BEST = {"HalfCheetah-v5": ("1.0", "PPO .9"), "Swimmer-v5": ("0.3", "PPO .999")}
+"""Of each task the constraint of the authors' best setting, and the rival."""
+Setting = tuple[str, str]
+Curves = dict[int, list[tuple[int, float]]]
+
+
+def read_curves(path: Path, column: str = "discount") -> dict[Setting, Curves]:
+    """(algorithm, value of `column`) -> seed -> [(step, return)]."""
+    found: dict[Setting, Curves] = defaultdict(lambda: defaultdict(list))
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            point = int(row["step"]), float(row["episode_return"])
+            found[row["algorithm"], row[column]][int(row["seed"])].append(point)
+    return found
+
+
+def scores(curves: Curves) -> list[float]:
+    """The final score of each seed, in the order of seeds."""
+    end = max(step for curve in curves.values() for step, _ in curve)
+    return [
+        float(np.mean([value for step, value in curves[seed] if step > 0.9 * end]))
+        for seed in sorted(curves)
+    ]
+
+
+def figure1() -> str:
+    """Each seed of each curve of Figure 1, beside the authors' figures."""
+    lines = [
+        "| return after 3M steps, raw actions | each seed | mean | the authors' notebooks |",
+        "|---|---|---|---|",
+    ]
+    for env, path in CURVES.items():
+        for (_, discount), curves in sorted(read_curves(path).items()):
+            name = f"PPO {discount.lstrip('0')}" if discount else "APO"
+            theirs = AUTHORS[env].get(discount, "ahead of all")
+            final = scores(curves)
+            shown = ", ".join(_number(x) for x in final)
+            cells = (f"{env} {name}", shown, _number(float(np.mean(final))), f"{theirs}")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) < 1e5 else f"{value / 1e6:.2f}e6"
+
+
+# --- the decomposition ----------------------------------------------------------------------
+
+
+def cells(env: str, algorithm: str, constraint: str) -> np.ndarray:
+    """[2, 2, 2, seeds] final returns: the three factors, then the seeds."""
+    found = {}
+    with (RESULTS / "decomposition" / "scores.csv").open() as file:
+        for row in csv.DictReader(file):
+            if (row["env"], row["algorithm"], row["value_constraint"]) == (
+                env,
+                algorithm,
+                constraint,
+            ):
+                index = tuple(choices.index(row[name]) for name, *choices in FACTORS)
+                found[*index, int(row["seed"])] = float(row["final_return"])
+    seeds = 1 + max(index[-1] for index in found)
+    values = np.full((2, 2, 2, seeds), np.nan)
+    for index, value in found.items():
+        values[index] = value
+    return values
+
+
+def change(better: np.ndarray, worse: np.ndarray) -> tuple[float, float, float]:
+    """By which fraction the mean of one [..., seeds] exceeds the other's: estimate, low, high.
+
+    Seeds are drawn anew within each combination of the factors.
+    """
+    rng = np.random.default_rng(0)
+
+    def resampled(values: np.ndarray) -> np.ndarray:
+        rows = values.reshape(-1, values.shape[-1])
+        drawn = rng.integers(rows.shape[1], size=(RESAMPLES, *rows.shape))
+        return np.take_along_axis(rows[None], drawn, axis=-1).mean((1, 2))
+
+    ratios = resampled(better) / resampled(worse) - 1
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return float(better.mean() / worse.mean() - 1), float(low), float(high)
+
+
+def halves(values: np.ndarray) -> dict[str, np.ndarray]:
+    """Choice of a factor -> the [2, 2, seeds] scores with it."""
+    return {
+        choice: values.take(index, axis=axis)
+        for axis, (_, *choices) in enumerate(FACTORS)
+        for index, choice in enumerate(choices)
+    }
+
+
+def decomposition() -> str:
+    """With each choice: what the constraint adds, and how far APO is ahead of PPO."""
+    lines = [
+        "| 1M steps, five seeds | HalfCheetah: nu 1 against 0 | APO against PPO .9 "
+        "| Swimmer: nu .3 against 0 | APO against PPO .999 |",
+        "|---|---|---|---|---|",
+    ]
+    columns: list[dict[str, str]] = []
+    for env, (constraint, _) in BEST.items():
+        without, apo, ppo = (
+            cells(env, "apo", "0.0"),
+            cells(env, "apo", constraint),
+            cells(env, "ppo", ""),
+        )
+        for rival in (without, ppo):
+            pairs = {"all": (apo, rival)} | {
+                choice: (part, halves(rival)[choice]) for choice, part in halves(apo).items()
+            }
+            columns.append({choice: _percent(change(*pair)) for choice, pair in pairs.items()})
+    for choice in columns[0]:
+        name = WORDS.get(choice, "all eight combinations")
+        lines.append(f"| {name} | {' | '.join(column[choice] for column in columns)} |")
+    return "\n".join(lines)
+
+
+def effects() -> str:
+    """What each of the authors' choices does to each contestant."""
+    lines = [
+        "| 1M steps, five seeds | raw against clipped | tanh against free mean "
+        "| leaking against right time limit |",
+        "|---|---|---|---|",
+    ]
+    for env, (constraint, rival) in BEST.items():
+        contestants = (
+            ("APO, nu 0", cells(env, "apo", "0.0")),
+            (f"APO, nu {constraint.removesuffix('.0').lstrip('0')}", cells(env, "apo", constraint)),
+            (rival, cells(env, "ppo", "")),
+        )
+        for name, values in contestants:
+            part = halves(values)
+            shown = [_percent(change(part[new], part[old])) for _, old, new in FACTORS]
+            lines.append(f"| {env}, {name} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def _percent(values: Sequence[float]) -> str:
+    estimate, low, high = (100 * x for x in values)
+    return f"{estimate:+.0f} % [{low:+.0f}, {high:+.0f}]"

@@ -13,7 +13,8 @@ from longrun.config import ALGORITHMS
 
 GENERATED = {"commands.md": None, "changelog.md": "CHANGELOG.md"}
 """Pages of the site, and the file that each is; None is `commands_page`."""
-WIDTH = "100"
+WIDTH = "98"
+"""of the help texts, which fits the pages"""
 
 BEGIN = """\
 # Command line
@@ -54,7 +55,7 @@ def _shown(words: list[str]) -> str:
 
 
 def help_text(words: list[str]) -> str:
-    """What `longrun WORDS --help` prints, 100 columns wide."""
+    """What `longrun WORDS --help` prints, `WIDTH` columns wide."""
     printed = io.StringIO()
     with _columns(), redirect_stdout(printed), suppress(SystemExit):
         main([*words, "--help"])

@@ -36,7 +36,8 @@ class Block(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        return [] if self.language else re.findall(r"^longrun .*$", self.code, re.MULTILINE)
+        code = re.sub(r" \\\n +", " ", self.code)  # continued lines
+        return [] if self.language else re.findall(r"^longrun .*$", code, re.MULTILINE)
 
 
 BLOCKS = {
@@ -102,7 +103,8 @@ def test_code_and_commands_of_a_page_run_in_order(page, elsewhere, capsys):
     text = PAGES[page]
     for folder in re.findall(r'learn\([^#]*?log_dir="(\S+)"', text):
         assert (elsewhere / folder / "summary.json").exists()
-    for name in re.findall(r"^longrun .*--out (\S+\.(?:png|pdf|tex|html|md|onnx))", text, re.M):
+    commands = "\n".join(command for block in BLOCKS[page] for command in block.commands)
+    for name in re.findall(r"--(?:out|map) (\S+\.(?:png|pdf|tex|html|md|onnx))", commands):
         assert (elsewhere / name).exists(), name
 
 

@@ -34,6 +34,7 @@ LAYERS = (
     ("tabular",),
     ("picture_files",),
     ("files",),
+    ("memory",),
     ("errors",),
 )
 """From the top to the bottom; modules and packages of a layer do not import each other."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from longrun.train.evaluation import EvaluationReport
     from longrun.train.progress import Progress
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "longrun.algorithms": ("APO", "ATRPO", "PPO", "TRPO"),

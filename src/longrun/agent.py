@@ -13,7 +13,6 @@ import numpy as np
 from longrun.config import make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
-from longrun.envs.spaces import Array
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
@@ -22,7 +21,7 @@ from longrun.policy import Policy
 from longrun.train import checkpoint
 from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.evaluation import EvaluationReport
+from longrun.train.evaluation import EvaluationReport, Streams
 from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, open_env
 from longrun.train.prediction import interface_of, make_policy
@@ -35,6 +34,17 @@ SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
 
 
+def _require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
+    """Raise InputError for arguments in another library's order, as PPO("MlpPolicy", env)."""
+    names = [word for word in (env, *others) if isinstance(word, str) and word.endswith("Policy")]
+    if others or names:
+        about = f", and there is no policy class such as {names[0]!r}" if names else ""
+        raise InputError(
+            f"write {kind}(env, seed=0): the environment comes first, all else has a name{about};"
+            " hidden_sizes are those of the networks"
+        )
+
+
 class Agent:
     """A policy for one environment, and how it is learned. Use `APO`, `PPO`, `ATRPO` or `TRPO`.
 
@@ -44,10 +54,10 @@ class Agent:
     'brax:ant', ...), which trains inside one compiled program. `env_args` are arguments for an
     environment named by a string. `num_workers` processes simulate Gymnasium environments, by
     default one for each core (one for a VectorEnv); 0 simulates in this process. A step or reset
-    that takes longer than `step_timeout` seconds in a worker process ends the training with a
-    WorkerError (0: no limit; in this process there is none). `name` is what tables and legends call
-    this agent's runs; runs of the same name count as the same problem. All other options are those
-    of the algorithm, the fields of its dataclass in `longrun.config` (`APOConfig`, ...); `longrun
+    that takes longer than `step_timeout` seconds ends the training with a WorkerError (0: no
+    limit); in this process its thread is left behind. `name` is what tables and legends call this
+    agent's runs; runs of the same name count as the same problem. All other options are those of
+    the algorithm, the fields of its dataclass in `longrun.config` (`APOConfig`, ...); `longrun
     train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
@@ -60,7 +70,7 @@ class Agent:
     def __init__(
         self,
         env: AnyEnv,
-        *,
+        *others: Any,
         seed: int = 0,
         preset: str = "paper",
         env_args: Mapping[str, Any] | None = None,
@@ -69,6 +79,7 @@ class Agent:
         name: str | None = None,
         **options: Any,
     ) -> None:
+        _require_order(type(self).__name__, env, others)
         seed = whole_number("seed", seed)
         if num_workers is not None:
             num_workers = whole_number("num_workers", num_workers)
@@ -133,7 +144,8 @@ class Agent:
         """Learn from `steps` more environment steps, rounded up to whole iterations.
 
         With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
-        steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
+        steps; by default up to 20 times, and rarely enough that evaluations take a third of the
+        training's steps at most; 0 for never), checkpoints. `on_log(progress)` is called after
         each iteration and may return False to stop; the agent is then the one that has learned so
         far, to be evaluated or saved. It may be a list of such functions, and `longrun.callbacks`
         has some: stop at a reward rate or on a plateau, save the best. On a JAX-native environment
@@ -245,7 +257,7 @@ class Agent:
             raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
         config, state = self.config, self.state
 
-        def simulate(envs: int, each: int) -> tuple[Array, Array]:
+        def simulate(envs: int, each: int) -> Streams:
             return loop.simulate(config, state, seed, (envs, each), not deterministic)
 
         found = measured(simulate, steps, warmup)

@@ -70,6 +70,8 @@ def _tensors(folder: Path, header: dict[str, Any]) -> dict[str, Array]:
     if digest_of(header, content) != header["sha256"]:
         raise FolderError(f"checkpoint '{folder}' is damaged: it does not match its hash")
     known("algorithm", header["algorithm"], ALGORITHMS)
+    if not isinstance(header["replicas"], list) or not header["replicas"]:
+        raise TypeError("it has no replicas")
     tensors: dict[str, Array] = safetensors.numpy.load(content)
     return tensors
 

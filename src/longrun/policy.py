@@ -38,7 +38,7 @@ class Interface(NamedTuple):
     read: Callable[[Array], Any]
     """row [A] -> action"""
     observation_shape: tuple[int, ...] | None
-    """None if an observation is not one array"""
+    """None if an observation is not one array or number"""
     action_shape: tuple[int, ...]
     forms: Mapping[str, Any] | None
     """both spaces as JSON; None if one is of a class of the user"""
@@ -63,13 +63,12 @@ class Policy:
         self._about = about
 
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
-        """The action for an observation; or one for each row of a batch of Box observations.
+        """The action for an observation; or one for each row of a batch, or of a list of dicts.
 
         It is what the environment was given in training: with `action_bounds="raw"` it may lie
         beyond the action space. The second item, None, is there for other libraries' sake.
         """
-        shape = self._interface.observation_shape
-        batched = shape is not None and np.ndim(obs) == len(shape) + 1
+        batched = _are_several(obs, self._interface.observation_shape)
         rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
         for row, one in zip(rows, obs if batched else [obs], strict=True):
             self._interface.write(one, row)
@@ -96,6 +95,17 @@ class Policy:
         export_onnx(path, self._config, self._spaces, forms, self._weights, self._about)
 
 
+def _are_several(obs: Any, shape: tuple[int, ...] | None) -> bool:
+    """Whether these are several observations: in a list, or as rows of an array."""
+    if shape is None:
+        kinds = (dict,) if isinstance(obs, tuple) else (dict, tuple)
+        return isinstance(obs, list | tuple) and len(obs) > 0 and isinstance(obs[0], kinds)
+    try:
+        return np.ndim(obs) == len(shape) + 1
+    except ValueError:  # rows of different lengths
+        return False
+
+
 def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
     """The policy of a saved agent, or of one replica of a run folder, with NumPy alone.
 
@@ -115,7 +125,7 @@ def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
             Interface(
                 row_writer(form),
                 action_maker(interface["action"]),
-                tuple(form["shape"]) if form["kind"] == "Box" else None,
+                None if form["kind"] in ("Dict", "Tuple") else tuple(form.get("shape", ())),
                 action_shape(interface["action"]),
                 interface,
             ),

@@ -21,11 +21,11 @@ from longrun.errors import InputError, LongrunError
 COMMANDS = {
     "train": "train policies: one algorithm on one environment, several seeds and settings",
     "evaluate": "measure the long-run reward of a run's policies",
-    "export": "write a run's policy as an ONNX file",
     "sweep": "train many settings, seeds, environments and algorithms, on all cores or a cluster",
     "compare": "compare settings: interquartile means, intervals, probability of improvement",
     "plot": "draw learning curves of runs and sweeps and print their table",
     "report": "write one HTML page about a run or a sweep, with curves, tables and animations",
+    "export": "write a run's policy as an ONNX file",
     "reproduce": "run the paper's experiments: figure1, figure2, appendix, grid",
     "map": "draw a run's policy beside the optimal one, for networks of queues and inventories",
     "solve": "compute the optimal average reward of a finite model, between certified bounds",
@@ -69,6 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"longrun: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    except MemoryError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"longrun: not enough memory; choose a smaller size ({error})", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "matplotlib":
+            raise
+        print("longrun: figures need a package; pip install 'longrun[plot]'", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130

@@ -125,9 +125,8 @@ def _add_run_options(parser: Parser) -> None:
         "--step-timeout",
         type=float,
         metavar="SECONDS",
-        help="longest time of one environment step or reset in a worker process, after which the"
-        " run ends with an error (default: 300; 0: no limit; with --workers 0 there is none, since"
-        " nothing can interrupt an environment in this process)",
+        help="longest time of one environment step or reset, after which the run ends with an"
+        " error (default: 300; 0: no limit)",
     )
     group.add_argument(
         "--distributed",
@@ -162,8 +161,9 @@ def _add_environment_options(group: Arguments) -> None:
     group.add_argument(
         "--env",
         metavar="ID",
-        help="Gymnasium environment, e.g. Swimmer-v5, or one that runs inside the compiled program:"
-        " jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
+        help="Gymnasium environment, e.g. Swimmer-v5; your own as module:Id-v0, or as"
+        " module:function, which makes one (or a class); or one that runs inside the compiled"
+        " program: jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
     )
     group.add_argument(
         "--env-args",

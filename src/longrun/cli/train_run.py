@@ -16,6 +16,7 @@ from longrun import callbacks
 from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields, whole_number
 from longrun.envs.env_strings import parse_args, with_args
+from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS
@@ -26,7 +27,7 @@ from longrun.train import start_or_resume as runs
 from longrun.train.device.sharding import is_first_host, join_hosts
 from longrun.train.loops import open_env
 from longrun.train.progress import OnLog, require_tensorboard
-from longrun.train.run_folder import RunFolder
+from longrun.train.run_folder import RunFolder, is_finished
 from longrun.train.session import Session
 
 SETTINGS = {
@@ -62,7 +63,8 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     steps = session.job.iterations * session.job.configs[0].steps_per_iteration
     if first:
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
-    again = f"longrun train --resume --out {path} resumes it"
+    trust = " --trust" if needs_trust(session.loop.name) else ""
+    again = f"longrun train --resume --out {path}{trust} resumes it"
 
     def end_at_once() -> None:
         """Without waiting for threads that compile: the last checkpoint is on disk."""
@@ -73,7 +75,7 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     try:
         show = None if first and not given.get("quiet") else False
         session.run(show, bool(given.get("tensorboard")), end_at_once)
-        if first and (done := min(session.steps())) < steps:
+        if first and "stop_at" in given and (done := min(session.steps())) < steps:
             print(f"stopped after {done:,} steps: --stop-at {given['stop_at']:g} was reached")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; {again}") from None
@@ -128,11 +130,12 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
         )
     steps = whole_number("steps", given.get("steps", config["steps"]), 1, MOST_STEPS)
-    if min(run.done) >= steps:
+    if min(run.done) >= steps and is_finished(path, steps):
         print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
         return path
     _check_callbacks(given)
-    _run(runs.resume(run, steps, **_settings(given)), path, given)
+    # A run that was killed before its summary has nothing to train; it writes the summary.
+    _run(runs.resume(run, max(steps, min(run.done)), **_settings(given)), path, given)
     return path
 
 

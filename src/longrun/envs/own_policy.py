@@ -5,6 +5,7 @@ Worker processes import JAX for it, which they do not for longrun's own networks
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -43,10 +44,14 @@ class OwnPolicy(ActingPolicy):
         parts = split_weights(own_shapes(network, spaces), flat)
         self._mean, self._inverse_std, self._log_std, *params = parts
         self._params = jax.tree.unflatten(jax.tree.structure(_like(network, spaces)), params)
-        # Row by row, so that an action does not depend on which other rows are computed with it.
-        self._apply = jax.jit(
-            lambda params, x: jax.lax.map(lambda row: network[1](params, row[None])[0], x)
-        )
+        self._function = network[1]
 
     def _network(self, x: Array) -> Array:
-        return np.array(self._apply(jax.tree.map(jnp.asarray, self._params), x))
+        return np.array(_apply_rows(self._function, jax.tree.map(jnp.asarray, self._params), x))
+
+
+@partial(jax.jit, static_argnums=0)
+def _apply_rows(function: Any, params: Any, x: jax.Array) -> jax.Array:
+    """[n, F] -> [n, K], row by row: an action does not depend on the rows computed with it."""
+    rows: jax.Array = jax.lax.map(lambda row: function(params, row[None])[0], x)
+    return rows

@@ -133,7 +133,8 @@ def _general_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None
             flat = np.asarray(gym_spaces.flatten(space, observation))
         except (KeyError, IndexError, TypeError, ValueError, AssertionError) as error:
             raise InputError(
-                f"an observation does not fit its space {space}: {str(observation)[:80]} ({error})"
+                f"an observation does not fit its space {space}:"
+                f" {' '.join(str(observation).split())[:80]} ({error})"
             ) from None
         if flat.shape != row.shape:
             raise InputError(

@@ -15,6 +15,7 @@ import numpy as np
 
 from longrun.envs import heartbeat, seeding
 from longrun.envs.actions import advice, as_given
+from longrun.envs.costs import ready_cost
 from longrun.envs.factories import close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
 from longrun.envs.numpy_policy import ActingPolicy, draw_noise, policy_of
@@ -52,6 +53,7 @@ class VectorShard:
             reward[times, envs], next_obs[times, envs] = step.reward[envs], step.successor[envs]
             terminated[times, envs] = step.terminated[envs]
             truncated[times, envs] = step.truncated[envs]
+            self._write_costs("costs", replica, envs, times, drawn, step)
 
         part = Part(replica, 0, self._plan.num_envs)
         self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
@@ -76,6 +78,7 @@ class VectorShard:
         def record(envs: Array, times: Array, now: Array, drawn: Array, step: VectorStep) -> None:
             reward[times, envs] = step.reward[envs]
             ended[times, envs] = (step.terminated | step.truncated)[envs]
+            self._write_costs("eval_costs", replica, envs, times, drawn, step)
 
         self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
         noise = self._noise(replica, seeding.EVALUATION_NOISE, iteration)
@@ -145,8 +148,6 @@ class VectorShard:
             given = as_given(np, self._plan.spaces, self._plan.action_bounds, drawn)
             try:
                 step = rows.step(given)
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:  # such as that of sys.exit()
                 check_finite(part, 0, ("observation", now[None]))
                 more = advice(self._plan.spaces, self._plan.action_bounds, drawn)
@@ -154,6 +155,16 @@ class VectorShard:
             envs = np.flatnonzero(step.counted & (times < steps))
             record(envs, times[envs], now, drawn, step)
             times[envs] += 1
+
+    def _write_costs(
+        self, array: str, replica: int, envs: Array, times: Array, drawn: Array, step: VectorStep
+    ) -> None:
+        """The ready-made costs, which are all that a VectorEnv has."""
+        spaces = self._plan.spaces
+        given = as_given(np, spaces, self._plan.action_bounds, drawn)
+        for k, name in enumerate(self._plan.costs):
+            cost = ready_cost(np, name, spaces, drawn, given, step.terminated)
+            self._arrays[array][replica][times, envs, k] = cost[envs]
 
     def _noise(self, replica: int, purpose: int, iteration: int) -> Callable[[], Array]:
         """A function that draws noise [N, A] for one step after another."""
@@ -173,8 +184,6 @@ class VectorShard:
         self.heartbeat.begin(heartbeat.RESETTING, part)
         try:
             rows.reset(seed)
-        except KeyboardInterrupt:  # of the user
-            raise
         except BaseException as error:  # such as that of sys.exit()
             raise failure(part, 0, "its reset", error) from error
 

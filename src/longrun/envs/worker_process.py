@@ -37,6 +37,8 @@ def main() -> None:
         failure = _serve(worker, num_workers, connection, program_fd, memory_fd)
         if failure is not None:
             connection.send(failure)
+    with suppress(OSError):  # an environment has closed it
+        connection.close()
 
 
 def _serve(

@@ -80,7 +80,9 @@ def prepare(
         rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
     metrics = {
-        "environment_finite": all_finite((rollout.obs, rollout.next_obs, rollout.reward)),
+        "environment_finite": all_finite(
+            (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
+        ),
         "criterion_finite": all_finite((criterion, state.obs_moments)),
         "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
@@ -95,6 +97,8 @@ def prepare(
         "explained_variance": 1
         - jnp.var(targets.value_target - values.here) / (jnp.var(targets.value_target) + 1e-8),
     }
+    for k, name in enumerate(config.costs):
+        metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
     return batch, state, metrics
 
 

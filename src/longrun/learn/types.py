@@ -31,6 +31,8 @@ class Rollout(NamedTuple):
     """[T, N]"""
     resume_obs: Facts
     """[N, D], the observation after the rollout (after a reset if an episode ended there)"""
+    costs: Facts = None
+    """[T, N, K] in the order of the configuration's `costs`; None where it has none"""
 
 
 class Policy(NamedTuple):

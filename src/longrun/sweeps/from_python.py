@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun.config import ALGORITHMS, field_defaults, known, own_networks, whole_number
+from longrun.envs.watchdog import STEP_TIMEOUT
 from longrun.errors import InputError, LongrunError
 from longrun.other_names import hint
 from longrun.results import Results, read_results
@@ -40,6 +41,7 @@ def sweep(
     ray: str | None = None,
     retries: int = 1,
     quiet: bool = False,
+    step_timeout: float = STEP_TIMEOUT,
     **options: Any,
 ) -> Results:
     """Train several seeds, settings, environments and algorithms, as `longrun sweep` does.
@@ -69,6 +71,9 @@ def sweep(
     workers, ray, retries
         Runs at once (by default one for each core), the address of a Ray cluster, retries of a
         failed run.
+    step_timeout
+        Seconds after which a run whose environment does not return is retried and has failed; 0 for
+        no limit.
     options
         Options of all runs.
 
@@ -98,7 +103,7 @@ def sweep(
         )
         _require_options(request.algorithms, list(options))
         folder = create_sweep(request, Path(out))
-        outcome, _ = train_sweep(folder, workers, ray, retries, quiet)
+        outcome, _ = train_sweep(folder, workers, ray, retries, quiet, step_timeout)
     _require_done(outcome, folder.path)
     return read_results([folder.folder(run) for run in outcome.finished])
 

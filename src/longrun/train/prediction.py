@@ -19,7 +19,7 @@ from longrun.train.loops import Loop
 def make_policy(loop: Loop, config: Config, state: TrainState, rng: np.random.Generator) -> Policy:
     """The policy of one state, which draws stochastic actions with `rng`."""
     observation, action = loop.observation_space, loop.action_space
-    is_array = isinstance(observation, gym_spaces.Box)
+    is_array = not isinstance(observation, gym_spaces.Dict | gym_spaces.Tuple)
     interface = Interface(
         observation_writer(observation),
         action_reader(action),

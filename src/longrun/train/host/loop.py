@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Sequence
@@ -15,20 +16,23 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from longrun.config import MLP, Config
+from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
-from longrun.envs.spaces import Array, Spaces, describe, own_spaces, require_no_image
+from longrun.envs.spaces import Spaces, describe, own_spaces, require_no_image
 from longrun.envs.stepper import state_room
 from longrun.envs.vector_env import autoreset_mode
 from longrun.envs.worker_pool import Pool, open_pool
 from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
-from longrun.train.evaluation import STEPS_EACH, evaluation_shape
+from longrun.memory import require_memory
+from longrun.tabular.mdp_environment import MDPEnv
+from longrun.train.evaluation import STEPS_EACH, Streams, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
-from longrun.train.host.replica import Replica, flat_weights
+from longrun.train.host.replica import Replica, flat_weights, streams_of
 from longrun.train.job import (
     Job,
     OnEvents,
@@ -65,10 +69,11 @@ class HostLoop:
     def open(cls, env: EnvLike, made: Any) -> Self:
         """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        name = env_name(env)
+        name = env.name if isinstance(env, MDPEnv) else env_name(env)
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
-        source = env_source(env, made)
+        is_function = isinstance(env, str) and made.spec is None  # 'module:function'
+        source = env_source(env_factory(env) if is_function else env, made)
         observation, action = own_spaces(made)
         if isinstance(made, VectorEnv):
             autoreset_mode(made)  # which it must have
@@ -80,6 +85,7 @@ class HostLoop:
         return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        check_costs(config.costs, self.spaces, self.vector_size > 0)
         self._require_size(config)
         if MLP in (config.policy_network, config.value_network):
             require_no_image(self.observation_space)
@@ -106,6 +112,7 @@ class HostLoop:
         num_workers = min(job.num_workers, most)
         key = (num_workers, job.step_timeout, *_shape(plan))
         kept = kept_pools.take(self, key, [start.environments for start in starts])
+        _require_room(config, plan)
         pool = kept or open_pool(plan, num_workers, job.step_timeout)
         done = False
         try:
@@ -142,8 +149,8 @@ class HostLoop:
 
     def simulate(
         self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
-    ) -> tuple[Array, Array]:
-        """Rewards and episode ends [S, E] of the policy, simulated in this process."""
+    ) -> Streams:
+        """The policy, simulated in this process."""
         envs, steps = (self.vector_size or shape[0]), shape[1]
         plan = self._plan(
             config,
@@ -158,7 +165,7 @@ class HostLoop:
         try:
             pool.arrays["weights"][0] = flat_weights(state)
             pool.start("evaluate", 0, int(state.iteration))()
-            return pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0]
+            return streams_of(pool, 0, config)
         finally:
             pool.close()
 
@@ -171,6 +178,7 @@ class HostLoop:
             normalize_observations=config.normalize_observations,
             action_bounds=config.action_bounds,
             bounded_mean=config.bounded_mean,
+            costs=config.costs,
             activation=config.activation,
             layer_norm=config.layer_norm,
             policy_network=config.policy_network,
@@ -178,6 +186,15 @@ class HostLoop:
             state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,
         )
+
+
+def _require_room(config: Config, plan: Plan) -> None:
+    """Raise InputError if the shared arrays are larger than the memory."""
+    # States are left out: only what is used of their room takes memory.
+    used = {name: entry for name, entry in plan.memory().items() if name != "env_state"}
+    size = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in used.values())
+    what = f"num_envs={config.num_envs} x rollout_steps={config.rollout_steps}"
+    require_memory(size, f"{what} samples of each of {len(plan.seeds)} replicas")
 
 
 def _shape(plan: Plan) -> tuple[Any, ...]:
@@ -215,6 +232,7 @@ def _run_all(
                 try:
                     item = queued.get(timeout=POLL_SECONDS)
                 except queue.Empty:
+                    pool.look()
                     if not on_events([], {}):
                         break
                     continue
@@ -256,6 +274,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
         terminated=np.zeros((t, n), bool),
         truncated=np.zeros((t, n), bool),
         resume_obs=np.zeros((n, d), np.float32),
+        costs=np.zeros((t, n, len(config.costs)), np.float32) if config.costs else None,
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
     if learner.is_one_program(config):

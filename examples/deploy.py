@@ -5,8 +5,8 @@ after the demand has changed; to fine-tune it with other options and arguments o
 (`APO.load(path, learning_rate=..., env_args=...)`); to export it to ONNX; to use it in a program
 that imports NumPy alone (`longrun.load_policy`). Needs the extra `onnx`.
 
-With `--seeds 3` it takes about a minute of processor time at first, and 15 seconds when its programs
-were compiled before. It prints (seeds 0 to 2; less than the least cost is noise):
+One seed took 45 seconds of processor time when nothing was compiled before. `--seeds 3` then took
+15 seconds and printed (seeds 0 to 2; less than the least cost is noise):
 
     least cost per day: 14.42, after the demand has grown 26.80
     APO, seed 0: 14.40; after the demand has grown 31.67, fine-tuned 28.07

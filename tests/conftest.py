@@ -66,3 +66,14 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     path.touch()
     yield path
     path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """XLA's optimisations, for programs that take longer to run than to compile."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    before = os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1"
+    jax.config.update("jax_disable_most_optimizations", before)

@@ -52,6 +52,10 @@ if sys.dont_write_bytecode:
 gc.disable()
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     if nextitem is None or nextitem.path != item.path:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from longrun.config import make_config, whole_number
+from longrun.config import Config, make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
 from longrun.envs.spaces import Array
@@ -64,28 +64,40 @@ class Agent:
         name: str | None = None,
         **options: Any,
     ) -> None:
-        seed = whole_number("seed", seed)
-        if num_workers is not None:
-            num_workers = whole_number("num_workers", num_workers)
-        self.env = env if env_args is None else with_args(env, env_args)
-        self.seed = seed
-        self.num_workers = num_workers
-        self.step_timeout = checked_timeout(step_timeout)
-        self.config = make_config(self.algorithm, preset, **options)
+        config = make_config(self.algorithm, preset, **options)
         self.name = None if name is None else run_name(name)
         self._described = {"preset": preset}
         """what config.json has about this agent besides its options"""
-        self.loop = open_env(self.env)
+        env = env if env_args is None else with_args(env, env_args)
+        self._open(env, config, seed, num_workers, step_timeout)
+        self.snapshot = self.loop.fresh_snapshot(config, self.seed)
+
+    def _open(
+        self,
+        env: AnyEnv,
+        config: Config,
+        seed: int,
+        num_workers: int | None,
+        step_timeout: float,
+    ) -> None:
+        """Everything but the name and a snapshot, which is new or comes from a file."""
+        self.seed = whole_number("seed", seed)
+        self.num_workers = num_workers
+        if num_workers is not None:
+            self.num_workers = whole_number("num_workers", num_workers)
+        self.step_timeout = checked_timeout(step_timeout)
+        self.env = env
+        self.config = config
+        self.loop = open_env(env)
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space
-        self.snapshot = self.loop.fresh_snapshot(self.config, seed)
         self._predictor: tuple[Snapshot, Predictor] | None = None
         self._log_dir: Path | None = None
         self._digest: str | None = None
         """of the checkpoint in `_log_dir`"""
         self._is_training = False
-        self._predictions = np.random.default_rng(seed)
+        self._predictions = np.random.default_rng(self.seed)
 
     def __repr__(self) -> str:
         name = self.loop.name
@@ -299,12 +311,13 @@ class Agent:
         if env is None:
             require_saved(saved.env, path, trust)
             env = saved.env
-        seed = saved.seeds[replica]
-        agent = cls(env, seed=seed, num_workers=num_workers, step_timeout=step_timeout)
+        agent = cls.__new__(cls)  # __init__ would compile networks that are replaced at once
+        config, seed = saved.configs[replica], saved.seeds[replica]
+        agent._open(env, config, seed, num_workers, step_timeout)
         # An environment without a name of its own is compared by its spaces alone.
         name = agent.loop.name if agent.loop.is_named else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
-        agent.config, agent._described = saved.configs[replica], {}
+        agent.name, agent._described = None, {}
         agent.snapshot = saved.snapshots[replica]
         if (path / "config.json").exists():
             agent.name = RunFolder(path).read_config().get("name")

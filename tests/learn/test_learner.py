@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from longrun.algorithms import AGENTS, APO
-from longrun.config import ALGORITHMS, Config, TrustRegion, make_config
+from longrun.config import ALGORITHMS, Config, TrustRegion, make_config, numeric_fields
 from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
@@ -143,6 +143,36 @@ def test_a_gaussian_policy_starts_with_the_configured_standard_deviation(
     log_std = learner.init(config, spaces, jax.random.key(0)).params.policy.log_std
     assert log_std.tolist() == ([] if spaces.categories else [-1.5, -1.5])
     assert not log_std.weak_type  # otherwise the first update would be compiled twice
+
+
+@pytest.mark.parametrize("options", [{}, {"scale_rewards": True, "initialisation": "torch"}])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[str, Any]) -> None:
+    """So that it is compiled once for all configurations that agree in those it reads."""
+    config, read = make_config(algorithm, **SMALL | options), set()
+
+    class Spied(type(config)):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    spied = object.__new__(Spied)
+    vars(spied).update(vars(config))
+    read.clear()
+    jax.eval_shape(lambda: learner._init.__wrapped__(spied, BOX, jax.random.key(0)))
+    others = {option.name for option in dataclasses.fields(config)} - {*numeric_fields(config)}
+    expected = {*learner.READ_BY_INIT} | ({"num_envs"} if options else set())
+    assert "hidden_sizes" in read
+    assert read & others <= expected
+
+
+def test_a_new_replica_is_compiled_once_for_all_shapes_of_a_rollout() -> None:
+    config = make_config("apo", **SMALL)
+    learner.init(config, BOX, jax.random.key(0))
+    compiled = learner._init._cache_size()
+    longer = dataclasses.replace(config, rollout_steps=16, num_envs=4, epochs=3)
+    learner.init(longer, BOX, jax.random.key(0))
+    assert learner._init._cache_size() == compiled
 
 
 # --- the first ratio -------------------------------------------------------------------------
@@ -339,7 +369,8 @@ def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
     state = fresh(config, BOX)
     for seed in (0, 1):
         batch, state, _ = quick_prepare(config, BOX, state, random_rollout(seed, config, BOX))
-    return np.concatenate([np.ravel(x) for x in (batch.features, batch.advantage, batch.value_target)])
+    read_by_training = (batch.features, batch.advantage, batch.value_target)
+    return np.concatenate([np.ravel(x) for x in read_by_training])
 
 
 @pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] not in ELSEWHERE])

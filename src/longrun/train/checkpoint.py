@@ -155,19 +155,20 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
     place = f"{prefix}.environments."
     environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
 
-    def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> jax.Array:
+    def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> Array:
         field = jax.tree_util.keystr(path)
         name = f"{prefix}.state{field}"
         if field in LATER_FIELDS and name not in tensors:
-            return jax.numpy.zeros(expected.shape, expected.dtype)
+            return np.zeros(expected.shape, expected.dtype)
         found = tensors[name]
         if found.shape != expected.shape or found.dtype != expected.dtype:
             raise TypeError(f"{name} is {found.dtype}{found.shape}, not {expected}")
         if not np.isfinite(found).all():
             raise TypeError(f"{name} has values that are not finite")
-        return jax.numpy.asarray(found)
+        return found
 
-    filled: TrainState = jax.tree_util.tree_map_with_path(leaf, state)
+    # jnp.asarray would compile a program for each shape.
+    filled: TrainState = jax.device_put(jax.tree_util.tree_map_with_path(leaf, state))
     if int(filled.iteration) < 0:
         raise TypeError(f"its iteration is {int(filled.iteration)}")
     return Snapshot(filled, environments)

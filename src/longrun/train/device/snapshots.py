@@ -26,7 +26,7 @@ def stacked(trees: Sequence[Any]) -> Any:
     Python numbers get the dtypes that they have inside jit.
     """
     return jax.tree.map(
-        lambda *xs: np.stack([np.asarray(x, jnp.asarray(x).dtype) for x in xs]), *trees
+        lambda *xs: np.stack([np.asarray(x, jnp.result_type(x)) for x in xs]), *trees
     )
 
 

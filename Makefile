@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run figures test test-portable test-adapters lint types format clean
+.PHONY: run figures package test test-portable test-adapters lint types format clean
 
 run: .venv/core             ## APO against discounted PPO on a machine to be serviced, about two minutes
 	$(BIN)/python examples/maintenance.py
@@ -17,6 +17,16 @@ test-adapters: .venv/ready   ## the tests of Brax, MuJoCo Playground and gymnax,
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[brax,gymnax]"
 	$(BIN)/pip install --quiet -c constraints.txt --no-deps playground lxml tqdm  # Warp is 149 MB
 	$(BIN)/pytest tests/native/test_adapters.py
+
+package:                    ## build the wheel and try it in an empty environment, outside of this folder
+	rm -rf dist .venv-package
+	$(PYTHON) -m venv .venv-package
+	.venv-package/bin/pip install --quiet --disable-pip-version-check build
+	.venv-package/bin/python -m build --outdir dist .
+	rm -rf build
+	$(PYTHON) -m venv --clear .venv-package
+	.venv-package/bin/pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd / && $(CURDIR)/.venv-package/bin/python -P $(CURDIR)/tests/wheel_smoke.py
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -35,9 +45,9 @@ format: .venv/ready
 
 # What the library needs, and no more; `ready` adds what its tests need.
 .venv/core: pyproject.toml constraints.txt
-	@echo "installing longrun and what it needs (JAX, MuJoCo, Gymnasium, SciPy, Matplotlib) into .venv"
+	@echo "installing longrun and what it needs (JAX, Gymnasium, SciPy, MuJoCo, Matplotlib) into .venv"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[mujoco,plot]"
 	touch .venv/core
 
 .venv/ready: pyproject.toml constraints.txt
@@ -47,4 +57,4 @@ format: .venv/ready
 	touch .venv/core .venv/ready
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-package dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

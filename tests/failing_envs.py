@@ -132,3 +132,28 @@ def returned(index: int, value: Any) -> Callable[[Failing], dict[int, Any]]:
 
 for name, fault in {"Exit": exit_with_0, "Generator": exit_generator, "Sleep": sleep}.items():
     gymnasium.register(f"{name}Drift-v0", "failing_envs:Failing", kwargs={"fault": fault})
+
+
+class Hanging(Drift):
+    """Hangs in its fifth step: in Python with seed 0 of the run, then as the next two do."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=23, wall=1.5)
+        self.fault: Callable[[Any], None] | None = None
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        from longrun.envs import seeding
+
+        self.fault = None
+        for number, fault in enumerate((sleep, hold_the_lock, stop)):
+            if seed == seeding.episode_seed(number, seeding.EPISODE, 0, 0):
+                self.fault = fault
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> Any:
+        if self.fault is not None and self.time == 4:
+            self.fault(self)
+        return super().step(action)
+
+
+gymnasium.register("HangingDrift-v0", "failing_envs:Hanging")

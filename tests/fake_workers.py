@@ -27,7 +27,7 @@ ITERATIONS = 10
 class InlineWorkers:
     """Trains in this process: a run is over when `start` returns."""
 
-    def __init__(self, folder: SweepFolder, slots: int, native: bool) -> None:
+    def __init__(self, folder: SweepFolder, slots: int, native: bool, step_timeout: float) -> None:
         self.slots, self._folder = 1, folder
         self.reported: list[tuple[int, dict[str, Any]]] = []
         """Messages that have not been handed out yet."""

@@ -17,11 +17,15 @@ LAYERS = (
     ("policy_map",),
     ("algorithms",),
     ("agent",),
+    ("callbacks",),
     ("results",),
     ("train",),
     ("builtin_envs",),
     ("queueing",),
     ("learn",),
+    ("policy",),
+    ("onnx_export",),
+    ("checkpoint_files",),
     ("envs",),
     ("config",),
     ("option_fields",),
@@ -30,6 +34,7 @@ LAYERS = (
     ("tabular",),
     ("picture_files",),
     ("files",),
+    ("memory",),
     ("errors",),
 )
 """From the top to the bottom; modules and packages of a layer do not import each other."""

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
         NonFiniteError,
         WorkerError,
     )
+    from longrun.policy import Policy, load_policy
     from longrun.queueing import Network, QueueingEnv
-    from longrun.results import compare, read_results
+    from longrun.results import compare, read_metrics, read_results
+    from longrun.sweeps.from_python import sweep
     from longrun.train.evaluation import EvaluationReport
     from longrun.train.progress import Progress
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "longrun.algorithms": ("APO", "ATRPO", "PPO", "TRPO"),
@@ -44,13 +46,15 @@ _HOMES = {
         "NonFiniteError",
         "WorkerError",
     ),
+    "longrun.policy": ("Policy", "load_policy"),
     "longrun.queueing": ("Network", "QueueingEnv"),
-    "longrun.results": ("compare", "read_results"),
+    "longrun.results": ("compare", "read_metrics", "read_results"),
+    "longrun.sweeps.from_python": ("sweep",),
     "longrun.train.evaluation": ("EvaluationReport",),
     "longrun.train.progress": ("Progress",),
 }
 """Where each public name is defined."""
-_MODULES = ("queueing", "tabular")
+_MODULES = ("callbacks", "queueing", "tabular")
 """Packages that are public as a whole."""
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -72,6 +76,7 @@ __all__ = [
     "NoConvergence",
     "NonFiniteError",
     "PPOConfig",
+    "Policy",
     "Progress",
     "QueueingEnv",
     "Spaces",
@@ -80,8 +85,11 @@ __all__ = [
     "WorkerError",
     "as_gymnasium",
     "compare",
+    "load_policy",
     "make_config",
+    "read_metrics",
     "read_results",
+    "sweep",
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,18 +13,19 @@ import numpy as np
 from longrun.config import Config, make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
-from longrun.envs.spaces import Array
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
+from longrun.policy import Policy
 from longrun.train import checkpoint
+from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.evaluation import EvaluationReport
+from longrun.train.evaluation import EvaluationReport, Streams
 from longrun.train.job import Job, Snapshot, make_job
-from longrun.train.loops import AnyEnv, open_env
-from longrun.train.prediction import Predictor
-from longrun.train.progress import OnLog, Progress, require_tensorboard
+from longrun.train.loops import AnyEnv, Loop, open_env
+from longrun.train.prediction import interface_of, make_policy
+from longrun.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
 from longrun.train.run_folder import RunFolder, run_name
 from longrun.train.session import Session, create_folder
 from longrun.train.settling import measured
@@ -32,18 +34,31 @@ SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
 
 
+def _require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
+    """Raise InputError for arguments in another library's order, as PPO("MlpPolicy", env)."""
+    names = [word for word in (env, *others) if isinstance(word, str) and word.endswith("Policy")]
+    if others or names:
+        about = f", and there is no policy class such as {names[0]!r}" if names else ""
+        raise InputError(
+            f"write {kind}(env, seed=0): the environment comes first, all else has a name{about};"
+            " hidden_sizes are those of the networks"
+        )
+
+
 class Agent:
     """A policy for one environment, and how it is learned. Use `APO`, `PPO`, `ATRPO` or `TRPO`.
 
     `env` is a Gymnasium id, an environment (which is copied, never stepped) or a function that
-    makes one; or a JAX-native environment or its string ('jax:criss-cross', 'brax:ant', ...), which
-    trains inside one compiled program. `env_args` are arguments for an environment named by a
-    string. `num_workers` processes simulate Gymnasium environments, by default one for each core; 0
-    simulates in this process. A step or reset that takes longer than `step_timeout` seconds in a
-    worker process ends the training with a WorkerError (0: no limit; in this process there is
-    none). `name` is what tables and legends call this agent's runs; runs of the same name count as
-    the same problem. All other options are those of the algorithm, the fields of its
-    dataclass in `longrun.config` (`APOConfig`, ...); `longrun train apo --help` explains them.
+    makes one; a Gymnasium VectorEnv or a function that makes one, which has all environments of an
+    agent and determines `num_envs`; or a JAX-native environment or its string ('jax:criss-cross',
+    'brax:ant', ...), which trains inside one compiled program. `env_args` are arguments for an
+    environment named by a string. `num_workers` processes simulate Gymnasium environments, by
+    default one for each core (one for a VectorEnv); 0 simulates in this process. A step or reset
+    that takes longer than `step_timeout` seconds ends the training with a WorkerError (0: no
+    limit); in this process its thread is left behind. `name` is what tables and legends call this
+    agent's runs; runs of the same name count as the same problem. All other options are those of
+    the algorithm, the fields of its dataclass in `longrun.config` (`APOConfig`, ...); `longrun
+    train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
     opened environment as `loop.env`; `snapshot`, all that is needed to resume training, replaced
@@ -51,11 +66,13 @@ class Agent:
     """
 
     algorithm: ClassVar[str]
+    loop: Loop
+    snapshot: Snapshot
 
     def __init__(
         self,
         env: AnyEnv,
-        *,
+        *others: Any,
         seed: int = 0,
         preset: str = "paper",
         env_args: Mapping[str, Any] | None = None,
@@ -64,13 +81,16 @@ class Agent:
         name: str | None = None,
         **options: Any,
     ) -> None:
+        _require_order(type(self).__name__, env, others)
         config = make_config(self.algorithm, preset, **options)
         self.name = None if name is None else run_name(name)
         self._described = {"preset": preset}
         """what config.json has about this agent besides its options"""
         env = env if env_args is None else with_args(env, env_args)
         self._open(env, config, seed, num_workers, step_timeout)
-        self.snapshot = self.loop.fresh_snapshot(config, self.seed)
+        if self.loop.vector_size and "num_envs" not in options:
+            self.config = dataclasses.replace(config, num_envs=self.loop.vector_size)
+        self.snapshot = self.loop.fresh_snapshot(self.config, self.seed)
 
     def _open(
         self,
@@ -92,11 +112,12 @@ class Agent:
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space
-        self._predictor: tuple[Snapshot, Predictor] | None = None
+        self._made_policy: tuple[Snapshot, Policy] | None = None
         self._log_dir: Path | None = None
         self._digest: str | None = None
         """of the checkpoint in `_log_dir`"""
-        self._is_training = False
+        self._is_training = self._writes = False
+        """whether `learn` is running, and writes a run folder"""
         self._predictions = np.random.default_rng(self.seed)
 
     def __repr__(self) -> str:
@@ -130,17 +151,20 @@ class Agent:
         log_dir: str | Path | None = None,
         eval_every: int | None = None,
         eval_steps: int = 10_000,
-        on_log: OnLog | None = None,
+        on_log: OnLogs | None = None,
         progress_bar: bool | None = None,
         tensorboard: bool = False,
     ) -> Self:
         """Learn from `steps` more environment steps, rounded up to whole iterations.
 
         With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
-        steps, by default 20 times; 0 for never), checkpoints. `on_log(progress)` is called after
+        steps; by default up to 20 times, and rarely enough that evaluations take a third of the
+        training's steps at most; 0 for never), checkpoints. `on_log(progress)` is called after
         each iteration and may return False to stop; the agent is then the one that has learned so
-        far, to be evaluated or saved. On a JAX-native environment it is called for all iterations
-        of a call of the program, which takes about a second, when the call is done.
+        far, to be evaluated or saved. It may be a list of such functions, and `longrun.callbacks`
+        has some: stop at a reward rate or on a plateau, save the best. On a JAX-native environment
+        it is called for all iterations of a call of the program, which takes about a second, when
+        the call is done.
         Calling `learn` again continues from there (a decaying learning rate starts anew). Gymnasium
         environments stay alive until then, as long as no more than one other agent has learned in
         between; `close` ends them and their processes.
@@ -160,19 +184,22 @@ class Agent:
             eval_steps=eval_steps,
             keep_environments=True,
         )
+        callbacks = Callbacks(on_log)
+        callbacks.require_evaluations(job.eval_every > 0)
         folder = None if log_dir is None else self._open_folder(Path(log_dir), job)
 
-        def called(progress: Progress) -> Any:
-            """`on_log`, which sees the agent as it is by now."""
+        def called(progress: Progress) -> bool:
+            """The callbacks, which see the agent as it is by now."""
             self.snapshot = session.snapshots[0]
-            return None if on_log is None else on_log(progress)
+            return callbacks(progress)
 
         session = Session(self.loop, job, [self.snapshot], folder, called)
-        self._is_training = True
+        self._is_training, self._writes = True, folder is not None
         try:
             session.run(progress_bar, tensorboard)
         finally:
-            self._is_training = False
+            self._is_training = self._writes = False
+            callbacks.close()
             self.snapshot = session.snapshots[0]
             self._digest = session.digest or self._digest
         return self
@@ -183,9 +210,23 @@ class Agent:
         It is what the environment would be given in training: with `action_bounds="raw"` it may
         lie beyond the action space.
         """
-        if self._predictor is None or self._predictor[0] is not self.snapshot:
-            self._predictor = self.snapshot, Predictor(self.loop, self.config, self.state)
-        return self._predictor[1].predict(obs, None if deterministic else self._predictions), None
+        return self._policy().predict(obs, deterministic)
+
+    def export(self, path: str | Path) -> None:
+        """Write the deterministic policy as an ONNX file; needs the extra `onnx`.
+
+        Standardisation, masks and bounds are inside. Inputs are `observation` [N, ...], with masks
+        also `action_mask` [N, K]; the output is `action` [N, ...]. The file is compared with
+        `predict` on random observations before it is written.
+        """
+        self._policy().export(path)
+
+    def _policy(self) -> Policy:
+        """The policy as it is by now."""
+        if self._made_policy is None or self._made_policy[0] is not self.snapshot:
+            made = make_policy(self.loop, self.config, self.state, self._predictions)
+            self._made_policy = self.snapshot, made
+        return self._made_policy[1]
 
     def evaluate(
         self,
@@ -230,7 +271,7 @@ class Agent:
             raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
         config, state = self.config, self.state
 
-        def simulate(envs: int, each: int) -> tuple[Array, Array]:
+        def simulate(envs: int, each: int) -> Streams:
             return loop.simulate(config, state, seed, (envs, each), not deterministic)
 
         found = measured(simulate, steps, warmup)
@@ -250,9 +291,7 @@ class Agent:
         """
         path = Path(path)
         folder = path / "checkpoint" if (path / "config.json").exists() else path
-        content = Checkpoint(
-            self.loop.name, self.spaces, [self.config], [self.seed], [self.snapshot]
-        )
+        content = self.checkpoint()
         path.mkdir(parents=True, exist_ok=True)
         own = self._log_dir == path.resolve()
         if own and self._is_training:  # in a callback, while `learn` has the lock
@@ -262,6 +301,22 @@ class Agent:
             digest = checkpoint.save(folder, content)
         if own:
             self._digest = digest
+
+    @property
+    def log_dir(self) -> Path | None:
+        """The run folder that `learn` is writing to at this moment; None if there is none."""
+        return self._log_dir if self._writes else None
+
+    def checkpoint(self) -> Checkpoint:
+        """What `save` writes."""
+        return Checkpoint(
+            self.loop.name,
+            self.spaces,
+            [self.config],
+            [self.seed],
+            [self.snapshot],
+            interface=interface_of(self.loop),
+        )
 
     def close(self) -> None:
         """Close the environments, and their processes, that `learn` keeps for its next call.
@@ -277,17 +332,32 @@ class Agent:
         env: AnyEnv | None = None,
         *,
         replica: int = 0,
+        env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
+        **options: Any,
     ) -> Self:
         """From a folder that `save` wrote, or from one replica of a run folder.
 
         `env` is needed if the agent was trained on an environment without an id, or with an id in a
         module ('module:Id') that has not been imported: files that are loaded import nothing.
+
+        To continue otherwise than before, as in fine-tuning: `env_args` changes arguments of the
+        environment, and `options` those of the algorithm (all but what the networks compute). A
+        network of your own has to be given again: `policy_network=(init, apply)`.
         """
-        saved = checkpoint.load(Path(path))
+        own: dict[str, Any] = {
+            n: options.pop(n) for n in ("policy_network", "value_network") if n in options
+        }
         return cls.from_checkpoint(
-            saved, Path(path), replica, env, num_workers=num_workers, step_timeout=step_timeout
+            checkpoint.load(Path(path), own),
+            Path(path),
+            replica,
+            env,
+            env_args=env_args,
+            options=options,
+            num_workers=num_workers,
+            step_timeout=step_timeout,
         )
 
     @classmethod
@@ -298,6 +368,8 @@ class Agent:
         replica: int = 0,
         env: AnyEnv | None = None,
         *,
+        env_args: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
         trust: bool = False,
@@ -312,17 +384,24 @@ class Agent:
             require_saved(saved.env, path, trust)
             env = saved.env
         agent = cls.__new__(cls)  # __init__ would compile networks that are replaced at once
+        env = env if env_args is None else with_args(env, env_args)
         config, seed = saved.configs[replica], saved.seeds[replica]
         agent._open(env, config, seed, num_workers, step_timeout)
-        # An environment without a name of its own is compared by its spaces alone.
-        name = agent.loop.name if agent.loop.is_named else saved.env
+        # An environment without a name of its own, or with other arguments, is compared by its
+        # spaces alone.
+        name = agent.loop.name if agent.loop.is_named and not env_args else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
         agent.name, agent._described = None, {}
         agent.snapshot = saved.snapshots[replica]
-        if (path / "config.json").exists():
+        run = path / "config.json"
+        if run.exists():
             agent.name = RunFolder(path).read_config().get("name")
-            if len(saved.seeds) == 1:
-                agent._log_dir, agent._digest = path.resolve(), saved.digest
+        if env_args or options:
+            agent.config, agent.snapshot = changed_at_load(
+                agent.loop, agent.config, agent.snapshot, options or {}, seed, bool(env_args)
+            )
+        elif run.exists() and len(saved.seeds) == 1:
+            agent._log_dir, agent._digest = path.resolve(), saved.digest
         return agent
 
     def _open_folder(self, path: Path, job: Job) -> RunFolder:

@@ -19,11 +19,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from longrun.errors import InputError
-from longrun.option_fields import checked, choice, count, number
+from longrun.option_fields import MLP as MLP
+from longrun.option_fields import checked, choice, count, functions, names, number
 from longrun.option_fields import known as known
 from longrun.option_fields import whole_number as whole_number
 from longrun.other_names import hint
 from longrun.presets import PRESETS
+
+MOST_SAMPLES = 2**31 - 1
+"""Of an iteration: they are numbered in 32 bits."""
+ACTIVATIONS = ("tanh", "relu", "silu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +40,12 @@ class Config:
     max_grad_norm: float = number(
         10.0, "gradient clipping, by each network's own norm unless joint_optimizer is set", 1e-9
     )
-    num_envs: int = count(10, "environments of one replica")
-    rollout_steps: int = count(200, "steps of each environment in an iteration")
+    num_envs: int = count(10, "environments of one replica", high=2**20)
+    rollout_steps: int = count(200, "steps of each environment in an iteration", high=2**24)
     epochs: int = count(10, "M: passes over a rollout")
-    minibatch_size: int = count(100, "samples in a gradient step; a pass drops the remainder")
+    minibatch_size: int = count(
+        100, "samples in a gradient step; a pass drops the remainder", high=MOST_SAMPLES
+    )
     initial_log_std: float = number(
         0.0, "initial log standard deviation of a Gaussian policy", low=-10, high=2
     )
@@ -51,8 +58,20 @@ class Config:
     bounded_mean: bool = choice(
         False, "pass a Gaussian policy's mean through tanh, scaled to the action bounds"
     )
-    hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden tanh layers of each network")
+    hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if different")
+    activation: Literal["tanh", "relu", "silu"] = choice(
+        "tanh", "function after each hidden layer: tanh, relu or silu", among=ACTIVATIONS
+    )
+    layer_norm: bool = choice(
+        False, "standardise the outputs of each hidden layer, before its bias and its activation"
+    )
+    policy_network: str | tuple[Any, Any] = functions(
+        "the policy's network: 'mlp', or a pair of functions (init, apply)"
+    )
+    value_network: str | tuple[Any, Any] = functions(
+        "the value's network: 'mlp', or a pair of functions (init, apply)"
+    )
     initialisation: Literal["orthogonal", "torch"] = choice(
         "orthogonal",
         "initial weights: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
@@ -79,6 +98,11 @@ class Config:
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
     learning_rate_decay: bool = choice(False, "decrease the learning rate linearly to 0")
+    costs: tuple[str, ...] = names(
+        (),
+        "costs to record besides the reward, in metrics and evaluations: terminated, action_energy,"
+        " out_of_bounds, or names of what the environment gives (info['cost'], info['costs'])",
+    )
 
     @property
     def steps_per_iteration(self) -> int:
@@ -88,6 +112,11 @@ class Config:
     def __post_init__(self) -> None:
         for option in dataclasses.fields(self):
             object.__setattr__(self, option.name, checked(option, getattr(self, option.name)))
+        if self.steps_per_iteration > MOST_SAMPLES:
+            raise InputError(
+                f"num_envs={self.num_envs} x rollout_steps={self.rollout_steps} are more samples of"
+                f" an iteration than can be counted; choose at most {MOST_SAMPLES}"
+            )
         if self.minibatch_size > self.steps_per_iteration:
             raise InputError(
                 f"minibatch_size={self.minibatch_size} is larger than a rollout of num_envs="
@@ -221,7 +250,7 @@ def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config
     """The preset of an algorithm with some options changed; unknown names raise an InputError."""
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
-    names = [option.name for option in dataclasses.fields(kind)]
+    names = _field_names(kind)
     return saved_config(algorithm, {k: v for k, v in changes.items() if k in names} | options)
 
 
@@ -231,12 +260,45 @@ def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
     An option that did not exist then has its field's default, which is the behaviour of that time.
     """
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
-    names = [option.name for option in dataclasses.fields(kind)]
+    names = _field_names(kind)
     for name in options:
         if name not in names and (other := hint(name, names, algorithm)):
             raise InputError(f"unknown {algorithm.upper()} option '{name}'; {other}")
+        if name not in names and (others := owners_of(name)):
+            raise InputError(
+                f"unknown {algorithm.upper()} option '{name}'; {others} have it,"
+                f" {algorithm.upper()} does not"
+            )
         known(f"{algorithm.upper()} option", name, names)
     return kind(**options)
+
+
+def owners_of(name: str) -> str:
+    """The algorithms that have an option, as text; "" if none has."""
+    owners = [a for a, kind in ALGORITHMS.items() if name in _field_names(kind)]
+    return ", ".join(owners).upper()
+
+
+def _field_names(kind: type[Config]) -> list[str]:
+    return [option.name for option in dataclasses.fields(kind)]
+
+
+def written_options(config: Config) -> dict[str, Any]:
+    """The options for a JSON file; functions are written as their name."""
+    options = dataclasses.asdict(config)
+    own = {name: function_name(options[name][1]) for name in own_networks(options)}
+    return options | own
+
+
+def own_networks(options: Mapping[str, Any]) -> list[str]:
+    """Names of the options that are functions (or their names, in a file)."""
+    return [n for n in ("policy_network", "value_network") if options.get(n, MLP) != MLP]
+
+
+def function_name(function: Any) -> str:
+    """For files and messages, such as `plant.networks.apply`."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '?')}.{name}"
 
 
 def field_defaults(algorithm: str) -> dict[str, Any]:

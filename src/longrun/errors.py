@@ -7,7 +7,7 @@ a status; any other exception is a defect and keeps its traceback.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +26,18 @@ class InputError(LongrunError, ValueError):
     """An argument, an option or a file's content is wrong: the message names it and the fix."""
 
 
+class InfeasibleLimits(InputError):
+    """No policy of a finite model keeps the limits on its costs."""
+
+    def __init__(self, message: str, rates: Mapping[str, float], over: Mapping[str, float]) -> None:
+        super().__init__(message)
+        self.cost_rates = dict(rates)
+        """long-run averages under the policy that comes closest, by the name of the cost"""
+        self.violations = dict(over)
+        """by how much each exceeds its limit; the largest, in units of the cost's range in the
+        model, is the least that is possible"""
+
+
 class FolderError(InputError):
     """A run folder, sweep folder or checkpoint is missing, damaged, locked or of another run."""
 
@@ -36,6 +48,10 @@ class EnvironmentFailure(LongrunError, RuntimeError):
 
 class WorkerError(EnvironmentFailure):
     """A process that simulates environments failed or died."""
+
+
+class HungError(WorkerError):
+    """An environment in the training process does not return; its thread is left behind."""
 
 
 class NonFiniteError(EnvironmentFailure):

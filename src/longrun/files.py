@@ -13,7 +13,7 @@ import re
 import stat
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,18 +30,20 @@ class FolderLock(AbstractContextManager["FolderLock"]):
     """The right to write a folder, which one holder has at a time.
 
     It ends with `release`, with its `with` block, or with the process, whatever ends that. Raises
-    FolderError if another holder has it and does not release it within `wait` seconds.
+    FolderError if another holder has it and does not release it within `wait` seconds, or if
+    `pause`, which is given the time between two attempts, says not to wait any longer.
     """
 
-    def __init__(self, path: Path, wait: float = 0.0) -> None:
+    def __init__(
+        self, path: Path, wait: float = 0.0, pause: Callable[[float], object] = time.sleep
+    ) -> None:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self._release = weakref.finalize(self, os.close, folder)
         deadline = time.monotonic() + wait
         while not _try_to_lock(folder):
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or pause(0.05):
                 self.release()
                 raise FolderError(f"'{path}' is being written by another process")
-            time.sleep(0.05)
 
     def release(self) -> None:
         """Let others write the folder; a second call has no effect."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import field
 from typing import Any
@@ -21,12 +22,26 @@ def number(default: float, help: str, low: float = 0.0, high: float = math.inf) 
     )
 
 
-def count(default: int, help: str, low: int = 1) -> Any:
-    return field(default=default, metadata={"help": help, "low": low, "high": math.inf})
+def count(default: int, help: str, low: int = 1, high: int = 10**6) -> Any:
+    return field(default=default, metadata={"help": help, "low": low, "high": high})
 
 
 def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "among": among})
+
+
+def names(default: tuple[str, ...], help: str) -> Any:
+    """Words, each once; they become names of columns in files."""
+    return field(default=default, metadata={"help": help, "names": True})
+
+
+def functions(help: str) -> Any:
+    """ "mlp", or from Python a pair of functions (init, apply); no option of the command line."""
+    return field(default=MLP, metadata={"help": help, "functions": True})
+
+
+MLP = "mlp"
+"""The network that longrun makes itself, a multilayer perceptron."""
 
 
 MOST_STEPS = 2**53
@@ -47,6 +62,8 @@ def whole_number(name: str, value: Any, low: int = 0, most: int = 2**32) -> int:
 def known(what: str, name: str, valid: Iterable[str]) -> str:
     """`name` if it is valid; otherwise a one-line ValueError with similar or all valid names."""
     valid = list(valid)
+    if not isinstance(name, str):
+        raise InputError(f"{what}={name!r} must be one of {', '.join(valid[:40])}")
     if name in valid:
         return name
     near = difflib.get_close_matches(name, valid, n=4)
@@ -61,17 +78,41 @@ def checked(option: dataclasses.Field[Any], value: Any) -> Any:
         if not isinstance(value, bool):
             raise InputError(f"{option.name}={value!r} must be True or False")
         return value
+    if option.metadata.get("functions"):
+        return _checked_functions(option, value)
     if isinstance(default, str):
         among = option.metadata["among"]
         if value not in among:
             raise InputError(f"{option.name}={value!r} must be one of {', '.join(among)}")
         return value
+    if option.metadata.get("names"):
+        return _checked_names(option, value)
     if isinstance(default, tuple):
         sizes = value if isinstance(value, list | tuple) else [None]
         if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
             raise InputError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
         return tuple(sizes)
     return _checked_number(option, value)
+
+
+def _checked_names(option: dataclasses.Field[Any], value: Any) -> tuple[str, ...]:
+    given = value if isinstance(value, list | tuple) else [None]
+    if not all(isinstance(name, str) and re.fullmatch(r"[\w.-]+", name) for name in given):
+        raise InputError(f"{option.name}={value!r} must be a list of names, as ['terminated']")
+    if len(set(given)) < len(given):
+        raise InputError(f"{option.name}={value!r} has a name twice; give each once")
+    return tuple(given)
+
+
+def _checked_functions(option: dataclasses.Field[Any], value: Any) -> Any:
+    if value == MLP:
+        return value
+    if isinstance(value, list | tuple) and len(value) == 2 and all(map(callable, value)):
+        return tuple(value)
+    raise InputError(
+        f"{option.name}={value!r} must be '{MLP}' or a pair of functions (init, apply):"
+        " init(key, inputs, outputs) -> params, apply(params, x [n, inputs]) -> [n, outputs]"
+    )
 
 
 def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
@@ -86,5 +127,7 @@ def _checked_number(option: dataclasses.Field[Any], value: Any) -> float | int:
         raise InputError(f"{option.name}={value!r} must be {wanted}")
     if not low <= number <= high:
         limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        if whole:
+            limits = f"at least {low} and at most {high}"
         raise InputError(f"{option.name}={value!r} is out of range; choose {limits}")
     return int(number) if whole else number

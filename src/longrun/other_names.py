@@ -20,13 +20,16 @@ OURS = {
     "target_kl": "kl_limit",
     "max_kl": "kl_limit",
     "net_arch": "hidden_sizes",
+    "activation_fn": "activation",
+    "features_extractor_class": "policy_network",
     "policy_kwargs": "hidden_sizes",
     "normalize_advantage": "normalize_advantages",
     "log_std_init": "initial_log_std",
 }
 """Names of options in Stable-Baselines3, CleanRL, Tianshou and others."""
 ELSEWHERE = {
-    "policy": "policies are networks of hidden_sizes; there is no policy class to choose",
+    "policy": "policies are networks of hidden_sizes, or of a function: see policy_network",
+    "callback": "see learn(on_log=...) and longrun.callbacks",
     "vf_coef": "both networks are trained separately, so that no weight is needed",
     "verbose": "see learn(progress_bar=...) and on_log",
     "tensorboard_log": "see learn(log_dir=..., tensorboard=True)",

@@ -166,6 +166,40 @@ def test_kemeny_can_be_left_out(report, longrun_solve):
     assert any("right" in line and line.count("%") == 1 and "-" in line for line in out.split("\n"))
 
 
+def test_limits(report, longrun_solve):
+    arguments = ("n-model", "--size", 8, "--limit", "customers_2=0.7", "--limit", "blocked=0.5")
+    found = report(*arguments)
+    exact = solve(MODELS["n-model"](size=8), limits={"customers_2": 0.7, "blocked": 0.5})
+    assert found["gain"] == exact.gain and found["method"] == "linear_program"
+    assert list(found["costs"]) == ["customers_1", "customers_2", "blocked"]
+    assert found["costs"]["customers_1"]["limit"] is None
+    second = found["costs"]["customers_2"]
+    assert second["limit"] == 0.7 and second["excess"] == 0 and second["multiplier"] > 0
+    assert second["rate"] == pytest.approx(0.7) and second["rate"] <= 0.7
+    assert found["costs"]["blocked"]["multiplier"] == 0
+    (place,) = found["randomised"]
+    assert sum(place["actions"].values()) == pytest.approx(1) and len(place["actions"]) == 2
+    assert sum(action["states"] for action in found["policy"].values()) == pytest.approx(1)
+    assert sum(action["time"] for action in found["policy"].values()) == pytest.approx(1)
+    lines = longrun_solve(*arguments).out.splitlines()
+    assert lines[1].startswith("optimal average cost within the limits ")
+    row = next(line.split("│")[1:-1] for line in lines if "customers_2" in line)
+    assert [cell.strip() for cell in row[:3]] == ["customers_2", "0.7", "0.7"]
+    state = ", ".join(map(str, place["state"]))
+    assert any(line.startswith(f"randomises in state ({state}): serve class") for line in lines)
+
+
+def test_limits_with_maps_and_smaller_boxes(report, longrun_solve, tmp_path):
+    arguments = ("tandem", "--size", 8, "--limit", "blocked=0.005", "--check-truncation")
+    found = report(
+        *arguments[:3], "--limit", "blocked=0.1", *arguments[5:], "--map", tmp_path / "m.png"
+    )
+    assert found["truncation"]["sizes"] == [4, 6, 8]
+    require_picture(tmp_path / "m.png")
+    status, _, err = longrun_solve(*arguments)
+    assert status == 2 and "--check-truncation: in a smaller box, no policy keeps the limits" in err
+
+
 def test_truncation_is_checked(report, longrun_solve):
     arguments = ("criss-cross", "--regime", "IL", "--size", 8, "--check-truncation")
     found = report(*arguments)["truncation"]
@@ -237,7 +271,10 @@ MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "
         (["criss-cross", "--regime", "XX"], ["unknown regime 'XX'; valid: IL, BL"]),
         (["access-control", "--priorities"], ["--priorities: expected at least one argument"]),
         (["access-control", "--priorities", "x"], ["--priorities: invalid float value: 'x'"]),
-        (["riverswim", "--method", "howard"], ["method='howard' is unknown; valid: policy_iter"]),
+        (
+            ["riverswim", "--method", "howard"],
+            ["method='howard' is unknown; valid: auto, policy_iter"],
+        ),
         (["riverswim", "--tolerance", "2"], ["tolerance=2.0 is not between 0 and 1"]),
         (["riverswim", "--check-truncation"], ["--check-truncation is for models with a --size"]),
         (["tandem", "--size", "2", "--check-truncation"], ["give --size 3 or more"]),
@@ -245,6 +282,28 @@ MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "
         (
             ["tandem", "--size", "2", "--map", "map.doc"],
             ["map.doc: '.doc' is not a picture"],
+        ),
+        (["tandem", "--limit", "blocked"], ["--limit: invalid NAME=RATE value: 'blocked'"]),
+        (["tandem", "--limit", "=1"], ["--limit: invalid NAME=RATE value: '=1'"]),
+        (["tandem", "--limit", "blocked=inf"], ["limit blocked=inf is not a finite number"]),
+        (
+            ["tandem", "--limit", "blocked=1", "--limit", "blocked=2"],
+            ["--limit blocked is given twice; give one rate"],
+        ),
+        (
+            ["tandem", "--size", "3", "--limit", "lost=1"],
+            ["'lost', which is no cost; there are customers_1, customers_2, blocked"],
+        ),
+        (
+            ["tandem", "--size", "3", "--limit", "blocked=0.001"],
+            [
+                "no policy keeps the limits; the closest has blocked ",
+                "(limit 0.001); raise them by",
+            ],
+        ),
+        (
+            ["tandem", "--size", "3", "--limit", "blocked=1", "--method", "value_iteration"],
+            ["method='value_iteration' is unknown with limits; valid: auto, linear_program"],
         ),
         (MULTICHAIN, ["the model has 2 sets of states in which a policy can stay forever"]),
     ],

@@ -112,6 +112,12 @@ def test_an_environment_that_exits_when_it_is_closed_has_failed():
         agent.close()
 
 
+def test_an_agent_does_not_get_the_error_of_closing_another_one_s_environments():
+    sticky = APO(Sticky, num_workers=0, **TINY).learn(ITERATION)
+    others = [APO(Drift, num_workers=0, **TINY).learn(ITERATION) for _ in range(2)]
+    assert [agent.steps_ for agent in (sticky, *others)] == [ITERATION] * 3
+
+
 def test_the_error_of_a_step_is_not_hidden_by_that_of_closing():
     class Both(Sticky):
         def step(self, action):

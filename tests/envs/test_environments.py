@@ -207,7 +207,6 @@ def test_an_observation_space_without_a_fixed_size_is_refused_by_name(space):
     "space",
     [
         spaces.Box(0, 5, (2,), np.int32),
-        spaces.MultiBinary(3),
         spaces.Tuple((spaces.Discrete(2), UNIT)),
         spaces.Dict({"a": UNIT}),
     ],

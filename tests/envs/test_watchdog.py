@@ -30,6 +30,7 @@ from longrun.envs import heartbeat, processes, seeding, watchdog, worker_pool
 from longrun.envs.shard import Plan, Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
+from longrun.errors import HungError
 from longrun.train.host.loop import HostLoop
 from longrun.train.job import Seconds, make_job
 from tiny_envs import ITERATION, MORTAL, TINY, TINY_FLAGS, Drift, bits
@@ -54,6 +55,45 @@ def test_a_step_that_hangs_is_named_when_its_time_is_over(fault, nothing_left):
     assert message.startswith("worker 1 (process ")
     where = "environment 3 of replica 0 at step 4 of iteration 0"
     assert f"made no progress for 1 s: {where}; if this can take longer, raise step_t" in message
+
+
+# In the training process.
+
+
+def test_a_step_that_hangs_in_the_training_process_is_named_and_the_run_is_saved(tmp_path):
+    run = tmp_path / "run"
+    agent = APO(partial(Failing, sleep, VICTIM, at=40), num_workers=0, step_timeout=1, **TINY)
+    where = "environment 3 of replica 0 at step 7 of iteration 2"
+    with pytest.raises(HungError, match=f"^the training process made no .* 1 s: {where}; if"):
+        agent.learn(5 * ITERATION, log_dir=run, eval_every=0)
+    # Without workers an iteration is reported after the next rollout, which did not end here.
+    assert APO.load(run, Drift, num_workers=0).steps_ == ITERATION
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_ever_for_a_step_that_hangs():
+    agent = APO(partial(Failing, sleep, VICTIM, at=20), num_workers=0, step_timeout=1, **TINY)
+    with pytest.raises(HungError, match="environment 3 of replica 0 at step 3 of iteration 1"):
+        agent.learn(5 * ITERATION, on_log=lambda _: False)
+
+
+def test_an_environment_that_does_not_close_is_not_waited_for_without_a_limit(tmp_path):
+    class Open(Drift):
+        def close(self):
+            if self.time:
+                time.sleep(600)
+
+    agent = APO(Open, num_workers=0, step_timeout=0.5, **TINY)
+    agent.learn(ITERATION, log_dir=tmp_path / "run", eval_every=0)
+    with pytest.raises(HungError, match=r"no progress for 0\.5 s: an environment is being closed;"):
+        agent.close()
+    assert APO.load(tmp_path / "run", Drift, num_workers=0).steps_ == ITERATION
+
+
+def test_a_slow_environment_in_the_training_process_may_take_its_time():
+    APO(partial(Drift, pause=0.02), num_workers=0, step_timeout=0.6, **TINY).learn(ITERATION)
+
+
+# In worker processes.
 
 
 def test_a_reset_that_hangs_is_named(nothing_left):
@@ -162,10 +202,11 @@ def test_a_dead_worker_is_noticed_though_a_child_keeps_its_connection(nothing_le
 
 
 @pytest.mark.parametrize("fault", [close_files, close_files_and_sleep, write_to_files])
-def test_a_worker_without_its_connection_is_ended(fault, nothing_left, monkeypatch):
-    monkeypatch.setattr(worker_pool, "EXIT_SECONDS", 0.5)
+def test_a_worker_without_its_connection_is_ended(fault, nothing_left, monkeypatch, capfd):
+    monkeypatch.setattr(worker_pool, "EXIT_SECONDS", 5.0 if fault is close_files else 0.5)
     message = error_of(partial(Failing, fault, VICTIM, notes=nothing_left), step_timeout=0)
     assert "closed its connection" in message
+    assert capfd.readouterr().err == ""
 
 
 def test_a_worker_that_is_ended_by_a_signal_without_a_name_is_noticed(nothing_left):

@@ -303,6 +303,13 @@ def test_the_value_loss_is_half_the_mean_squared_error() -> None:
 # --- every option has an effect --------------------------------------------------------------
 
 RESET = {"termination": "reset"}
+
+
+def init_linear(key: Any, inputs: int, outputs: int) -> Any:
+    return {"matrix": 0.1 * jax.random.normal(key, (inputs, outputs))}
+
+
+LINEAR = (init_linear, lambda params, x: x @ params["matrix"])
 PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     # field: (another value, what both runs need so that it can matter)
     "gae_lambda": (0.5, {}),
@@ -312,6 +319,10 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "minibatch_size": (8, {}),
     "hidden_sizes": ((3,), {}),
     "value_hidden_sizes": ((3,), {}),
+    "activation": ("relu", {"hidden_sizes": (4,)}),
+    "layer_norm": (True, {"hidden_sizes": (4,)}),
+    "policy_network": (LINEAR, {}),
+    "value_network": (LINEAR, {}),
     "normalize_observations": (True, {}),
     "normalize_advantages": (True, {}),
     "recompute_advantages": (True, {}),

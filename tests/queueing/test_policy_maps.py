@@ -282,7 +282,7 @@ def test_help_has_options_and_examples(capsys: pytest.CaptureFixture[str]) -> No
     [
         ("jax:six-class", [], "'jax:six-class' has 6 queues; a map shows two or three"),
         ("CartPole-v1", [], "'CartPole-v1' has no exact model; a map is for networks of two"),
-        (Choice(), [], "was trained on 'choice none', which has no id; load it in Python"),
+        (Choice(), [], "was trained on 'choice none', which is no id: pass env="),
         ("jax:n-model", ["--replica", "1"], "replica=1 is not in"),
         ("jax:n-model", ["--size", "0"], "size=0 must be 1 or more"),
         ("jax:n-model", ["--size", "2.5"], "--size: invalid whole number value: '2.5'"),

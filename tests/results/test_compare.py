@@ -297,3 +297,26 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_wrong_input_is_refused_in_one_line(what, tmp_path, monkeypatch):
     require_refusal(compare_command, *REFUSED[what], tmp_path, monkeypatch)
+
+
+def test_settings_are_in_the_order_of_their_numbers(tmp_path):
+    for k, discount in enumerate((0.95, 0.9, 0.999, 0.25, 0.3)):
+        fake_run(
+            tmp_path / f"run-{k}", {100: 1.0}, algorithm="ppo", options=[{"discount": discount}]
+        )
+    labels = [setting.label for setting in read_results(tmp_path)]
+    assert labels == [f"PPO discount={x}" for x in (0.25, 0.3, 0.9, 0.95, 0.999)]
+
+
+def test_what_is_given_first_stays_first(tmp_path):
+    for name, epochs in (("a", 5), ("b", 4)):
+        fake_run(tmp_path / name, {100: 1.0}, options=[{"epochs": epochs}])
+    labels = [s.label for s in read_results([tmp_path / "a", tmp_path / "b"])]
+    assert labels == ["APO epochs=5", "APO epochs=4"]
+
+
+def test_two_seeds_have_no_interval_of_the_probability_to_be_better(tmp_path, capsys):
+    fake_run(tmp_path / "a", {100: 1.0}, {100: 2.0})
+    fake_run(tmp_path / "b", {100: 3.0}, {100: 4.0}, options=[{"epochs": 5}])
+    text = shown(capsys, tmp_path)
+    assert "P(better)" in text and "[1, 1]" not in text

@@ -92,8 +92,11 @@ def test_curves_of_training_need_no_evaluations(tmp_path, capsys):
 
 def test_the_interquartile_mean_on_request(sweep, tmp_path):
     plot(sweep, "--iqm", "--smooth", "3", "--out", tmp_path / "curves.svg")
-    (about,) = (text for text in words_in(tmp_path / "curves.svg") if "95 %" in text)
-    assert about == "thick: interquartile mean, band: its nominal 95 % interval, thin: seeds"
+    assert "thick: interquartile mean, thin: seeds" in words_in(tmp_path / "curves.svg")
+    fake_run(tmp_path / "run", *(rising(k) for k in range(5)))
+    plot(tmp_path / "run", "--iqm", "--out", tmp_path / "more.svg")
+    words = " ".join(words_in(tmp_path / "more.svg"))
+    assert "thick: interquartile mean, band: its nominal 95 % interval (5 seeds or more)" in words
 
 
 def test_a_metric_without_a_value_has_no_panel(tmp_path):
@@ -166,12 +169,24 @@ def test_long_curves_are_thinned_to_means_of_neighbours():
 
 
 def test_a_band_is_students_interval_or_the_bootstraps():
-    values = np.array([[1.0, 2.0, 3.0]])
+    values = np.array([[1.0, 2.0, 3.0, 4.0, 5.0]])
     mean, low, high = (float(x[0]) for x in band(values, iqm=False))
-    assert (mean, high - mean) == (2.0, pytest.approx(4.302653 / np.sqrt(3)))
-    assert low == pytest.approx(4 - high)
+    assert (mean, high - mean) == (3.0, pytest.approx(2.776445 * np.sqrt(2.5 / 5)))
+    assert low == pytest.approx(6 - high)
     _, low, high = (float(x[0]) for x in band(values, iqm=True))
-    assert 1 <= low < high <= 3
+    assert 1 <= low < high <= 5
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 3, 4])
+@pytest.mark.parametrize("iqm", [False, True])
+def test_few_seeds_have_no_band(seeds, iqm, tmp_path):
+    """Student's interval of two seeds is 25 times as wide as their distance."""
+    curves = [[float(k) for k in range(seeds)], [2.0 * k for k in range(seeds)]]
+    middle, low, high = band(np.array(curves), iqm)
+    assert np.isfinite(middle).all() and np.isnan(low).all() and np.isnan(high).all()
+    setting = fake_setting("APO", [1, 2], {"average_reward": curves})
+    learning_curves([setting], [tmp_path / "few.svg"], iqm=iqm)
+    assert not any("95 %" in text for text in words_in(tmp_path / "few.svg"))
 
 
 def test_panels_of_any_settings_share_colours_and_legend(sweep, tmp_path):

@@ -68,7 +68,14 @@ def test_curves_have_every_seed_and_their_mean(tmp_path):
     assert setting["evaluation"]["steps"] == [1000, 2000]
     curve = setting["evaluation"]["curves"]["average_reward"]
     assert (curve["seeds"], curve["mean"]) == ([[1, 2], [1, 4]], [1, 3])
+    assert "low" not in curve and "high" not in curve  # two seeds have no interval
+
+
+def test_curves_of_five_seeds_have_an_interval(tmp_path):
+    [setting] = data_of(report_run(tmp_path, [[1, k] for k in range(5)]))["settings"]
+    curve = setting["evaluation"]["curves"]["average_reward"]
     assert curve["low"][0] == curve["high"][0] == 1
+    assert curve["low"][1] < curve["mean"][1] == 2 < curve["high"][1]
 
 
 def test_the_mean_of_a_single_seed_is_not_written_twice(tmp_path):
@@ -120,6 +127,10 @@ def test_options_tell_what_differs_and_what_is_not_the_default(tmp_path):
     options = {o["name"]: o for o in data_of(report_sweep(tmp_path))["options"]}
     assert options["value_constraint"]["differs"] and not options["gae_lambda"]["differs"]
     assert options["gae_lambda"]["values"] == [options["gae_lambda"]["default"]] == ["0.95"]
+    # APO has no discount: what only some have is listed with their names.
+    assert options["discount"]["label"] == "discount (PPO)"
+    assert options["value_constraint"]["label"] == "value_constraint (APO)"
+    assert options["gae_lambda"]["label"] == "gae_lambda"
 
 
 def test_the_same_setting_and_seed_from_two_runs_are_two_settings(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,7 +96,17 @@ def test_seeds_and_intervals_can_be_shown(page):
     page.click("#looks label:nth-child(2) input")
     page.click("#looks label:nth-child(3) input")
     bands, seeds = page.count("path.band"), page.count("path.seed")
-    assert (bands, seeds) == (2, 5)  # a single seed has no interval
+    assert (bands, seeds) == (0, 5)  # one or two seeds have no interval
+
+
+def test_five_seeds_have_an_interval(browser, tmp_path):
+    report_run(tmp_path / "run", [[1.0, 2.0 + k] for k in range(5)])
+    write_report(tmp_path / "run", tmp_path / "page.html", frames=False)
+    browser.open(tmp_path / "page.html")
+    assert browser.count("path.band") == 1
+    x, y, width, height = browser.place("#plot")
+    browser.mouse("Moved", x + width - 12, y + height / 2)
+    assert re.search(r"4 \[\d", browser.texts(".tip")[0])
 
 
 def test_the_table_sorts_by_a_click_on_a_header(page):
@@ -115,7 +126,7 @@ def test_hovering_and_arrow_keys_tell_the_numbers(page):
     page.mouse("Moved", x + width - 12, y + height / 2)
     [tip] = page.texts(".tip")
     assert tip.startswith("2,000 steps")
-    assert "value_constraint=0.16 [" in tip  # the name, then the mean of 5 and 7
+    assert "value_constraint=0.16 " in tip  # the name, then the mean of 5 and 7
     page.js("document.getElementById('plot').focus()")
     for _ in range(2):
         page.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowLeft")

@@ -82,7 +82,7 @@ def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt
     gate.unlink()
     _, errors = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
-    again = f"longrun sweep --resume --out {out}"
+    again = f"longrun sweep --resume --out {out} --trust"
     assert errors == f"longrun: interrupted; {again} resumes it\n"
     later = [saved_iterations(run) for run in both]
     assert sum(saved) < sum(later) < 2 * ITERATIONS
@@ -93,12 +93,17 @@ def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt
         assert evaluations(run) == evaluations(run_of(whole, seed))
 
 
-def test_sigterm_is_an_interrupt_and_its_handler_is_restored():
+def test_sigterm_saves_and_ends_with_its_own_status(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+    monkeypatch.setattr(InlineWorkers, "start", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), start.sigterm_interrupts():
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1)
-    assert signal.getsignal(signal.SIGTERM) is before
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    with pytest.raises(SystemExit) as ended:
+        main(sweep_arguments(tmp_path / "sweep"))
+    assert signal.signal(signal.SIGTERM, before) is signal.SIG_DFL
+    assert ended.value.code == 143
+    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'} --trust"
+    assert capsys.readouterr().err == f"longrun: terminated; {resume} resumes it\n"
 
 
 def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkeypatch, capsys):
@@ -111,7 +116,7 @@ def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkey
 
     monkeypatch.setattr(InlineWorkers, "start", interrupt)
     assert main(sweep_arguments(tmp_path / "sweep")) == 130
-    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'}"
+    resume = f"longrun sweep --resume --out {tmp_path / 'sweep'} --trust"
     assert capsys.readouterr().err == f"longrun: interrupted; {resume} resumes it\n"
     assert len(closed) == 1
 
@@ -176,7 +181,7 @@ def test_a_worker_ends_after_its_sweep_even_if_its_environment_hangs(whole):
     )
     theirs.close()
     run = SweepFolder.open(whole).runs[0].as_json()
-    ours.send_bytes(json.dumps({"run": run, "path": "nowhere"}).encode())
+    ours.send_bytes(json.dumps({"run": run, "path": "nowhere", "step_timeout": 0}).encode())
     assert process.stdout is not None
     child = int(process.stdout.readline())
     ours.close()

@@ -122,7 +122,7 @@ def test_a_failed_run_is_listed_until_it_is_finished_and_the_others_are_trained(
         " jammed"
     )
     assert f"failed after 2 attempts: Broken-v0_apo_seed0: {error}" in printed
-    assert f"longrun sweep --resume --out {out} tries them again" in printed
+    assert f"longrun sweep --resume --out {out} --trust tries them again" in printed
     (failure,) = json.loads((out / "failures.json").read_text())
     assert "ArithmeticError: the motor jammed" in failure.pop("traceback")
     assert failure == {"run": "Broken-v0_apo_seed0", "error": error, "attempts": 2}

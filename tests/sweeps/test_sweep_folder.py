@@ -9,6 +9,7 @@ import pytest
 
 from fake_workers import a_block
 from longrun.config import make_config
+from longrun.files import FolderLock
 from longrun.sweeps import run_sweep as start
 from longrun.sweeps.optuna_search import Space, Study, read_studies, written_studies
 from longrun.sweeps.plan import (
@@ -71,6 +72,26 @@ def test_a_joined_sweep_is_extended_by_separate_runs(tmp_path):
         "jax-tandem_apo_seed4",
     ]
     assert [run.seeds for run in folder.runs] == [[0, 1], [2, 3], [4]]
+
+
+def test_a_sweep_that_was_killed_while_its_folder_was_made_can_be_started_again(tmp_path):
+    (tmp_path / ".sweep.json.123").touch()
+    SweepFolder.create(tmp_path, runs_of([a_block()]))
+    assert not (tmp_path / ".sweep.json.123").exists()
+
+
+def test_a_folder_of_something_else_is_not_changed(tmp_path):
+    (tmp_path / "notes").touch()
+    (tmp_path / ".sweep.json.123").touch()
+    with pytest.raises(ValueError, match="is not empty and is not a sweep folder"):
+        SweepFolder.create(tmp_path, runs_of([a_block()]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".sweep.json.123", "notes"]
+
+
+def test_a_folder_where_another_process_makes_a_sweep_is_refused(tmp_path):
+    with FolderLock(tmp_path), pytest.raises(ValueError, match="is being written by another"):
+        SweepFolder.create(tmp_path, runs_of([a_block()]))
+    assert not (tmp_path / "sweep.json").exists()
 
 
 @pytest.mark.parametrize(

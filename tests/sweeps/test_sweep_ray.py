@@ -6,6 +6,7 @@ Each test process that runs some of these tests has its own cluster.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -137,7 +138,7 @@ def test_runs_are_copied_from_and_to_workers_that_do_not_see_the_folder(ray, exp
     out = tmp_path / "sweep"
     command = sweep_arguments(out, "--ray", "auto", env=SLOW)
     stopped = run(*command, patches=ELSEWHERE + INTERRUPTED, address=ray)
-    again = f"longrun sweep --resume --out {out} --ray auto"
+    again = f"longrun sweep --resume --out {out} --trust --ray auto"
     assert stopped.stderr == f"longrun: interrupted; {again} resumes it\n"
     assert stopped.returncode == 130
     both = [run_of(out, seed, SLOW) for seed in (0, 1)]
@@ -147,6 +148,23 @@ def test_runs_are_copied_from_and_to_workers_that_do_not_see_the_folder(ray, exp
     assert (done.returncode, done.stderr) == (0, "")
     for seed, path in enumerate(both):
         assert evaluations(path) == evaluations(run_of(expected, seed))
+
+
+@pytest.mark.slow
+def test_runs_that_hang_are_listed_and_the_rest_is_trained(ray, tmp_path):
+    """Seed 0 hangs in Python, 1 holds Python's lock, 2 is stopped and 3 is not hindered."""
+    out, env = tmp_path / "sweep", "failing_envs:HangingDrift-v0"
+    limits = ["--step-timeout", "2", "--retries", "0", "--ray", ray, "--seeds", "4"]
+    patch = "from longrun.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
+    done = run(*sweep_arguments(out, *limits, env=env), patches=patch)
+    assert (done.returncode, done.stderr) == (1, "")
+    errors = {f["run"]: f["error"] for f in json.loads((out / "failures.json").read_text())}
+    names = [run_of(out, seed, env).name for seed in range(4)]
+    assert sorted(errors) == names[:3]
+    assert "the training process made no progress for 2 s: environment 0" in errors[names[0]]
+    for name in names[1:3]:
+        assert "the Ray worker gave no sign of life for 4 s: it was stopped" in errors[name]
+    assert (run_of(out, 3, env) / "summary.json").exists()
 
 
 # Addresses that do not answer.

@@ -555,7 +555,7 @@ def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
     [
         (
             {"method": "howard"},
-            "method='howard' is unknown; valid: policy_iteration, value_iteration, "
+            "method='howard' is unknown; valid: auto, policy_iteration, value_iteration, "
             "modified_policy_iteration, linear_program",
         ),
         (

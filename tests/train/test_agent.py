@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import time
 from functools import partial
 
 import numpy as np
@@ -16,6 +17,7 @@ from longrun import APO, ATRPO, PPO, TRPO
 from longrun.envs.numpy_policy import NumpyPolicy
 from longrun.learn.acting import read
 from longrun.learn.mlp import apply_mlp
+from longrun.train.progress import Progress, ProgressBar
 from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 UNIT = spaces.Box(-1, 1, (2,), np.float32)
@@ -27,6 +29,8 @@ ACTIONS = {
     "unbounded": spaces.Box(-np.inf, np.inf, (2,), np.float32),
     "discrete": spaces.Discrete(3),
     "discrete from -1": spaces.Discrete(3, start=-1),
+    "multi-binary": spaces.MultiBinary(3),
+    "multi-binary grid": spaces.MultiBinary([2, 2]),
     "multi-discrete": spaces.MultiDiscrete([3, 2]),
     "multi-discrete grid": spaces.MultiDiscrete([[3, 2], [2, 2]], start=[[1, 0], [0, -2]]),
 }
@@ -222,6 +226,17 @@ def test_without_a_terminal_there_is_a_line_of_progress_at_times(capfd, monkeypa
         r"APO on Drift: 100% of 384 steps, reward \S+ per step, [\d,]+ steps/s, 0 min left",
         lines[-1],
     )
+
+
+@pytest.mark.parametrize("name", ["Swimmer-v5", "jax:criss-cross?regime=BM&costs=[1,2,3]" * 2])
+def test_the_bar_shows_the_time_left_at_80_columns(name, capfd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with ProgressBar(f"APO on {name}", 3, 0, 3000, True) as bar:
+        for step in (100, 200, 300):
+            time.sleep(0.05)
+            bar.show(Progress(0, 0, step, 1000, 1234567.0, {"reward": -0.123456}, None))
+    (line, *_) = capfd.readouterr().err.splitlines()[-1:]
+    assert re.search(r"10 % +\d\d:\d\d ", line) and len(line) <= 80, line
 
 
 def test_the_progress_bar_can_be_shown(capfd):

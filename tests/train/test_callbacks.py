@@ -1,13 +1,20 @@
-"""`on_log` sees the agent that has learned so far."""
+"""`on_log` sees the agent that has learned so far; and the callbacks of `longrun.callbacks`."""
 
 from __future__ import annotations
 
+import json
+import math
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from longrun import APO
+from command_line import call, refused, train_arguments
+from longrun import APO, EvaluationReport, InputError, LongrunError, Progress, callbacks
+from longrun.files import write_json
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 NATIVE = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}
@@ -41,3 +48,242 @@ def test_what_a_callback_returns_is_what_stops_a_run() -> None:
     assert agent.learn(3 * ITERATION, on_log=lambda _: None).steps_ == 3 * ITERATION
     assert agent.learn(3 * ITERATION, on_log=lambda _: 0).steps_ == 6 * ITERATION
     assert agent.learn(3 * ITERATION, on_log=lambda _: False).steps_ == 7 * ITERATION
+
+
+# Those of `longrun.callbacks`.
+
+
+def progress(step: int, average_reward: float | None = None, replica: int = 0) -> Progress:
+    evaluation = None
+    if average_reward is not None:
+        evaluation = EvaluationReport(average_reward, 0.0, 1.0, math.nan, math.nan, 0, 100)
+    return Progress(replica, 7 + replica, step, 1000, 50.0, {"reward": 1.5}, evaluation)
+
+
+def first_stop(callback: Any, rewards: Sequence[float | None]) -> int:
+    """The number of the call that returns False; -1 if none does."""
+    answers = [callback(progress(i, reward)) for i, reward in enumerate(rewards)]
+    return answers.index(False) if False in answers else -1
+
+
+def test_stop_at_a_reward_rate() -> None:
+    assert first_stop(callbacks.stop_at(2.0), [None, 1.0, None, 2.0]) == 3
+    assert first_stop(callbacks.stop_at(2.0), [1.0, 1.999, None]) == -1
+
+
+def test_stop_at_waits_for_every_replica() -> None:
+    stop = callbacks.stop_at(2.0, replicas=2)
+    assert stop(progress(1, 3.0, replica=0)) is True
+    assert stop(progress(2, 3.0, replica=0)) is True
+    assert stop(progress(3, 2.0, replica=1)) is False
+
+
+def test_stop_on_a_plateau() -> None:
+    rewards = [1.0, 2.0, None, 1.5, 2.0, 3.0]
+    assert first_stop(callbacks.stop_on_plateau(2), rewards) == 4
+    assert first_stop(callbacks.stop_on_plateau(3), rewards) == -1
+    assert first_stop(callbacks.stop_on_plateau(2, min_improvement=1.5), rewards) == 3
+    with pytest.raises(InputError, match="evaluations=0"):
+        callbacks.stop_on_plateau(0)
+
+
+def test_several_callbacks_are_all_called_and_one_stops() -> None:
+    agent = APO(Drift, num_workers=0, **TINY)
+    seen: list[str] = []
+    agent.learn(
+        5 * ITERATION,
+        on_log=[lambda _: seen.append("a"), lambda _: len(seen) < 3, lambda _: seen.append("b")],
+    )
+    assert seen == ["a", "b"] * 2
+    with pytest.raises(InputError, match="on_log='wandb' must be a function"):
+        agent.learn(ITERATION, on_log=["wandb"])  # type: ignore[list-item]
+
+
+def test_a_callback_that_needs_evaluations_is_refused_without_them(tmp_path: Path) -> None:
+    agent = APO(Drift, num_workers=0, **TINY)
+    with pytest.raises(InputError, match="stop_at needs evaluations; set eval_every"):
+        agent.learn(ITERATION, log_dir=tmp_path / "run", eval_every=0, on_log=callbacks.stop_at(1))
+    assert not (tmp_path / "run").exists()
+
+
+def noted(path: Path) -> dict[int, float]:
+    """Average rewards by step, from evaluations.csv."""
+    lines = (path / "evaluations.csv").read_text().splitlines()
+    names = lines[0].split(",")
+    rows = [dict(zip(names, line.split(","), strict=True)) for line in lines[1:]]
+    return {int(row["step"]): float(row["average_reward"]) for row in rows}
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["host", "device"])
+def test_the_best_agent_is_the_one_of_the_best_evaluation(native: bool, tmp_path: Path) -> None:
+    agent = APO("jax:criss-cross", **NATIVE) if native else APO(Drift, num_workers=0, **TINY)
+    path, states = tmp_path / "run", {}
+
+    def remember(progress: Any) -> None:
+        states[agent.steps_] = bits(agent.state)
+
+    settings: dict[str, Any] = {"log_dir": path, "eval_every": ITERATION, "eval_steps": 50}
+    agent.learn(4 * ITERATION, on_log=[callbacks.save_best(agent), remember], **settings)
+    rewards = noted(path)
+    step = max(rewards, key=lambda step: rewards[step])
+    best = APO.load(path / "best", None if native else Drift)
+    assert best.steps_ == step
+    assert bits(best.state) == states[step]
+    (row,) = json.loads((path / "best" / "best.json").read_text())
+    assert (row["step"], row["seed"]) == (step, 0)
+    assert row["average_reward"] == pytest.approx(rewards[step], rel=1e-5)
+    # Resumed by another callback, a worse evaluation replaces nothing.
+    before = (path / "best" / "checkpoint.json").read_bytes()
+    write_json(path / "best" / "best.json", [row | {"average_reward": 1e9}])
+    agent.learn(ITERATION, on_log=callbacks.save_best(agent), **settings)
+    assert (path / "best" / "checkpoint.json").read_bytes() == before
+
+
+def test_a_new_run_does_not_compare_itself_with_an_older_one(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"eval_every": ITERATION, "eval_steps": 50}
+    for seed in (0, 1):
+        agent = APO(Drift, num_workers=0, seed=seed, **TINY)
+        save = callbacks.save_best(agent, tmp_path / "best")
+        agent.learn(ITERATION, on_log=save, **settings)
+        assert APO.load(tmp_path / "best", Drift).seed == seed
+        write_json(tmp_path / "best" / "best.json", [{"seed": 0, "step": 1, "average_reward": 1e9}])
+
+
+def test_copies_are_saved_every_so_many_steps(tmp_path: Path) -> None:
+    agent = APO(Drift, num_workers=0, **TINY)
+    save = callbacks.save_every(agent, 2 * ITERATION)
+    agent.learn(5 * ITERATION, log_dir=tmp_path / "run", eval_every=0, on_log=save)
+    copies = sorted((tmp_path / "run" / "copies").iterdir())
+    assert [copy.name for copy in copies] == ["step-000000128", "step-000000256"]
+    assert APO.load(copies[1], Drift).steps_ == 4 * ITERATION
+    for make in (callbacks.save_best, lambda a: callbacks.save_every(a, 1)):
+        with pytest.raises(InputError, match="give log_dir to learn"):
+            agent.learn(ITERATION, on_log=make(agent), eval_every=ITERATION, eval_steps=50)
+
+
+class FakeWandb(ModuleType):
+    """What is used of the package, recorded."""
+
+    def __init__(self) -> None:
+        super().__init__("wandb")
+        self.runs: list[Any] = []
+
+    def init(self, **settings: Any) -> Any:
+        run = SimpleNamespace(settings=settings, rows=[], finished=False)
+        run.log = lambda data, step: run.rows.append((step, data))
+        run.finish = lambda: setattr(run, "finished", True)
+        self.runs.append(run)
+        return run
+
+
+def test_metrics_go_to_wandb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    agent = APO(Drift, num_workers=0, seed=3, **TINY)
+    agent.learn(
+        2 * ITERATION,
+        log_dir=tmp_path / "swing",
+        eval_every=2 * ITERATION,
+        eval_steps=50,
+        on_log=callbacks.to_wandb(agent, "plant", tags=["test"]),
+    )
+    (run,) = fake.runs
+    assert (run.settings["project"], run.settings["tags"]) == ("plant", ["test"])
+    assert run.settings["name"] == "swing-seed3"
+    assert run.settings["config"]["algorithm"] == "apo"
+    assert run.settings["config"]["hidden_sizes"] == (8,)
+    assert [step for step, _ in run.rows] == [ITERATION, 2 * ITERATION]
+    assert "evaluation/average_reward" not in run.rows[0][1]
+    last = run.rows[1][1]
+    assert math.isfinite(last["evaluation/average_reward"])
+    assert "evaluation/episode_return" not in last  # no episode ended, so it is NaN
+    assert last["train/reward"] < 0 < last["train/entropy"]
+    assert run.finished
+
+
+class FakeMlflow(ModuleType):
+    """What is used of the package, recorded."""
+
+    def __init__(self) -> None:
+        super().__init__("mlflow")
+        self.calls: list[Any] = []
+        self.entities = SimpleNamespace(Metric=lambda *facts: facts)
+
+    def MlflowClient(self) -> Any:
+        calls = self.calls
+        return SimpleNamespace(
+            get_experiment_by_name=lambda name: None,
+            create_experiment=lambda name: f"place of {name}",
+            create_run=lambda place, run_name: (
+                calls.append((place, run_name)) or SimpleNamespace(info=SimpleNamespace(run_id="r"))
+            ),
+            log_param=lambda run, name, value: calls.append((run, name, value)),
+            log_batch=lambda run, metrics: calls.append((run, metrics)),
+            set_terminated=lambda run: calls.append((run, "ended")),
+        )
+
+
+def test_metrics_go_to_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeMlflow()
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    agent = APO(Drift, num_workers=0, **TINY)
+
+    def interrupt(_: Any) -> None:
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        agent.learn(ITERATION, on_log=[callbacks.to_mlflow(agent, "plant"), interrupt])
+    assert fake.calls[0] == ("place of plant", "apo-Drift-seed0")
+    assert ("r", "seed", 0) in fake.calls
+    (_, metrics), ending = fake.calls[-2:]
+    assert {name: (value, step) for name, value, _, step in metrics}["train/reward"][1] == ITERATION
+    assert ending == ("r", "ended")
+
+
+@pytest.mark.parametrize("package", ["wandb", "mlflow"])
+def test_a_tracker_that_cannot_start_is_one_line(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, ModuleType(package))  # without any function
+    agent = APO(Drift, num_workers=0, **TINY)
+    callback = getattr(callbacks, f"to_{package}")(agent, "plant")
+    with pytest.raises(LongrunError, match="cannot start a run: module"):
+        agent.learn(ITERATION, on_log=callback)
+
+
+@pytest.mark.parametrize("package", ["wandb", "mlflow"])
+def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    agent = APO(Drift, num_workers=0, **TINY)
+    with pytest.raises(InputError, match=rf"pip install 'longrun\[{package}\]'"):
+        getattr(callbacks, f"to_{package}")(agent, "plant")
+
+
+# On the command line.
+
+
+def test_the_command_saves_the_best_of_each_replica_and_stops(tmp_path: Path, capsys: Any) -> None:
+    run = tmp_path / "run"
+    more = ("--seeds", "2", "--save-best", "--stop-at", "-1000")
+    result = call(capsys, *train_arguments(run, *more))
+    assert result.status == 0, result.err
+    assert f"stopped after {ITERATION:,} steps: --stop-at -1000 was reached" in result.out
+    rows = json.loads((run / "best" / "best.json").read_text())
+    assert [row["seed"] for row in rows] == [0, 1]
+    for replica, row in enumerate(rows):
+        assert APO.load(run / "best", replica=replica).steps_ == row["step"] == ITERATION
+    # A replica that is better already when the run is resumed keeps its snapshot.
+    changed = [rows[0] | {"average_reward": 1e9}, rows[1] | {"average_reward": -1e9}]
+    write_json(run / "best" / "best.json", changed)
+    result = call(capsys, "train", "--resume", "--out", run, "--save-best", "--quiet")
+    assert result.status == 0, result.err
+    steps = [APO.load(run / "best", replica=replica).steps_ for replica in (0, 1)]
+    assert steps == [ITERATION, 2 * ITERATION]
+
+
+def test_options_that_cannot_be_followed_are_refused(tmp_path: Path, capsys: Any) -> None:
+    run = tmp_path / "run"
+    refused(call(capsys, *train_arguments(run, "--no-eval", "--save-best")), "--save-best needs")
+    refused(call(capsys, *train_arguments(run, "--no-eval", "--stop-at", "1")), "--stop-at needs")
+    refused(call(capsys, *train_arguments(run, "--wandb", "plant")), "longrun[wandb]")
+    assert not run.exists()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from longrun.train.evaluation import batch_means_interval, finished_episodes, report
+from longrun.train.evaluation import Streams, batch_means_interval, finished_episodes, report
 
 NEVER = np.zeros((4, 2), bool)
 
@@ -17,7 +17,7 @@ def test_report_of_two_environments() -> None:
     reward = np.array([[1.0, 2], [3, 4], [5, 6], [7, 8]])
     ended = NEVER.copy()
     ended[1, 0] = ended[3, 1] = True
-    found = report(reward, ended)
+    found = report(Streams(reward, ended))
     assert found.average_reward == 4.5  # all 8 rewards, finished episodes or not
     # 1 + 3 in 2 steps, 2 + 4 + 6 + 8 in 4; the first environment's second episode is unfinished
     assert (found.episode_return, found.episode_length, found.episodes) == (12, 3, 2)
@@ -28,7 +28,7 @@ def test_report_of_two_environments() -> None:
 
 
 def test_a_stream_that_never_ends_has_no_episode() -> None:
-    found = report(np.ones((4, 2)), NEVER)
+    found = report(Streams(np.ones((4, 2)), NEVER))
     assert (found.average_reward, found.low, found.high) == (1.0, 1.0, 1.0)
     assert found.episodes == 0
     assert math.isnan(found.episode_return)

@@ -13,6 +13,7 @@ import pytest
 
 from longrun import APO
 from longrun.cli import main
+from longrun.train.evaluation import Streams
 from longrun.train.settling import correlation_time, measured, settling
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits
 
@@ -49,6 +50,8 @@ def test_a_stationary_stream_is_kept_and_one_that_drifts_is_told() -> None:
     assert settling(np.ones((1000, 10))) == (0, True)
     assert settling(np.linspace(0, 1, 1000)[:, None] + np.zeros(10)) == (500, False)
     assert settling(np.ones((20, 1))) == (0, True)
+    slow = 1 - np.exp(-np.arange(1000) / 2000)[:, None] + np.zeros(4)
+    assert settling(slow) == (500, False)
 
 
 def test_a_rare_event_in_the_first_half_is_no_start_up() -> None:
@@ -62,24 +65,26 @@ def test_streams_that_have_not_settled_are_simulated_longer() -> None:
 
     def simulate(envs: int, steps: int) -> Any:
         lengths.append(steps)
-        return 1 - np.exp(-np.arange(steps) / 400)[:, None] + np.zeros(envs), np.zeros(
-            (steps, envs), bool
-        )
+        reward = 1 - np.exp(-np.arange(steps) / 400)[:, None] + np.zeros(envs)
+        return Streams(reward, np.zeros((steps, envs), bool))
 
     found = measured(simulate, 10_000)
     assert lengths == [1000, 2000, 4000]
     assert found.warmup == 2000 and not found.settled
     assert found.average_reward > 0.99
     ended = np.ones((1000, 10), bool)
-    assert measured(lambda e, s: (np.arange(s)[:, None] + np.zeros(e), ended), 10_000).warmup == 0
+    rising = measured(lambda e, s: Streams(np.arange(s)[:, None] + np.zeros(e), ended), 10_000)
+    assert rising.warmup == 0
 
 
 class Filling(Drift):
     """A level that rises to 1 within a hundred steps of a reset, and is the reward."""
 
+    scale = 20
+
     def step(self, action: Any) -> Any:
         obs, _, *rest = super().step(action)
-        return obs, 1 - math.exp(-self.time / 20), *rest
+        return obs, 1 - math.exp(-self.time / self.scale), *rest
 
 
 def test_an_evaluation_is_of_the_long_run() -> None:
@@ -92,8 +97,15 @@ def test_an_evaluation_is_of_the_long_run() -> None:
     assert whole.average_reward == pytest.approx(0.98, abs=0.001) and whole.steps == 10_000
     later = agent.evaluate(10_000, warmup=500)
     assert later.average_reward == pytest.approx(1, abs=1e-4) and later.steps == 10_000
-    with pytest.warns(UserWarning, match=r"still change after .* steps=64"):
-        agent.evaluate(64)  # even of 4 x 64 steps the second quarter still rises by 1 - exp(-64/20)
+
+
+def test_an_evaluation_that_never_settles_says_so() -> None:
+    class Slow(Filling):
+        scale = 2000
+
+    with pytest.warns(UserWarning, match=r"still change after .* steps=4000"):
+        found = APO(Slow, **LOCAL).evaluate(4000)
+    assert not found.settled and "have not settled" in str(found)
 
 
 def test_where_episodes_end_every_step_counts() -> None:

@@ -96,4 +96,6 @@ def test_a_second_interrupt_ends_the_program_at_once(tmp_path, gate) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert errors == f"longrun: interrupted; longrun train --resume --out {run} resumes it\n"
+    assert (
+        errors == f"longrun: interrupted; longrun train --resume --out {run} --trust resumes it\n"
+    )

@@ -97,6 +97,14 @@ def test_temporary_files_of_killed_processes_are_removed_when_a_run_is_resumed(t
     assert all((run / name).exists() for name in others)
 
 
+def test_temporary_files_of_a_process_that_was_killed_at_once_are_removed(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".config.json.123").touch()
+    trained(run)
+    assert not (run / ".config.json.123").exists()
+
+
 def test_a_folder_that_is_removed_while_it_is_trained_does_not_come_back(tmp_path):
     run = tmp_path / "run"
     agent = APO(Drift, num_workers=0, **TINY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import shutil
@@ -153,6 +154,41 @@ def test_only_regular_files_of_a_sensible_size_are_read(tmp_path, kind):
 def test_a_size_in_the_header_that_no_file_can_have_is_harmless(run):
     change_header(run, bytes=2**70)
     assert APO.load(run).steps_ == 2 * ITERATION
+
+
+@pytest.mark.parametrize("replicas", [[], {}, None, "x", [[]], [{}]])
+def test_a_checkpoint_has_replicas(run, replicas):
+    change_header(run, replicas=replicas)
+    with pytest.raises(FolderError, match="is damaged"):
+        APO.load(run)
+
+
+def changed_episodes() -> dict[str, Any]:
+    return {
+        "another array": lambda arrays: arrays.update(x=np.zeros(3)),
+        "an array less": lambda arrays: arrays.pop("length"),
+        "fewer environments": lambda arrays: arrays.update(number=arrays["number"][1:]),
+        "another type": lambda arrays: arrays.update(length=arrays["length"].astype(np.float32)),
+        "longer episodes": lambda arrays: arrays.update(length=arrays["length"] + 1),
+        "negative lengths": lambda arrays: arrays.update(length=arrays["length"] - 1000),
+        "negative numbers": lambda arrays: arrays.update(number=arrays["number"] - 1),
+        "actions that are NaN": lambda arrays: arrays["action"].fill(np.nan),
+        "longer actions": lambda arrays: arrays.update(action=arrays["action"][:, [0, 0]]),
+    }
+
+
+@pytest.mark.parametrize("what", changed_episodes())
+def test_the_episodes_of_a_checkpoint_have_to_fit(run, what, capsys):
+    saved = checkpoint.load(run)
+    arrays = {name: array.copy() for name, array in saved.snapshots[0].environments.items()}
+    changed_episodes()[what](arrays)
+    snapshots = [saved.snapshots[0]._replace(environments=arrays)]
+    checkpoint.save(run / "checkpoint", dataclasses.replace(saved, snapshots=snapshots))
+    steps = ["--steps", str(4 * ITERATION), "--quiet", "--workers", "0"]
+    assert main(["train", "--resume", "--out", str(run), *steps]) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith("longrun: the saved environments are damaged: ")
+    assert errors.count("\n") == 1
 
 
 def test_a_file_of_just_the_size_is_read(tmp_path):

@@ -25,6 +25,7 @@ COMMANDS = {
     "compare": "compare settings: interquartile means, intervals, probability of improvement",
     "plot": "draw learning curves of runs and sweeps and print their table",
     "report": "write one HTML page about a run or a sweep, with curves, tables and animations",
+    "export": "write a run's policy as an ONNX file",
     "reproduce": "run the paper's experiments: figure1, figure2, appendix, grid",
     "map": "draw a run's policy beside the optimal one, for networks of queues and inventories",
     "solve": "compute the optimal average reward of a finite model, between certified bounds",
@@ -39,6 +40,7 @@ usage: longrun COMMAND ...   (longrun COMMAND --help explains each; --debug show
 for example:
   longrun train apo --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer
   longrun evaluate runs/swimmer --steps 10000
+  longrun export runs/swimmer --out policy.onnx
   longrun plot runs/swimmer --out curves.png
   longrun sweep apo ppo --env Swimmer-v5 --grid discount=0.99,0.999 --seeds 5 --out runs/sweep
   longrun compare runs/sweep
@@ -67,6 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"longrun: {error}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
+    except MemoryError as error:
+        if debug:
+            traceback.print_exc()
+        print(f"longrun: not enough memory; choose a smaller size ({error})", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] != "matplotlib":
+            raise
+        print("longrun: figures need a package; pip install 'longrun[plot]'", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130

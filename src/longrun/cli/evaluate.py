@@ -55,7 +55,11 @@ def evaluate_command(arguments: list[str]) -> int:
 def as_json(report: EvaluationReport) -> dict[str, Any]:
     """A report's fields, with None for numbers that JSON does not have."""
     fields = dataclasses.asdict(report)
-    return {n: v if math.isfinite(v) else None for n, v in fields.items()}
+    costs = {
+        name: {n: v if math.isfinite(v) else None for n, v in rate._asdict().items()}
+        for name, rate in fields.pop("costs").items()
+    }
+    return {n: v if math.isfinite(v) else None for n, v in fields.items()} | {"costs": costs}
 
 
 def _parser() -> Parser:

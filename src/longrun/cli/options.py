@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from longrun.config import ALGORITHMS, Config, known, value_text
+from longrun.config import ALGORITHMS, Config, known, owners_of, value_text
 from longrun.errors import InputError
 from longrun.other_names import hint
 from longrun.presets import PRESETS, PRESETS_IN_WORDS
@@ -77,9 +77,19 @@ def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
             name = given_name[2:].replace("-", "_")
             if other := hint(name, flags, parser.prog.split()[-1]):
                 raise InputError(f"unknown option of {parser.prog} '{given_name}'; {other}")
-            known(f"option of {parser.prog}", argument.split("=")[0], parser.flags)
+            _require_own(name, given_name, parser.prog)
+            known(f"option of {parser.prog}", given_name, parser.flags)
         raise InputError(f"'{argument}' is not expected (see {parser.prog} --help)")
     return vars(given)
+
+
+def _require_own(name: str, flag: str, prog: str) -> None:
+    """Raise InputError if other algorithms have the option, and that of the command has not."""
+    algorithm = prog.split()[-1]
+    if algorithm in ALGORITHMS and (others := owners_of(name)):
+        raise InputError(
+            f"unknown option of {prog} '{flag}'; {others} have it, {algorithm.upper()} does not"
+        )
 
 
 def add_trust_option(parser: Arguments | Parser) -> None:
@@ -137,6 +147,8 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
     group = parser.add_argument_group(f"options of {', '.join(names)} (defaults of --preset paper)")
     options = {option.name: option for kind in kinds for option in dataclasses.fields(kind)}
     for option in options.values():
+        if option.metadata.get("functions"):
+            continue  # from Python only
         owners = [name for name, fields in names.items() if option.name in fields]
         only = f"{', '.join(owners)} only: " if len(owners) < len(names) else ""
         flag = "--" + option.name.replace("_", "-")
@@ -145,11 +157,14 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         text = f"{only}{option.metadata['help']} (default: {value_text(usual, ' ')})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        elif option.metadata.get("names"):
+            group.add_argument(flag, nargs="+", metavar="NAME", help=text)
         elif isinstance(default, tuple):
             group.add_argument(flag, type=int, nargs="+", metavar="N", help=text)
         else:
             metavar = {int: "N", float: "X", str: "NAME"}[type(default)]
-            group.add_argument(flag, type=type(default), metavar=metavar, help=text)
+            kind = whole if isinstance(default, int) else type(default)
+            group.add_argument(flag, type=kind, metavar=metavar, help=text)
 
 
 def algorithm_options(algorithm: str, given: dict[str, Any]) -> dict[str, Any]:

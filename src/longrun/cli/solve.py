@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from rich.console import Console
 
 from longrun.cli.options import Parser, parse, whole
-from longrun.cli.solve_report import add_evaluation, describe, show
+from longrun.cli.solve_report import add_evaluation, describe, most_likely, show
 from longrun.config import known, value_text
-from longrun.errors import InputError
+from longrun.envs.user_modules import named_object
+from longrun.errors import InfeasibleLimits, InputError
 from longrun.queueing.known_exact_models import MODELS as NETWORK_MODELS
-from longrun.tabular import MDP, Solution, evaluate, from_gymnasium, reachable, solve
+from longrun.tabular import MDP, evaluate, from_gymnasium, reachable, solve
 from longrun.tabular.models import MODELS as TABULAR_MODELS
 from longrun.tabular.solvers import METHODS
 from longrun.tabular.truncation import Truncation, grow_box
@@ -34,10 +37,12 @@ The optimal long-run average reward of a finite model, between two certified bou
 models:
 {models}
   or a Gymnasium toy-text environment, such as FrozenLake-v1
+  or module:name, an MDP of your own or a function that makes one; its parameters become options
 
 for example:
   longrun solve criss-cross --regime BM --map policy.png
-  longrun solve access-control --method linear_program --json"""
+  longrun solve access-control --method linear_program --json
+  longrun solve n-model --size 30 --limit customers_2=4"""
 
 
 def solve_command(arguments: list[str]) -> int:
@@ -66,7 +71,27 @@ def solve_command(arguments: list[str]) -> int:
 def _builder(name: str) -> Callable[..., MDP]:
     if name not in MODELS and re.search(r"-v\d+$", name):
         return lambda: reachable(from_gymnasium(name))[0]
+    if ":" in name:
+        return _own_model(name)
     return MODELS[known("model", name, MODELS)]
+
+
+def _own_model(name: str) -> Callable[..., MDP]:
+    """The builder of a model 'module:name': an MDP, or a function that makes one."""
+    found = named_object(name)
+    if isinstance(found, MDP):
+        return lambda: found
+    if not callable(found):
+        raise InputError(f"'{name}' is {found!r}; it must be an MDP, or a function that makes one")
+
+    @functools.wraps(found)
+    def build(**arguments: Any) -> MDP:
+        made = found(**arguments)
+        if not isinstance(made, MDP):
+            raise InputError(f"'{name}' made a {type(made).__name__}; it must make an MDP")
+        return made
+
+    return build
 
 
 def _first_line(build: Callable[..., MDP]) -> str:
@@ -79,20 +104,43 @@ def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
     hints = get_type_hints(build)
     parameters = inspect.signature(build).parameters
     for name, parameter in parameters.items():
-        kind, flag = hints[name], "--" + name.replace("_", "-")
-        default = parameter.default
-        text = f"(default: {value_text(default, ' ')})"
-        several: dict[str, Any] = {"nargs": "+"} if isinstance(default, tuple) else {}
-        kind = get_args(kind)[0] if several else kind
-        convert = whole if kind is int else kind
-        group.add_argument(flag, type=convert, metavar="X", help=text, **several)
+        default, flag = parameter.default, "--" + name.replace("_", "-")
+        settings: dict[str, Any] = {"help": f"(default: {value_text(default, ' ')})"}
+        if default is inspect.Parameter.empty:
+            default, settings = None, {"required": True, "help": "(required)"}
+        kind = hints.get(name, type(default))
+        if isinstance(default, tuple):
+            settings["nargs"] = "+"
+            kind = (get_args(kind) or (type(default[0]) if default else float,))[0]
+        if kind is bool:
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, **settings)
+            continue
+        convert = whole if kind is int else kind if kind in (float, str) else _plain_value
+        group.add_argument(flag, type=convert, metavar="X", **settings)
     return list(parameters)
+
+
+def _plain_value(text: str) -> Any:
+    """A number if the text is one, for parameters that do not say what they take."""
+    for convert in (whole, float):
+        with suppress(ValueError):
+            return convert(text)
+    return text
 
 
 def _add_solver_options(parser: Parser) -> None:
     group = parser.add_argument_group("solver")
     group.add_argument(
         "--method", metavar="NAME", help=f"{', '.join(METHODS)} (default: policy_iteration)"
+    )
+    group.add_argument(
+        "--limit",
+        action="append",
+        type=limit,
+        metavar="NAME=RATE",
+        help="the largest long-run average of one of the model's costs, which are named above; can"
+        " be repeated. The policy may then randomise, and the method is policy_iteration or"
+        " linear_program (default: by size)",
     )
     group.add_argument(
         "--tolerance",
@@ -121,10 +169,22 @@ def _add_solver_options(parser: Parser) -> None:
     group.add_argument("--json", action="store_true", help="print one JSON object")
 
 
+def limit(text: str) -> tuple[str, float]:
+    name, _, rate = text.partition("=")
+    if not name:
+        raise ValueError
+    return name, float(rate)
+
+
+limit.__name__ = "NAME=RATE"  # what argparse calls it in errors
+
+
 def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, Any]) -> Any:
     """Build and solve the model; the report that --json prints."""
     started = time.perf_counter()
     options: dict[str, Any] = {key: given[key] for key in ("method", "tolerance") if key in given}
+    if "limit" in given:
+        options["limits"] = _limits(given["limit"])
     mdp = build()
     built = time.perf_counter()
     _check(mdp, parameters, given)
@@ -149,9 +209,17 @@ def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, A
     if "map" in given:
         from longrun.tabular.figures import policy_map
 
-        policy_map(mdp, solution.policy, given["map"])
+        policy_map(mdp, most_likely(solution.policy), given["map"])
         report["map"] = str(given["map"])
     return report
+
+
+def _limits(given: list[tuple[str, float]]) -> dict[str, float]:
+    limits = dict(given)
+    for name in limits:
+        if sum(other == name for other, _ in given) > 1:
+            raise InputError(f"--limit {name} is given twice; give one rate")
+    return limits
 
 
 def _check(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> None:
@@ -168,11 +236,14 @@ def _check(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> None:
 
 
 def _truncation(
-    build: Callable[..., MDP], mdp: MDP, solution: Solution, options: dict[str, Any]
+    build: Callable[..., MDP], mdp: MDP, solution: Any, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Gains in boxes of half, three quarters and all of the size, and the estimated error."""
     size = mdp.shape[0] - 1
-    smaller = grow_box(lambda n: build(size=n), [size // 2, 3 * size // 4], **options)
+    try:
+        smaller = grow_box(lambda n: build(size=n), [size // 2, 3 * size // 4], **options)
+    except InfeasibleLimits as error:
+        raise InputError(f"--check-truncation: in a smaller box, {error}") from None
     grown = Truncation([*smaller.sizes, size], [*smaller.solutions, solution])
     gains = [s.gain for s in grown.solutions]
     return {"sizes": grown.sizes, "gains": gains, "error": grown.error}

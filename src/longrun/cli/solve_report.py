@@ -5,18 +5,32 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from longrun.tabular import MDP, Evaluation, Solution, structure
+from longrun.tabular import MDP, Evaluation, LimitedSolution, Solution, structure
+
+COLUMNS = ("rate", "limit", "multiplier")
+"""What the table of costs shows of each."""
+SHOWN = 5
+"""Randomised states that are printed."""
 
 
-def describe(mdp: MDP, solution: Solution) -> dict[str, Any]:
+def most_likely(policy: NDArray[Any]) -> NDArray[Any]:
+    """[S] actions, of a policy that is given as actions [S] or probabilities [S, A]."""
+    return policy if policy.ndim == 1 else policy.argmax(1)
+
+
+def describe(mdp: MDP, solution: Solution | LimitedSolution) -> dict[str, Any]:
     """The model and its solution, as --json prints them."""
+    policy = solution.policy
     chosen = {
-        action: {"states": float((solution.policy == a).mean())}
+        action: {"states": float((policy == a if policy.ndim == 1 else policy[:, a]).mean())}
         for a, action in enumerate(mdp.actions)
     }
+    limited = _limited(mdp, solution) if isinstance(solution, LimitedSolution) else {}
     return {
         "model": mdp.name,
         "states": mdp.num_states,
@@ -29,7 +43,29 @@ def describe(mdp: MDP, solution: Solution) -> dict[str, Any]:
         "method": solution.method,
         "iterations": solution.iterations,
         "policy": chosen,
+        **limited,
     }
+
+
+def _limited(mdp: MDP, solution: LimitedSolution) -> dict[str, Any]:
+    """What a solution with limits has more."""
+    costs = {
+        name: {
+            "rate": rate,
+            "limit": solution.limits.get(name),
+            "multiplier": solution.multipliers.get(name),
+            "excess": solution.excess.get(name),
+        }
+        for name, rate in solution.cost_rates.items()
+    }
+    randomised = [
+        {
+            "state": [int(i) for i in np.unravel_index(s, mdp.shape)],
+            "actions": {mdp.actions[a]: probability for a, probability in chosen.items()},
+        }
+        for s, chosen in solution.randomised.items()
+    ]
+    return {"costs": costs, "randomised": randomised}
 
 
 def add_evaluation(report: dict[str, Any], found: Evaluation) -> None:
@@ -52,8 +88,11 @@ def show(report: dict[str, Any]) -> None:
         f"[bold]{report['model']}[/]: {report['states']:,} states, "
         f"{report['transitions']:,} transitions, {_kind(report['structure'])}"
     )
+    name += " within the limits" if "costs" in report else ""
     console.print(f"optimal {name} [bold]{sign * report['gain']:.8g}[/]")
     console.print(f"certified between {ends[0]:.12g} and {ends[1]:.12g}")
+    if "costs" in report:
+        _show_limits(console, report)
     if "truncation" in report:
         _show_truncation(console, report["truncation"], sign)
     console.print(_policy_table(report))
@@ -84,6 +123,21 @@ def _show_truncation(console: Console, found: dict[str, Any], sign: int) -> None
         for size, gain in zip(found["sizes"], found["gains"], strict=True)
     )
     console.print(f"boxes: {gains}; truncation error: about {found['error']:.2g}")
+
+
+def _show_limits(console: Console, report: dict[str, Any]) -> None:
+    """The costs with their limits, and where the policy randomises."""
+    table = Table("cost", "average", "limit", "multiplier")
+    for name, cost in report["costs"].items():
+        shown = [f"{cost[key]:.6g}" if cost[key] is not None else "-" for key in COLUMNS]
+        table.add_row(name, *shown)
+    console.print(table)
+    for place in report["randomised"][:SHOWN]:
+        state = ", ".join(map(str, place["state"]))
+        actions = ", ".join(f"{name} {share:.2%}" for name, share in place["actions"].items())
+        console.print(f"randomises in state ({state}): {actions}", markup=False)
+    if more := len(report["randomised"][SHOWN:]):
+        console.print(f"and in {more} more state{'s' * (more > 1)} (--json lists them)")
 
 
 def _policy_table(report: dict[str, Any]) -> Table:

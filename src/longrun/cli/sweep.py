@@ -42,7 +42,7 @@ examples:
   longrun sweep --resume --out runs/sweep"""
 
 
-RUNNING = ("workers", "ray", "retries", "quiet")
+RUNNING = ("workers", "ray", "retries", "quiet", "step_timeout")
 """Options of running a sweep, which may change when it is resumed."""
 
 
@@ -82,6 +82,13 @@ def sweep_parser(algorithms: Sequence[str]) -> Parser:
     )
     group = parser.add_argument_group("what to train")
     group.add_argument("--env", nargs="+", metavar="ID", help="one or more environments")
+    group.add_argument(
+        "--env-args",
+        nargs="+",
+        metavar="NAME=VALUE",
+        help="arguments of the environment, if it is one; arguments of several are part of their"
+        " names, as in jax:criss-cross?regime=BM",
+    )
     add_length_options(group)
     _add_search_options(group)
     add_preset_option(group)
@@ -148,7 +155,28 @@ def add_running_options(parser: Parser) -> None:
         metavar="N",
         help="retries of a failed run, from its checkpoint (default: 1)",
     )
+    group.add_argument(
+        "--step-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="longest time of one environment step or reset, and of a worker without a sign of"
+        " life, after which the run is retried and then listed in failures.json (default: 300; 0:"
+        " no limit)",
+    )
     group.add_argument("--quiet", action="store_true", help="no live table")
+
+
+def _envs(given: Mapping[str, Any]) -> list[str]:
+    """--env with --env-args."""
+    from longrun.envs.env_strings import parse_args, with_args
+
+    args = parse_args(given.get("env_args", []))
+    if args and len(given["env"]) > 1:
+        raise InputError(
+            "--env-args is for one --env; write those of several into their names, as in"
+            " 'jax:criss-cross?regime=BM'"
+        )
+    return [with_args(env, args) for env in given["env"]]
 
 
 def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
@@ -166,7 +194,7 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
     evaluation = {name: given[name] for name in ("eval_every", "eval_steps") if name in given}
     request = Request(
         algorithms=algorithms,
-        envs=given["env"],
+        envs=_envs(given),
         steps=given.get("steps", 1_000_000),
         seeds=range(first, first + count),
         preset=given.get("preset", "paper"),

@@ -125,9 +125,8 @@ def _add_run_options(parser: Parser) -> None:
         "--step-timeout",
         type=float,
         metavar="SECONDS",
-        help="longest time of one environment step or reset in a worker process, after which the"
-        " run ends with an error (default: 300; 0: no limit; with --workers 0 there is none, since"
-        " nothing can interrupt an environment in this process)",
+        help="longest time of one environment step or reset, after which the run ends with an"
+        " error (default: 300; 0: no limit)",
     )
     group.add_argument(
         "--distributed",
@@ -136,16 +135,35 @@ def _add_run_options(parser: Parser) -> None:
         " Slurm, Open MPI, Kubernetes, TPU) or ADDRESS:PORT,PROCESSES,INDEX",
     )
     add_evaluation_options(group)
-    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    _add_callback_options(group)
     group.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _add_callback_options(group: Arguments) -> None:
+    """What `longrun.callbacks` has for Python."""
+    group.add_argument(
+        "--stop-at",
+        type=float,
+        metavar="RATE",
+        help="stop when an evaluation of each replica has reached this average reward",
+    )
+    group.add_argument(
+        "--save-best",
+        action="store_true",
+        help="also save each replica as it was at its best evaluation, to RUN/best",
+    )
+    group.add_argument("--tensorboard", action="store_true", help="also write TensorBoard files")
+    group.add_argument("--wandb", metavar="PROJECT", help="also log to Weights & Biases")
+    group.add_argument("--mlflow", metavar="EXPERIMENT", help="also log to MLflow")
 
 
 def _add_environment_options(group: Arguments) -> None:
     group.add_argument(
         "--env",
         metavar="ID",
-        help="Gymnasium environment, e.g. Swimmer-v5, or one that runs inside the compiled program:"
-        " jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
+        help="Gymnasium environment, e.g. Swimmer-v5; your own as module:Id-v0, or as"
+        " module:function, which makes one (or a class); or one that runs inside the compiled"
+        " program: jax:criss-cross, brax:halfcheetah, playground:CheetahRun, gymnax:Pendulum-v1",
     )
     group.add_argument(
         "--env-args",

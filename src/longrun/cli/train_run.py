@@ -8,12 +8,15 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from longrun import callbacks
 from longrun.cli.options import algorithm_options
 from longrun.config import Config, known, make_config, numeric_fields, whole_number
 from longrun.envs.env_strings import parse_args, with_args
+from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS
@@ -23,8 +26,8 @@ from longrun.train import checkpoint
 from longrun.train import start_or_resume as runs
 from longrun.train.device.sharding import is_first_host, join_hosts
 from longrun.train.loops import open_env
-from longrun.train.progress import require_tensorboard
-from longrun.train.run_folder import RunFolder
+from longrun.train.progress import OnLog, require_tensorboard
+from longrun.train.run_folder import RunFolder, is_finished
 from longrun.train.session import Session
 
 SETTINGS = {
@@ -47,6 +50,7 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
     if given.get("tensorboard"):
         require_tensorboard(path)
+    _check_callbacks(given)
     named = {"name": given.get("name")}
     session = runs.start(path, name, configs, seeds, steps, preset, **named, **_settings(given))
     _run(session, path, given)
@@ -56,24 +60,57 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
 def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     """Train; on the first of several hosts, say where and show the progress."""
     first = is_first_host()
+    steps = session.job.iterations * session.job.configs[0].steps_per_iteration
     if first:
-        steps = session.job.iterations * session.job.configs[0].steps_per_iteration
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
-    again = f"longrun train --resume --out {path} resumes it"
+    trust = " --trust" if needs_trust(session.loop.name) else ""
+    again = f"longrun train --resume --out {path}{trust} resumes it"
 
     def end_at_once() -> None:
         """Without waiting for threads that compile: the last checkpoint is on disk."""
         os.write(2, f"longrun: interrupted; {again}\n".encode())
         os._exit(130)
 
+    session.add_callbacks(_callbacks(session, given, first))
     try:
         show = None if first and not given.get("quiet") else False
         session.run(show, bool(given.get("tensorboard")), end_at_once)
+        if first and "stop_at" in given and (done := min(session.steps())) < steps:
+            print(f"stopped after {done:,} steps: --stop-at {given['stop_at']:g} was reached")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; {again}") from None
     except SystemExit:
         print(f"longrun: terminated; {again}", file=sys.stderr)
         raise
+
+
+def _check_callbacks(given: dict[str, Any]) -> None:
+    """Raise InputError before anything is written, if an option cannot be followed."""
+    if given.get("no_eval") or given.get("eval_every") == 0:
+        for flag in ("stop_at", "save_best"):
+            if flag in given:
+                raise InputError(
+                    f"--{flag.replace('_', '-')} needs evaluations; leave out --no-eval"
+                )
+    for package in ("wandb", "mlflow"):
+        if package in given and find_spec(package) is None:
+            raise InputError(f"--{package} needs a package; pip install 'longrun[{package}]'")
+
+
+def _callbacks(session: Session, given: dict[str, Any], first: bool) -> list[OnLog]:
+    """Those that the options ask for; all hosts stop at the same time, the first one writes."""
+    found: list[OnLog] = []
+    if "stop_at" in given:
+        found.append(callbacks.stop_at(given["stop_at"], replicas=len(session.job.seeds)))
+    if not first:
+        return found
+    if given.get("save_best"):
+        found.append(callbacks.save_best(session))
+    if "wandb" in given:
+        found.append(callbacks.to_wandb(session, given["wandb"]))
+    if "mlflow" in given:
+        found.append(callbacks.to_mlflow(session, given["mlflow"]))
+    return found
 
 
 def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
@@ -93,10 +130,12 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
         )
     steps = whole_number("steps", given.get("steps", config["steps"]), 1, MOST_STEPS)
-    if min(run.done) >= steps:
+    if min(run.done) >= steps and is_finished(path, steps):
         print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
         return path
-    _run(runs.resume(run, steps, **_settings(given)), path, given)
+    _check_callbacks(given)
+    # A run that was killed before its summary has nothing to train; it writes the summary.
+    _run(runs.resume(run, max(steps, min(run.done)), **_settings(given)), path, given)
     return path
 
 

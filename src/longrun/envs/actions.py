@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from longrun.envs.spaces import Array, Spaces
+from longrun.envs.flat_spaces import Array, Spaces
 from longrun.errors import InputError
 
 ActionBounds = Literal["clip", "raw"]

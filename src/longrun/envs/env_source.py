@@ -21,6 +21,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Space
+from gymnasium.vector import VectorEnv
 
 LIBRARIES = ("longrun", "gymnasium", "numpy", "jax", "jaxlib", "mujoco", "scipy")
 PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
@@ -51,7 +52,9 @@ def _call(env: Any) -> tuple[Any, list[str]]:
     if isinstance(env, functools.partial):
         values = [_text(v) for v in env.args if not isinstance(v, EnvSpec)]
         return env.func, [*values, *(f"{k}={_text(v)}" for k, v in env.keywords.items())]
-    return env if callable(env) and not isinstance(env, gymnasium.Env) else type(env), []
+    return env if callable(env) and not isinstance(env, gymnasium.Env | VectorEnv) else type(
+        env
+    ), []
 
 
 def _text(value: Any) -> str:

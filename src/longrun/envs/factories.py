@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -13,9 +13,11 @@ from typing import Any
 import cloudpickle
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
 
 from longrun.config import known
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
+from longrun.envs.user_modules import import_user_module, named_object
 from longrun.errors import EnvironmentFailure, InputError, text_of
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
@@ -24,12 +26,15 @@ Factory = Callable[[], gymnasium.Env[Any, Any]]
 
 def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     """Make an environment; MuJoCo's own warnings become Python's instead of a log file."""
-    if "mujoco" in str(getattr(factory, "args", "")):
-        import mujoco
-
-        mujoco.set_mju_user_warning(mujoco_warning)
     try:
-        return factory()
+        if "mujoco" in str(getattr(factory, "args", "")):
+            import mujoco
+
+            mujoco.set_mju_user_warning(mujoco_warning)
+        made: Any = factory()
+        if type(made).__module__ == "longrun.tabular.mdp":  # imported here only where it is needed
+            return import_module("longrun.tabular").to_gymnasium(made)  # type: ignore[no-any-return]
+        return made  # type: ignore[no-any-return]
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(_not_made(factory, error)) from None
     except TypeError as error:
@@ -43,7 +48,9 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
 
 
 def _not_made(factory: Factory, error: BaseException) -> str:
-    return f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
+    text = f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
+    missing = isinstance(error, ModuleNotFoundError) and error.name == "mujoco"
+    return f"{text}; pip install 'longrun[mujoco]'" if missing else text
 
 
 def close_env(env: gymnasium.Env[Any, Any]) -> None:
@@ -66,9 +73,12 @@ def env_factory(env: EnvLike) -> Factory:
     """A factory from an id, an instance (which is copied, never stepped) or a factory."""
     if isinstance(env, str):
         env_id, args = split_env(env)
+        maker = _maker_in_module(env_id)
+        if maker is not None:
+            return partial(maker, **args) if args else maker
         return partial(gymnasium.make, _spec(env_id), **args)
-    if isinstance(env, gymnasium.Env):
-        return partial(cloudpickle.loads, pickled(env))
+    if isinstance(env, gymnasium.Env | VectorEnv):
+        return partial(cloudpickle.loads, pickled(env, "copied", "pass a function that makes it"))
     if callable(env):
         return env
     raise InputError(
@@ -81,7 +91,7 @@ def env_name(env: EnvLike) -> str:
     """What run folders and checkpoints call the environment."""
     if isinstance(env, str):
         return env
-    if isinstance(env, gymnasium.Env):
+    if isinstance(env, gymnasium.Env | VectorEnv):
         return env.spec.id if env.spec is not None else type(env.unwrapped).__name__
     if isinstance(env, partial):
         first = next(iter(env.args), None)
@@ -96,6 +106,12 @@ def env_name(env: EnvLike) -> str:
     return getattr(env, "__name__", type(env).__name__)
 
 
+def needs_trust(name: str) -> bool:
+    """Whether an environment that is named like this is made by a module of its own."""
+    module, colon, _ = split_env(name)[0].rpartition(":")
+    return bool(colon) and module not in NATIVE_MAKERS
+
+
 def require_saved(name: Any, path: object, trust: bool = False) -> None:
     """Raise InputError unless the environment that the files in `path` name can be made from it.
 
@@ -108,9 +124,10 @@ def require_saved(name: Any, path: object, trust: bool = False) -> None:
     module, colon, _ = env_id.rpartition(":")
     if not colon and env_id not in gymnasium.registry:
         raise InputError(
-            f"'{path}' was trained on '{name}', which has no id; load it in Python and pass env="
+            f"'{path}' was trained on '{name}', which is no id: pass env=, the class or function"
+            " that makes it, to load() in Python; the command line cannot"
         )
-    if colon and module not in NATIVE_MAKERS and module not in sys.modules and not trust:
+    if needs_trust(name) and module not in sys.modules and not trust:
         raise InputError(
             f"'{path}' was trained on '{name}'; loading it imports the module '{module}', which"
             " runs its code: give --trust, or env= in Python, if you trust it"
@@ -122,7 +139,7 @@ def _spec(env_id: str) -> EnvSpec:
     module, _, name = env_id.rpartition(":")
     try:
         if module:
-            _import_module(module)
+            import_user_module(module)
         return gymnasium.spec(name)
     except (gymnasium.error.Error, ImportError) as error:
         if not module:
@@ -133,26 +150,34 @@ def _spec(env_id: str) -> EnvSpec:
         raise InputError(f"unknown environment '{env_id}'; {error}") from None
 
 
-def _import_module(module: str) -> None:
-    """Import a module that the user names, which may be in the working directory.
+def _maker_in_module(env_id: str) -> Factory | None:
+    """What 'module:name' makes environments by, if it is a class or function of the module.
 
-    The directory comes last, so that its files hide no other module.
+    None if it is no such name, or an id that the module registers.
     """
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        import_module(module)
-    except SystemExit as error:
-        raise InputError(f"module '{module}' ends when it is imported: {error!r}") from None
+    module, _, name = env_id.rpartition(":")
+    if not module or re.search(r"-v\d+$", name):
+        return None
+    found = named_object(env_id)
+    if isinstance(found, gymnasium.Env | VectorEnv):
+        return env_factory(found)  # type: ignore[arg-type]
+    if not callable(found):
+        raise InputError(
+            f"'{env_id}' is {found!r}; it must be an environment, or a class or function that"
+            " makes one"
+        )
+    maker: Factory = found
+    return maker
 
 
-def pickled(env: object) -> bytes:
-    """The object as bytes, to be sent to a worker process."""
+def pickled(
+    env: object,
+    what: str = "copied to worker processes",
+    fix: str = "use num_workers=0 (--workers 0)",
+) -> bytes:
+    """The object as bytes; `what` cannot be done otherwise, and what would help, for the error."""
     try:
         content: bytes = cloudpickle.dumps(env)
     except Exception as error:
-        raise InputError(
-            f"the environment cannot be copied to worker processes ({text_of(error)}); pass a"
-            " function that makes it, or use num_workers=0"
-        ) from None
+        raise InputError(f"the environment cannot be {what} ({text_of(error)}); {fix}") from None
     return content

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -24,6 +26,9 @@ class FastStepper(ABC):
     The stepper keeps one piece of state of its own, the steps since the last reset. Hence, between
     two resets, step either the stepper or the environment, not both.
     """
+
+    info: Mapping[str, Any] = MappingProxyType({})
+    """Empty: making it would take time, and who needs it steps the environment itself."""
 
     # Leading root coordinates (x, or x and y) that the observation leaves out by default.
     _n_hidden = 1

@@ -17,13 +17,15 @@ import numpy as np
 from longrun.envs import heartbeat, seeding
 from longrun.envs.actions import ActionBounds, advice, as_given
 from longrun.envs.chain import Chain
+from longrun.envs.costs import READY, info_cost, ready_cost
 from longrun.envs.factories import Factory, close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
-from longrun.envs.numpy_policy import NumpyPolicy, count_weights, draw_noise
+from longrun.envs.numpy_policy import draw_noise, policy_of, weights_of
 from longrun.envs.shared_memory import Spec
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import Stepper, make_stepper
 from longrun.envs.worker_part import Part, check_finite, failure, parts_of
+from longrun.option_fields import MLP
 
 
 @dataclass(frozen=True)
@@ -47,15 +49,23 @@ class Plan:
     """whether evaluations draw actions, instead of taking the most likely ones"""
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
+    activation: str = "tanh"
+    layer_norm: bool = False
+    policy_network: Any = MLP
+    is_vector: bool = False
+    """whether the factory makes a VectorEnv, with all environments of a replica"""
     state_bytes: int = 0
     """most bytes of an environment's saved state; 0 if it cannot save it"""
+    costs: tuple[str, ...] = ()
+    """K names"""
 
     def memory(self, num_workers: int = 1) -> Spec:
         """Shapes of the arrays that shards and the learner share, and of the workers' rows."""
         r, t, n = len(self.seeds), self.rollout_steps, self.num_envs
         d, a = self.spaces.observation_size, self.spaces.action_size
+        k = len(self.costs)
         return {
-            "weights": ((r, count_weights(self.spaces, self.hidden_sizes)), np.float32),
+            "weights": ((r, weights_of(self, self.spaces)), np.float32),
             "obs": ((r, t + 1, n, d), np.float32),  # the next rollout starts from the last row
             "action": ((r, t, n, a), self.spaces.action_dtype),
             "reward": ((r, t, n), np.float32),
@@ -68,6 +78,8 @@ class Plan:
             "strayed": ((r, n), np.bool_),  # environments that could not be restored
             "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
+            "costs": ((r, t, n, k), np.float32),
+            "eval_costs": ((r, self.eval_steps, self.eval_envs, k), np.float64),
             "heartbeat": ((num_workers, heartbeat.CELLS), np.int64),
         }
 
@@ -84,16 +96,10 @@ class Shard:
         self._eval_parts = {
             p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
         }
-        self._policies = [
-            NumpyPolicy(
-                plan.spaces,
-                plan.hidden_sizes,
-                plan.normalize_observations,
-                weights,
-                plan.bounded_mean,
-            )
-            for weights in arrays["weights"]
-        ]
+        self._policies = [policy_of(plan, plan.spaces, weights) for weights in arrays["weights"]]
+        columns = list(enumerate(plan.costs))
+        self._info_costs = [(k, name) for k, name in columns if name not in READY]
+        self._ready_costs = [(k, name) for k, name in columns if name in READY]
         self._chains: dict[int, list[Chain]] = {}
         self._evaluators: dict[int, list[Stepper]] = {}
         self._opened: list[gymnasium.Env[Any, Any]] = []
@@ -106,6 +112,7 @@ class Shard:
         obs, action, reward, next_obs, terminated, truncated = (
             self._arrays[name][replica][:, rows] for name in names
         )
+        costs = self._arrays["costs"][replica][:, rows]
         chains = self._chains[replica]
         noise = self._noise(part, iteration, seeding.NOISE, plan.rollout_steps)
         act = self._policies[replica].act
@@ -124,10 +131,11 @@ class Shard:
                     facts = chain.stepper.step(given[i], successor)
                     reward[t, i], terminated[t, i], truncated[t, i] = facts
                     obs[t + 1, i] = successor
+                    for k, name in self._info_costs:
+                        costs[t, i, k] = info_cost(chain.stepper.info, name)
                     if facts[1] or facts[2]:
                         chain.start_episode(obs[t + 1, i])
-        except KeyboardInterrupt:  # of the user
-            raise
+                self._write_ready(costs[t], action[t], given, terminated[t])
         except BaseException as error:  # such as that of sys.exit()
             # The cause may be an earlier NaN of the environment, which made the action NaN.
             seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
@@ -135,14 +143,16 @@ class Shard:
             where = f"step {t} of iteration {iteration}"
             raise failure(part, i, where, error, self._advice(action[t, i])) from error
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
-        check_finite(part, iteration, *seen)
+        check_finite(part, iteration, *seen, *self._named(costs))
         self._save_states(part, chains)
 
     def evaluate(self, replica: int, iteration: int) -> None:
         """S steps of the policy in environments of their own, from a reset each."""
         part, plan = self._eval_parts[replica], self._plan
         rows = slice(part.first, part.last)
-        reward, ended = (self._arrays[n][replica][:, rows] for n in ("eval_reward", "eval_ended"))
+        names = ("eval_reward", "eval_ended", "eval_costs")
+        reward, ended, costs = (self._arrays[n][replica][:, rows] for n in names)
+        terminated = np.zeros(part.last - part.first, bool)
         if replica not in self._evaluators:
             self._evaluators[replica] = self._make(part)
         stream = (plan.seeds[replica], seeding.EVALUATION, iteration)
@@ -160,23 +170,26 @@ class Shard:
         t = i = 0
         try:
             for t in range(plan.eval_steps):
-                given = self._given(act(obs, None if noise is None else noise[t]))
+                sampled = act(obs, None if noise is None else noise[t])
+                given = self._given(sampled)
                 for i, chain in enumerate(chains):
                     beat[TURN] = turn
                     turn += 1
-                    reward[t, i], terminated, truncated = chain.stepper.step(given[i], obs[i])
-                    ended[t, i] = terminated or truncated
+                    facts = chain.stepper.step(given[i], obs[i])
+                    reward[t, i], terminated[i], truncated = facts
+                    ended[t, i] = terminated[i] or truncated
+                    for k, name in self._info_costs:
+                        costs[t, i, k] = info_cost(chain.stepper.info, name)
                     if ended[t, i]:
                         chain.start_episode(obs[i])
-        except KeyboardInterrupt:  # of the user
-            raise
+                self._write_ready(costs[t], sampled, given, terminated)
         except BaseException as error:  # such as that of sys.exit()
             check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
             raise failure(part, i, where, error, self._advice(given[i])) from error
         # A NaN observation makes the actions and rewards after it NaN as well.
         check_finite(part, iteration, ("evaluation's observation", obs[None]))
-        check_finite(part, iteration, ("evaluation's reward", reward))
+        check_finite(part, iteration, ("evaluation's reward", reward), *self._named(costs))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
         """Start the given episode of each of the replica's N environments; `replay` follows."""
@@ -232,8 +245,6 @@ class Shard:
         for i, chain in enumerate(chains if room else []):
             try:
                 state = chain.stepper.save_state()
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:
                 raise failure(part, i, "its get_state", error) from error
             sizes[part.first + i] = len(state) if len(state) <= room else 0
@@ -246,8 +257,6 @@ class Shard:
             self.heartbeat.row[TURN] = i
             try:
                 chain.start_episode(obs[i])
-            except KeyboardInterrupt:  # of the user
-                raise
             except BaseException as error:  # such as that of sys.exit()
                 raise failure(part, i, "its reset", error) from error
 
@@ -265,7 +274,7 @@ class Shard:
         for i in range(part.last - part.first):
             self.heartbeat.row[TURN] = i
             self._opened.append(make_env(self._plan.factory))
-            steppers.append(make_stepper(self._opened[-1]))
+            steppers.append(make_stepper(self._opened[-1], with_info=bool(self._info_costs)))
         return steppers
 
     def _eval_noise(self, part: Part, iteration: int) -> Array | None:
@@ -283,6 +292,16 @@ class Shard:
         ]
         noise = [draw_noise(rng, self._plan.spaces, steps) for rng in streams]
         return np.stack(noise, axis=1)
+
+    def _write_ready(self, out: Array, sampled: Array, given: Array, terminated: Array) -> None:
+        """The ready-made costs of one step of n environments, to columns of `out` [n, K]."""
+        for k, name in self._ready_costs:
+            spaces = self._plan.spaces
+            out[:, k] = ready_cost(np, name, spaces, sampled, given, terminated)
+
+    def _named(self, costs: Array) -> list[tuple[str, Array]]:
+        """[T, n] of each cost, with the name that an error calls it."""
+        return [(f"cost '{name}'", costs[..., k]) for k, name in enumerate(self._plan.costs)]
 
     def _given(self, action: Array) -> Array:
         """Actions [n, A] as the environments get them; the learner keeps the sampled ones."""

@@ -4,108 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeGuard
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces as gym_spaces
+from gymnasium.vector import VectorEnv
 
+from longrun.envs.flat_spaces import Array as Array
+from longrun.envs.flat_spaces import Spaces as Spaces
+from longrun.envs.space_forms import MASKED_KEYS
 from longrun.errors import InputError
 
-Array = np.ndarray[Any, np.dtype[Any]]
-MASKED_KEYS = {"action_mask", "observation"}
-"""Keys of a Dict observation that carries a mask, as in PettingZoo and other libraries."""
+IMAGE_NUMBERS = 1000
+"""Bytes in two or more dimensions from which on an observation counts as an image; boards of games
+and views of small grids have fewer, and suit a perceptron."""
 
 
-@dataclass(frozen=True)
-class Spaces:
-    """Sizes of one environment's flat rows; hashable, since they shape compiled programs."""
-
-    observation_size: int
-    action_size: int
-    """columns of an action row"""
-    categories: tuple[int, ...] = ()
-    """choices of each categorical component; empty for continuous actions"""
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    """bounds of continuous actions; `longrun.envs.actions` applies them"""
-    masked: bool = False
-    """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
-
-    def __post_init__(self) -> None:
-        for name in ("categories", "low", "high"):
-            value = getattr(self, name)
-            if not isinstance(value, tuple) or len(value) not in (0, self.action_size):
-                raise InputError(
-                    f"Spaces {name}={value!r} must be a tuple of action_size={self.action_size}"
-                    " entries, or ()"
-                )
-        if bool(self.categories) == bool(self.low) or len(self.low) != len(self.high):
-            raise InputError(
-                f"Spaces categories={self.categories}, low={self.low}, high={self.high}: give"
-                " categories for choices, or low and high for continuous actions"
-            )
-        if self.masked and not self.categories:
-            raise InputError("Spaces masked=True needs categories: a mask is for choices")
-        if self.feature_size < 1:
-            raise InputError(
-                f"Spaces observation_size={self.observation_size} leaves no feature beside a mask"
-                f" of {self.mask_size} columns; a row is the mask and then the features"
-            )
-
-    @property
-    def policy_outputs(self) -> int:
-        return sum(self.categories) or self.action_size
-
-    @property
-    def mask_size(self) -> int:
-        """Columns of an observation row that are the mask."""
-        return self.policy_outputs if self.masked else 0
-
-    @property
-    def feature_size(self) -> int:
-        """Columns of an observation row that the networks see."""
-        return self.observation_size - self.mask_size
-
-    @cached_property
-    def limits(self) -> tuple[Array, Array]:
-        """low and high of continuous actions, [A] float32 each, rounded inwards.
-
-        A bound in double precision may have no float32 of its own, and the nearest one may lie
-        outside the action space.
-        """
-        low, high = (np.asarray(bound, np.float64) for bound in (self.low, self.high))
-        low32, high32 = low.astype(np.float32), high.astype(np.float32)
-        low32 = np.where(low32 < low, np.nextafter(low32, np.float32(np.inf)), low32)
-        high32 = np.where(high32 > high, np.nextafter(high32, np.float32(-np.inf)), high32)
-        return low32, high32
-
-    @cached_property
-    def centre_and_reach(self) -> tuple[Array, Array]:
-        """The middle of the limits and how far they are from it, [A] float32 each."""
-        low, high = self.limits
-        return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-
-    @property
-    def action_dtype(self) -> type:
-        return np.int32 if self.categories else np.float32
+def own_spaces(env: Any) -> tuple[gym_spaces.Space[Any], gym_spaces.Space[Any]]:
+    """Observation and action space of an environment, or of each one in a VectorEnv."""
+    if isinstance(env, VectorEnv):
+        return env.single_observation_space, env.single_action_space
+    return env.observation_space, env.action_space
 
 
-def describe(env: gymnasium.Env[Any, Any]) -> Spaces:
-    """The environment's spaces, or an InputError that names what is not supported.
+def describe(env: Any) -> Spaces:
+    """The spaces of an environment or VectorEnv, or an InputError that names what is not supported.
 
     Observations that are a Dict of `action_mask` and `observation` mask the policy's choices.
     """
-    spaces = _sizes(env)
-    observation = env.observation_space
+    observation, action = own_spaces(env)
+    spaces = _sizes(observation, action)
     if _carries_mask(observation):
         width = gym_spaces.flatdim(observation["action_mask"])
         if not spaces.categories or width != spaces.policy_outputs:
             raise InputError(
-                f"action_mask has {width} entries and the action space is {env.action_space}; a"
-                " mask needs one entry for each choice of a Discrete or MultiDiscrete space"
+                f"action_mask has {width} entries and the action space is {action}; a"
+                " mask needs one entry for each choice of a Discrete, MultiDiscrete or MultiBinary"
+                " space"
             )
         spaces = dataclasses.replace(spaces, masked=True)
     return spaces
@@ -115,9 +50,8 @@ def _carries_mask(space: gym_spaces.Space[Any]) -> TypeGuard[gym_spaces.Dict]:
     return isinstance(space, gym_spaces.Dict) and set(space) == MASKED_KEYS
 
 
-def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
-    observation_size = _flat_size(env.observation_space)
-    space = env.action_space
+def _sizes(observation: gym_spaces.Space[Any], space: gym_spaces.Space[Any]) -> Spaces:
+    observation_size = _flat_size(observation)
     if isinstance(space, gym_spaces.Box) and np.issubdtype(space.dtype, np.floating):
         low, high = space.low.reshape(-1), space.high.reshape(-1)
         return Spaces(
@@ -128,9 +62,12 @@ def _sizes(env: gymnasium.Env[Any, Any]) -> Spaces:
     if isinstance(space, gym_spaces.MultiDiscrete):
         sizes = tuple(int(n) for n in space.nvec.reshape(-1))
         return Spaces(observation_size, len(sizes), sizes)
+    if isinstance(space, gym_spaces.MultiBinary):
+        switches = int(np.prod(space.shape))
+        return Spaces(observation_size, switches, (2,) * switches)
     raise InputError(
-        f"action space {space} is not supported; use a floating-point Box, Discrete or"
-        " MultiDiscrete, or wrap the environment"
+        f"action space {space} is not supported; use a floating-point Box, Discrete, MultiDiscrete"
+        " or MultiBinary, or wrap the environment"
     )
 
 
@@ -141,6 +78,18 @@ def _flat_size(space: gym_spaces.Space[Any]) -> int:
             " MultiBinary, or a Dict or Tuple of these"
         )
     return gym_spaces.flatdim(space)
+
+
+def require_no_image(space: gym_spaces.Space[Any]) -> None:
+    """Raise InputError for an image, which a perceptron would learn from badly and slowly."""
+    numbers = gym_spaces.flatdim(space)
+    is_image = isinstance(space, gym_spaces.Box) and space.dtype == np.uint8
+    if is_image and len(space.shape or ()) > 1 and numbers >= IMAGE_NUMBERS:
+        raise InputError(
+            f"observation space of shape {space.shape} is an image; give policy_network and"
+            " value_network, each a pair of functions (init, apply) with a convolution, or wrap the"
+            f" environment in FlattenObservation to learn from {numbers} numbers"
+        )
 
 
 def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
@@ -184,7 +133,8 @@ def _general_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None
             flat = np.asarray(gym_spaces.flatten(space, observation))
         except (KeyError, IndexError, TypeError, ValueError, AssertionError) as error:
             raise InputError(
-                f"an observation does not fit its space {space}: {str(observation)[:80]} ({error})"
+                f"an observation does not fit its space {space}:"
+                f" {' '.join(str(observation).split())[:80]} ({error})"
             ) from None
         if flat.shape != row.shape:
             raise InputError(
@@ -203,5 +153,7 @@ def action_reader(space: gym_spaces.Space[Any]) -> Callable[[Array], Any]:
     if isinstance(space, gym_spaces.Discrete):
         first, kind = space.start, np.dtype(space.dtype).type
         return lambda row: kind(row[0] + first)
+    if isinstance(space, gym_spaces.MultiBinary):
+        return lambda row: row.reshape(space.shape).astype(space.dtype)
     assert isinstance(space, gym_spaces.MultiDiscrete)  # `describe` refuses all others
     return lambda row: row.reshape(space.shape).astype(space.dtype) + space.start

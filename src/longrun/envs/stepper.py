@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import gymnasium
@@ -19,6 +20,10 @@ class Stepper(Protocol):
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
         """(reward, terminated, truncated); the true successor goes to `obs_out` [D]."""
 
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """What the environment says about its last step; only where it was asked for."""
+
     def save_state(self) -> bytes:
         """All that the next steps depend on; b"" if the environment cannot save it."""
 
@@ -28,6 +33,8 @@ class Stepper(Protocol):
 
 class GymnasiumStepper:
     """Any Gymnasium environment, by its own `reset` and `step`."""
+
+    info: Mapping[str, Any]
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
@@ -41,7 +48,12 @@ class GymnasiumStepper:
         self._write(observation, obs_out)
 
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
-        observation, reward, terminated, truncated, _ = self._env.step(self._read(action))
+        after = self._env.step(self._read(action))
+        if len(after) == 6:  # safety-gymnasium's: the cost stands after the reward
+            observation, reward, cost, terminated, truncated, info = after
+            self.info = {**info, "cost": cost}
+        else:
+            observation, reward, terminated, truncated, self.info = after
         self._write(observation, obs_out)
         # The usual types need no conversion, and comparing types takes less time than one.
         if type(reward) is not float:
@@ -66,6 +78,9 @@ def state_room(env: gymnasium.Env[Any, Any]) -> int:
     return MOST_STATE_BYTES if SavedState(env).is_possible else 0
 
 
-def make_stepper(env: gymnasium.Env[Any, Any]) -> Stepper:
-    """A faster stepper for the MuJoCo tasks, with bitwise equal results, or the general one."""
-    return fast_stepper(env) or GymnasiumStepper(env)
+def make_stepper(env: gymnasium.Env[Any, Any], with_info: bool = False) -> Stepper:
+    """A faster stepper for the MuJoCo tasks, with bitwise equal results, or the general one.
+
+    The faster one does not make the environment's info.
+    """
+    return (None if with_info else fast_stepper(env)) or GymnasiumStepper(env)

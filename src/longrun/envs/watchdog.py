@@ -30,6 +30,14 @@ def checked_timeout(value: object) -> float:
     return float(value)
 
 
+def no_progress(who: str, seconds: float, where: str) -> str:
+    """The message about one that has reached its limit."""
+    return (
+        f"{who} made no progress for {seconds:g} s: {where}; if this can take longer, raise"
+        " step_timeout (--step-timeout)"
+    )
+
+
 class Watchdog:
     """Compares the workers' rows (see `heartbeat`) with those of the last look."""
 

@@ -34,7 +34,12 @@ def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> 
 def failure(
     part: Part, env: int, where: str, error: BaseException, more: str = ""
 ) -> EnvironmentFailure:
-    """The error, in one line, for one that an environment has raised."""
+    """The error, in one line, for one that an environment has raised.
+
+    A KeyboardInterrupt is the user's, and is raised as it is.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        raise error
     place = f"environment {part.first + env} of replica {part.replica}"
     return EnvironmentFailure(f"{place} failed at {where}: {text_of(error)}{more}")
 

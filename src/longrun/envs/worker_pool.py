@@ -9,12 +9,13 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
 from longrun.envs.factories import pickled
 from longrun.envs.heartbeat import place
+from longrun.envs.local_pool import LocalPool
 from longrun.envs.processes import (
     KILL_SECONDS,
     ONE_THREAD,
@@ -23,10 +24,10 @@ from longrun.envs.processes import (
     limited_pipe,
     start_process,
 )
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays, file_of
 from longrun.envs.spaces import Array
-from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog
+from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress
 from longrun.envs.worker_part import parts_of
 from longrun.errors import EnvironmentFailure, NonFiniteError, WorkerError
 
@@ -47,49 +48,15 @@ class Pool(Protocol):
     @property
     def has_failed(self) -> bool: ...
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]: ...
+    def look(self) -> None: ...
     def close(self) -> None: ...
 
 
 def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) -> Pool:
-    """`step_timeout`: seconds that a request may go without progress, 0 for no limit.
-
-    In this process (no workers) there is none: nothing could interrupt an environment.
-    """
-    return ProcessPool(plan, num_workers, step_timeout) if num_workers else LocalPool(plan)
-
-
-class LocalPool:
-    """Everything in this process, one call at a time: for debugging, with equal results."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._memory = SharedArrays(plan.memory())
-        self.arrays: dict[str, Array] = self._memory
-        self._shard = Shard(plan, self.arrays, worker=0, num_workers=1)
-        self._lock = threading.Lock()
-        self._closed = self._failed = False
-
-    @property
-    def has_failed(self) -> bool:
-        return self._failed or self._closed
-
-    def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
-        with self._lock:
-            if self._closed:
-                raise WorkerError("the environments were closed")
-            try:
-                getattr(self._shard, command)(replica, *arguments)
-            except BaseException:
-                self._failed = True
-                raise
-        return lambda: None
-
-    def close(self) -> None:
-        with self._lock:  # never while an environment is being stepped
-            self._closed = True
-            self._memory.close()
-            # An environment that has failed may fail again: its first error is the one to show.
-            with suppress(EnvironmentFailure) if self._failed else nullcontext():
-                self._shard.close()
+    """`step_timeout`: seconds that a request may go without progress, 0 for no limit."""
+    if num_workers:
+        return ProcessPool(plan, num_workers, step_timeout)
+    return LocalPool(plan, step_timeout)
 
 
 class ProcessPool:
@@ -143,6 +110,9 @@ class ProcessPool:
                 future.result()
 
         return wait_for_all
+
+    def look(self) -> None:
+        """Nothing to do: the receiver thread looks, and pending calls fail."""
 
     def close(self) -> None:
         """Ask all workers to close, kill those that have not after 0.5 s; pending calls fail."""
@@ -205,13 +175,8 @@ class ProcessPool:
                 self._fail(self._death(alive.pop(connection)))
         if stalled := self._watchdog.stalled([bool(queue) for queue in self._waiting]):
             worker, seconds = stalled
-            self._fail(
-                WorkerError(
-                    f"{self._name(worker)} made no progress for {seconds:g} s: "
-                    f"{place(self.arrays['heartbeat'][worker])}; if this can take longer, raise"
-                    " step_timeout (--step-timeout)"
-                )
-            )
+            where = place(self.arrays["heartbeat"][worker])
+            self._fail(WorkerError(no_progress(self._name(worker), seconds, where)))
 
     def _finish(self, worker: int) -> None:
         with self._lock:

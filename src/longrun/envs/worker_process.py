@@ -16,9 +16,11 @@ from multiprocessing.connection import Connection
 import cloudpickle
 
 from longrun.envs.processes import end_with
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays, content_of
+from longrun.envs.vector_shard import make_shard
 from longrun.errors import NonFiniteError, text_of
+from longrun.option_fields import MLP
 
 LONGEST_TRACEBACK = 3000
 Message = tuple[str, str, str]
@@ -35,6 +37,8 @@ def main() -> None:
         failure = _serve(worker, num_workers, connection, program_fd, memory_fd)
         if failure is not None:
             connection.send(failure)
+    with suppress(OSError):  # an environment has closed it
+        connection.close()
 
 
 def _serve(
@@ -43,8 +47,12 @@ def _serve(
     """Run the parent's commands until `close`, or until one fails: the message about that."""
     try:
         plan: Plan = cloudpickle.loads(content_of(program_fd))
+        if plan.policy_network != MLP:
+            from longrun.envs.own_policy import use_cpu
+
+            use_cpu()
         arrays = SharedArrays(plan.memory(num_workers), memory_fd)
-        shard = Shard(plan, arrays, worker, num_workers)
+        shard = make_shard(plan, arrays, worker, num_workers)
         shard.heartbeat.rest()
     except BaseException as error:
         return _failure(error)

@@ -12,8 +12,8 @@ from longrun.envs.actions import mean_within
 from longrun.envs.numpy_policy import FORBIDDEN, OBSERVATION_LIMIT
 from longrun.envs.spaces import Spaces
 from longrun.learn.distributions import distribution_of
-from longrun.learn.mlp import apply_mlp
 from longrun.learn.moments import Moments, inverse_std
+from longrun.learn.networks import policy_network
 from longrun.learn.types import Policy, TrainState
 
 
@@ -39,7 +39,7 @@ def policy_outputs(
     config: Config, spaces: Spaces, policy: Policy, features: jax.Array, mask: jax.Array
 ) -> jax.Array:
     """Means or logits [..., K]; forbidden choices get a logit whose probability is 0."""
-    outputs = apply_mlp(policy.layers, features)
+    outputs = policy_network(config, policy.layers, features)
     if config.bounded_mean and not spaces.categories:
         within: jax.Array = mean_within(jnp, spaces, outputs)
         return within

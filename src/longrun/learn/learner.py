@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +23,8 @@ from longrun.learn.config_pytree import register_config, with_only
 from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.learning_rate import learning_rate
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
-from longrun.learn.mlp import Layers, apply_mlp, init_mlp, init_mlp_as_torch
 from longrun.learn.moments import init_moments, merge
+from longrun.learn.networks import init_policy_network, init_value_network, value_network
 from longrun.learn.policy_steps import policy_step_of
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
@@ -35,6 +36,8 @@ register_config()
 READ_BY_INIT = (
     "hidden_sizes",
     "value_hidden_sizes",
+    "policy_network",
+    "value_network",
     "initialisation",
     "joint_optimizer",
     "scale_rewards",
@@ -55,29 +58,19 @@ def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
 def _init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     """Made inside one program so that no two fields share a buffer."""
     policy_key, value_key = jax.random.split(key)
-    inputs, hidden = spaces.feature_size, config.hidden_sizes
     stds = 0 if spaces.categories else spaces.action_size
     policy = Policy(
-        layers=_layers(config, policy_key, (inputs, *hidden, spaces.policy_outputs), gain=0.01),
+        layers=init_policy_network(config, spaces, policy_key),
         log_std=jnp.full(stds, config.initial_log_std, jnp.float32),
     )
-    value_hidden = config.value_hidden_sizes or hidden
-    value = _layers(config, value_key, (inputs, *value_hidden, 1), gain=1.0)
-    networks = Networks(policy, value)
+    networks = Networks(policy, init_value_network(config, spaces, value_key))
     return TrainState(
         params=networks,
         opt_state=_optimisers(config, networks),
         criterion=criterion_of(config).init(config),
-        obs_moments=init_moments((inputs,)),
+        obs_moments=init_moments((spaces.feature_size,)),
         iteration=jnp.zeros((), jnp.int32),
     )
-
-
-def _layers(config: Config, key: jax.Array, sizes: tuple[int, ...], gain: float) -> Layers:
-    """A new network; `gain` scales the output layer of an orthogonal initialisation."""
-    if config.initialisation == "torch":
-        return init_mlp_as_torch(key, sizes)
-    return init_mlp(key, sizes, output_gain=gain)
 
 
 def _optimisers(config: Config, networks: Networks) -> Networks:
@@ -108,7 +101,9 @@ def prepare(
         rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
     metrics = {
-        "environment_finite": all_finite((rollout.obs, rollout.next_obs, rollout.reward)),
+        "environment_finite": all_finite(
+            (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
+        ),
         "criterion_finite": all_finite((criterion, state.obs_moments)),
         "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
@@ -123,17 +118,19 @@ def prepare(
         "explained_variance": 1
         - jnp.var(targets.value_target - values.here) / (jnp.var(targets.value_target) + 1e-8),
     }
+    for k, name in enumerate(config.costs):
+        metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
     return batch, state, metrics
 
 
 def _predict(
-    config: Config, spaces: Spaces, state: TrainState, layers: Layers, rollout: Rollout
+    config: Config, spaces: Spaces, state: TrainState, layers: Any, rollout: Rollout
 ) -> Values:
     """Value predictions for a rollout; `state` is the one that acted, for its moments."""
 
     def value(obs: jax.Array) -> jax.Array:
         seen = read(config, spaces, state.obs_moments, obs)
-        return apply_mlp(layers, seen.features)[..., 0]
+        return value_network(config, layers, seen.features)
 
     here = value(rollout.obs)
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
@@ -185,7 +182,7 @@ def fit_value(
     config: Config, state: TrainState, batch: Batch, shuffles: jax.Array, progress: jax.Array
 ) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
-    task = value_task(state.params.value, state.opt_state.value, batch, shuffles)
+    task = value_task(config, state.params.value, state.opt_state.value, batch, shuffles)
     [trained] = train_epochs(config, [task], learning_rate(config, progress))
     return flagged("value", trained)
 
@@ -203,7 +200,7 @@ def update(
     acted = state
     batch, state, metrics = prepare(config, spaces, acted, rollout)
 
-    def recomputed(layers: Layers) -> Targets:
+    def recomputed(layers: Any) -> Targets:
         values = _predict(config, spaces, acted, layers, rollout)
         return Targets(*map(_flat, _advantages_and_targets(config, state, rollout, values)))
 
@@ -223,13 +220,13 @@ def _train_both(
     batch: Batch,
     shuffles: Networks,
     progress: jax.Array | float,
-    recomputed: Callable[[Layers], Targets],
+    recomputed: Callable[[Any], Targets],
 ) -> tuple[Trained, Trained]:
     """Lines 9 and 10 of Algorithm 1; `recomputed` computes targets from a value network."""
     train = partial(train_epochs, config, learning_rate=learning_rate(config, progress))
     anew = recomputes_targets(config)
     params, opt_state = state.params, state.opt_state
-    value_of_batch = value_task(params.value, opt_state.value, batch, shuffles.value)
+    value_of_batch = value_task(config, params.value, opt_state.value, batch, shuffles.value)
     if (minibatch_task := policy_step_of(config).minibatch_task) is None:
         policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
         recompute = (lambda networks: [recomputed(networks[0]).value_target]) if anew else None

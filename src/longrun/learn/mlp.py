@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from longrun.envs.numpy_policy import LAYER_NORM_EPSILON
+
 Layers = tuple[tuple[jax.Array, jax.Array], ...]
 
 
@@ -37,9 +39,25 @@ def init_mlp_as_torch(key: jax.Array, sizes: Sequence[int]) -> Layers:
     return tuple(layer(*each) for each in zip(keys, sizes[:-1], sizes[1:], strict=True))
 
 
-def apply_mlp(layers: Layers, x: jax.Array) -> jax.Array:
-    """[..., in] -> [..., out], tanh between the layers and none after the last."""
+ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
+
+
+def apply_mlp(
+    layers: Layers, x: jax.Array, activation: str = "tanh", layer_norm: bool = False
+) -> jax.Array:
+    """[..., in] -> [..., out], with the activation between the layers and none after the last."""
     *hidden, (weights, bias) = layers
     for hidden_weights, hidden_bias in hidden:
-        x = jnp.tanh(x @ hidden_weights + hidden_bias)
+        x = x @ hidden_weights
+        if layer_norm:
+            x = standardised(x)
+        x = ACTIVATIONS[activation](x + hidden_bias)
     return x @ weights + bias
+
+
+def standardised(x: jax.Array) -> jax.Array:
+    """Layer normalisation [..., n]. The layer's bias, added later, is its learned offset; a learned
+    scale would add little beside the weights of the next layer."""
+    centred = x - x.mean(-1, keepdims=True)
+    variance = (centred**2).mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt(variance + LAYER_NORM_EPSILON)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 
-from longrun.learn.mlp import Layers
 from longrun.learn.moments import Moments
 
 Facts = Any
@@ -32,12 +31,15 @@ class Rollout(NamedTuple):
     """[T, N]"""
     resume_obs: Facts
     """[N, D], the observation after the rollout (after a reset if an episode ended there)"""
+    costs: Facts = None
+    """[T, N, K] in the order of the configuration's `costs`; None where it has none"""
 
 
 class Policy(NamedTuple):
     """Parameters of a policy; `log_std` is [A], or [0] for categorical policies."""
 
-    layers: Layers
+    layers: Any
+    """of a perceptron `Layers`, of a user's network its parameters"""
     log_std: jax.Array
 
 

@@ -7,18 +7,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from longrun.config import Config
 from longrun.learn.minibatches import Samples, Task
-from longrun.learn.mlp import Layers, apply_mlp
+from longrun.learn.networks import value_network
 from longrun.learn.types import Batch, Metrics, Networks
 from longrun.learn.weights import weighted_mean
 
 
-def value_task(layers: Layers, opt_state: Any, batch: Batch, shuffles: jax.Array) -> Task:
+def value_task(
+    config: Config, layers: Any, opt_state: Any, batch: Batch, shuffles: jax.Array
+) -> Task:
     """M epochs on the half squared error to the targets (equ:J_V)."""
 
-    def loss(layers: Layers, samples: Samples) -> tuple[jax.Array, Metrics]:
+    def loss(layers: Any, samples: Samples) -> tuple[jax.Array, Metrics]:
         features, weight, target = samples
-        errors = (target - apply_mlp(layers, features)[..., 0]) ** 2
+        errors = (target - value_network(config, layers, features)) ** 2
         error = 0.5 * weighted_mean(errors, weight)
         return error, {"value_loss": error}
 

@@ -73,7 +73,7 @@ class QueueingEnv(Environment):
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         after = self.after(state, action, jax.random.uniform(key))
-        return Step(after, self.observation(after), self.reward(state), False)
+        return Step(after, self.observation(after), self.reward(state), False, self.costs(state))
 
     def queues(self, state: Any) -> jax.Array:
         """[classes] the customers of each class, which is the whole state."""
@@ -81,6 +81,10 @@ class QueueingEnv(Environment):
 
     def reward(self, queues: jax.Array) -> jax.Array:
         return -jnp.sum(np.array(self.network.holding_costs, np.float32) * queues)
+
+    def costs(self, queues: jax.Array) -> dict[str, jax.Array]:
+        """[] each: the customers of each class."""
+        return {f"customers_{k + 1}": queues[k] for k in range(self.network.num_classes)}
 
     def observation(self, queues: jax.Array) -> jax.Array:
         """[D] the mask, then the features."""

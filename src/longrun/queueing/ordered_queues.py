@@ -57,7 +57,8 @@ class OrderedQueueingEnv(QueueingEnv):
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         line = self.after_line(state, action, jax.random.uniform(key))
         reward = jnp.where(state.overflowed, jnp.nan, self.reward(state.queues))
-        return Step(line, self.observation(line.queues), reward, False)
+        costs = self.costs(state.queues)
+        return Step(line, self.observation(line.queues), reward, False, costs)
 
     def queues(self, state: Any) -> jax.Array:
         return jnp.asarray(state.queues)

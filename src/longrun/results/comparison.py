@@ -14,6 +14,7 @@ from longrun.config import known
 from longrun.envs.spaces import Array
 from longrun.errors import InputError, warn
 from longrun.results.baselines import find_baselines
+from longrun.results.data_frames import comparison_frame
 from longrun.results.metric_names import SCORES
 from longrun.results.read import NEARLY, Setting, read_results
 from longrun.results.settings import Paths
@@ -66,6 +67,13 @@ class Comparison:
     partial: list[str]
     """labels that have not been run on all tasks, and have rows of single tasks only"""
 
+    def to_pandas(self) -> Any:
+        """A row for each task, setting and metric, with scores, aggregates and intervals.
+
+        Over all tasks `env` is "". Needs the extra `pandas`.
+        """
+        return comparison_frame(self)
+
 
 Scores = dict[str, dict[str, tuple[Array, int]]]
 """For each environment and label the scores [seeds] and the step at which they were reached."""
@@ -98,7 +106,7 @@ def compare(
     comparison
         Its `rows` have the scores of the seeds, their interquartile mean, mean and median with
         nominal 95 % bootstrap intervals (with five seeds or more), and the probability of
-        improvement over the baseline.
+        improvement over the baseline; `to_pandas()` makes a data frame of them.
     """
     settings = [setting for setting in _settings(results) if len(setting.steps)]
     if not settings:

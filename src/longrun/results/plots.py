@@ -19,7 +19,7 @@ from longrun.results.labels import shortened
 from longrun.results.metric_names import metric_name
 from longrun.results.plot_style import DPI, Colour, colours_of, legend, tidy
 from longrun.results.read import Setting, mean_interval
-from longrun.results.statistics import curve_estimates, profile
+from longrun.results.statistics import FEWEST_SEEDS, curve_estimates, profile
 
 Band = tuple[Array, Array, Array]
 """Middle, low and high of a curve, [K] each."""
@@ -89,8 +89,8 @@ def draw_panels(
     """Panels in rows of the same length, with one legend below; a label has one colour everywhere.
 
     Thick: mean over seeds (or interquartile mean) with its nominal 95 % interval (Student's, or
-    bootstrap), of curves that are means of the last `smooth` points; thin: seeds. `names` replaces
-    labels in the legend.
+    bootstrap; with five seeds or more), of curves that are means of the last `smooth` points; thin:
+    seeds. `names` replaces labels in the legend.
     """
     panels = [panel for row in grid for panel in row]
     labels = list(dict.fromkeys(s.label for p in panels for s in p.settings if _has(s, p.metric)))
@@ -108,7 +108,9 @@ def draw_panels(
         for axis in axes[-1]:
             axis.set_xlabel("environment steps")
         middle = "interquartile mean" if iqm else "mean"
-        about = f"thick: {middle}, band: its nominal 95 % interval"
+        seeds = [len(s.seeds) for p in panels for s in p.settings]
+        banded = f", band: its nominal 95 % interval ({FEWEST_SEEDS} seeds or more)"
+        about = f"thick: {middle}{banded if max(seeds, default=0) >= FEWEST_SEEDS else ''}"
         about += "" if len(labels) > CROWDED else ", thin: seeds"
         legend(figure, [(words[label], colours[label]) for label in labels], about, shared)
 
@@ -136,8 +138,17 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
 
 
 def band(values: Array, iqm: bool) -> Band:
-    """Of curves [K, seeds]: mean and Student's interval, or interquartile mean and bootstrap's."""
-    return curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)
+    """Of curves [K, seeds]: mean and Student's interval, or interquartile mean and bootstrap's.
+
+    With few seeds there is no interval (NaN): Student's is as wide as the figure, the bootstrap's
+    far too narrow.
+    """
+    middle, low, high = (
+        curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)
+    )
+    if values.shape[-1] < FEWEST_SEEDS:
+        low = high = np.full_like(middle, np.nan)
+    return middle, low, high
 
 
 def smoothed(values: Array, points: int) -> Array:

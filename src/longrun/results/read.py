@@ -12,6 +12,7 @@ import numpy as np
 from longrun.config import known
 from longrun.envs.spaces import Array
 from longrun.errors import InputError, listed, warn
+from longrun.results.data_frames import Results
 from longrun.results.labels import Choice
 from longrun.results.run_files import FoundRun
 from longrun.results.settings import FoundSetting, Paths, Scan, SettingReplica, scan
@@ -67,7 +68,7 @@ class _Curve(NamedTuple):
         return int(self.steps[-1]) if len(self.steps) else 0
 
 
-def read_results(paths: Paths) -> list[Setting]:
+def read_results(paths: Paths) -> Results:
     """Evaluations of runs and sweeps, replicas of a setting together wherever they are.
 
     Parameters
@@ -79,7 +80,8 @@ def read_results(paths: Paths) -> list[Setting]:
     -------
     settings
         Besides the columns of evaluations.csv there is `episode_average_reward`, the paper's second
-        metric: reward per step within episodes, NaN where none ended.
+        metric: reward per step within episodes, NaN where none ended. `.to_pandas()` makes a data
+        frame of them.
 
     Notes
     -----
@@ -90,15 +92,15 @@ def read_results(paths: Paths) -> list[Setting]:
       name in their labels: these may be two versions of a program, and are no independent seeds.
     - Runs of a sweep that have not been evaluated yet are left out with a warning.
     """
-    return evaluations_of(scan(paths))
+    return Results(evaluations_of(scan(paths)))
 
 
-def read_metrics(paths: Paths, columns: Sequence[str]) -> list[Setting]:
+def read_metrics(paths: Paths, columns: Sequence[str]) -> Results:
     """The same settings as curves of training, such as `value_mean`: a row for each iteration.
 
     A column that an algorithm does not have is NaN; one that none has is an InputError.
     """
-    return training_of(scan(paths), columns)
+    return Results(training_of(scan(paths), columns))
 
 
 def evaluations_of(found: Scan) -> list[Setting]:

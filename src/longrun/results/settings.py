@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from longrun.config import value_text
 from longrun.results.env_identity import env_names
 from longrun.results.labels import Choice, labels_of, named_labels, names_of
 from longrun.results.run_files import FoundRun, find_runs
@@ -85,7 +86,36 @@ def scan(paths: Paths) -> Scan:
     ]
     for place in _kept_apart(found):
         groups.setdefault((place.env, place.label), []).append(place)
-    return Scan(given, runs, [_setting(group) for group in groups.values()])
+    return Scan(given, runs, _in_order([_setting(group) for group in groups.values()], given))
+
+
+def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[FoundSetting]:
+    """As they were given and found; those of one path and algorithm by the values of options."""
+    roots = [path.resolve() for path in given]
+    found: dict[str, list[str]] = {}
+    for setting in settings:
+        for name, value in setting.choice.options.items():
+            found.setdefault(name, []).append(value_text(value))
+
+    def place(name: str, value: object) -> tuple[int, float]:
+        """Numbers by their size, before anything else in the order in which it was found."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return 0, float(value)
+        return 1, found[name].index(value_text(value))
+
+    def group(setting: FoundSetting) -> tuple[object, ...]:
+        run = setting.replicas[0].run.resolve()
+        root = next((k for k, path in enumerate(roots) if run.is_relative_to(path)), len(roots))
+        return root, setting.env, *setting.choice[:2]
+
+    groups = list(dict.fromkeys(map(group, settings)))
+    return sorted(
+        settings,
+        key=lambda s: (
+            groups.index(group(s)),
+            [place(*option) for option in sorted(s.choice.options.items())],
+        ),
+    )
 
 
 def _setting(places: Sequence[_Place]) -> FoundSetting:

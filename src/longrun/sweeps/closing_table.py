@@ -25,7 +25,7 @@ def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | No
         times = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
         print(f"failed after {times}: {failure.run}: {one_line(failure.error)}")
     if outcome.failures:
-        print(f"longrun sweep --resume --out {folder.path} tries them again")
+        print(f"{folder.resume_command()} tries them again")
 
 
 def flag(option: str, value: Any) -> str:

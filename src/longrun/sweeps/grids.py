@@ -72,10 +72,14 @@ def _range(name: str, text: str, parts: Sequence[str]) -> Range:
         low, high = float(parts[0]), float(parts[1])
     except ValueError:
         raise InputError(how) from None
-    log = len(parts) == 3
+    return checked_range(name, f"--range '{text}'", low, high, len(parts) == 3)
+
+
+def checked_range(name: str, where: str, low: float, high: float, log: bool) -> Range:
+    """The range of an option. Raises InputError, which begins with `where`, if it is wrong."""
     default = _default(name)
     if isinstance(default, bool) or not isinstance(default, int | float):
-        raise InputError(f"--range '{text}': {name} is not numeric; list its values with --grid")
+        raise InputError(f"{where}: {name} is not numeric; list its values with --grid")
     whole = isinstance(default, int)
     for wrong, reason in (
         (not -math.inf < low < high < math.inf, "LOW must be below HIGH, both finite"),
@@ -83,7 +87,7 @@ def _range(name: str, text: str, parts: Sequence[str]) -> Range:
         (whole and (low % 1 or high % 1), f"LOW and HIGH of {name} must be whole numbers"),
     ):
         if wrong:
-            raise InputError(f"--range '{text}': {reason}")
+            raise InputError(f"{where}: {reason}")
     return Range(low, high, log, whole)
 
 

@@ -18,10 +18,12 @@ from longrun.envs.processes import (
     limited_pipe,
     start_process,
 )
+from longrun.envs.watchdog import STEP_TIMEOUT
 from longrun.sweeps.messages import Message
 from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import STOP_SECONDS
+from longrun.sweeps.worker_watch import WorkerWatch
 
 EXIT_SECONDS = 5.0
 """Time for a worker that has closed its connection to end by itself."""
@@ -42,20 +44,36 @@ class Workers(Protocol):
 
 
 class LocalWorkers:
-    """One process for each slot; one that died is replaced when its slot is needed again."""
+    """One process for each slot; one that died is replaced when its slot is needed again.
 
-    def __init__(self, folder: SweepFolder, slots: int, native: bool) -> None:
+    One that hangs (see `WorkerWatch`) is ended, and reported as one that died.
+    """
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        slots: int,
+        native: bool,
+        step_timeout: float = STEP_TIMEOUT,
+    ) -> None:
         self.slots = slots
         self.variables = worker_variables(one_thread=slots > 1, cpu_only=not native)
         """Environment variables of each worker, besides those of this process."""
         self._folder = folder
+        self._step_timeout = step_timeout
+        self._watch = WorkerWatch(step_timeout)
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._connections: dict[int, Connection] = {}
 
     def start(self, slot: int, run: PlannedRun) -> None:
         if slot not in self._connections:
             self._spawn(slot)
-        order = {"run": run.as_json(), "path": str(self._folder.folder(run).absolute())}
+        order = {
+            "run": run.as_json(),
+            "path": str(self._folder.folder(run).absolute()),
+            "step_timeout": self._step_timeout,
+        }
+        self._watch.started(slot)
         with suppress(OSError):  # the worker died: `messages` reports it
             self._connections[slot].send_bytes(json.dumps(order).encode())
 
@@ -65,12 +83,16 @@ class LocalWorkers:
         for slot, connection in list(self._connections.items()):
             if connection in ready:
                 try:
-                    yield slot, json.loads(connection.recv_bytes())
+                    message = json.loads(connection.recv_bytes())
                 except (EOFError, OSError):
-                    yield slot, self._remove(slot)
+                    message = self._remove(slot)
+                if self._heard(slot, message):
+                    yield slot, message
             # A process that an environment has forked can keep a dead worker's connection open.
             elif self._processes[slot].poll() is not None and not connection.poll():
                 yield slot, self._remove(slot)
+        for slot, why in self._watch.overdue().items():
+            yield slot, self._remove(slot, why)
 
     def close(self) -> None:
         """Ask all workers to save and end; kill those that have not ended in time."""
@@ -82,6 +104,15 @@ class LocalWorkers:
             end_process(process, max(0.0, deadline - time.monotonic()))
         for connection in self._connections.values():
             connection.close()
+
+    def _heard(self, slot: int, message: Message) -> bool:
+        """Note what a message says about the worker; False if it says nothing about its run."""
+        self._watch.heard(slot, message["kind"] == "progress")
+        if message["kind"] not in ("alive", "progress"):
+            self._watch.ended(slot)
+        if message.get("ends") and slot in self._processes:
+            self._remove(slot)
+        return bool(message["kind"] != "alive")
 
     def _spawn(self, slot: int) -> None:
         ours, theirs = limited_pipe()
@@ -96,13 +127,14 @@ class LocalWorkers:
     def _log(self, slot: int) -> Path:
         return self._folder.path / "workers" / f"{slot}.log"
 
-    def _remove(self, slot: int) -> Message:
-        """End a worker that is gone; the message that reports it."""
+    def _remove(self, slot: int, why: str = "") -> Message:
+        """End a worker that is gone, or hangs for the reason given; the message that reports it."""
+        self._watch.ended(slot)
         process = self._processes.pop(slot)
         self._connections.pop(slot).close()
-        cause = cause_of_exit(end_process(process, EXIT_SECONDS))
-        error = f"the worker process {process.pid} died: {cause} (see {self._log(slot)})"
-        return {"kind": "died", "error": error}
+        status = end_process(process, 0.0 if why else EXIT_SECONDS)
+        what = why or f"died: {cause_of_exit(status)} (see {self._log(slot)})"
+        return {"kind": "died", "error": f"the worker process {process.pid} {what}"}
 
 
 def worker_variables(one_thread: bool, cpu_only: bool) -> dict[str, str]:

@@ -1,4 +1,8 @@
-"""Messages of a sweep's workers, as JSON carries them: progress, done, stopped, failed, died."""
+"""Messages of a sweep's workers, as JSON carries them.
+
+alive: a sign of life, every few seconds. progress: of a run; the first one says that it begins.
+done, stopped, failed: how a run ended. died: the worker is gone without such a message.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from longrun.errors import text_of
+from longrun.errors import HungError, text_of
 
 Message = dict[str, Any]
 """`kind`, and what belongs to it."""
@@ -20,13 +24,18 @@ def progress_message(steps: int, rate: float = 0.0, reward: float = float("nan")
 
 
 def failure_message(error: Exception) -> Message:
-    """For the exception that is being handled. `again`: whether another attempt may succeed."""
+    """For the exception that is being handled.
+
+    `again`: whether another attempt may succeed. `ends`: whether the worker has to end, because a
+    thread of it is left behind in an environment.
+    """
     return {
         "kind": "failed",
         "error": f"{type(error).__name__}: {text_of(error)}",
         "traceback": traceback.format_exc(),
         "errno": getattr(error, "errno", None),
         "again": not isinstance(error, ValueError),  # wrong input stays wrong
+        "ends": isinstance(error, HungError),
     }
 
 

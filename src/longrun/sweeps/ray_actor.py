@@ -30,7 +30,12 @@ class RemoteWorker:
         self._stopping = threading.Event()
 
     def train(
-        self, run: Mapping[str, Any], folder: str, token: str, saved: Sequence[Any]
+        self,
+        run: Mapping[str, Any],
+        folder: str,
+        token: str,
+        saved: Sequence[Any],
+        step_timeout: float,
     ) -> tuple[dict[str, Any], Files]:
         """Train a run; the last message, and its files if the sweep's folder is not visible here.
 
@@ -41,7 +46,8 @@ class RemoteWorker:
         from longrun.sweeps.worker_process import train_run
 
         def train_in(path: Path) -> dict[str, Any]:
-            return train_run(PlannedRun.from_json(run), path, self.report, self._stopping)
+            planned = PlannedRun.from_json(run)
+            return train_run(planned, path, self.report, self._stopping, step_timeout)
 
         self._latest = None
         path = Path(folder)

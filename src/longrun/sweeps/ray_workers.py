@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from longrun.envs.watchdog import STEP_TIMEOUT
 from longrun.errors import InputError
 from longrun.sweeps.local_workers import worker_variables
 from longrun.sweeps.messages import Message, one_line
@@ -24,6 +25,7 @@ from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.ray_actor import RemoteWorker, read_files, write_files
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.sweeps.worker_process import STOP_SECONDS
+from longrun.sweeps.worker_watch import WorkerWatch
 
 CONNECT_SECONDS = 4.0
 ANSWER_SECONDS = 12.0
@@ -79,7 +81,14 @@ def _no_answer(address: str, error: BaseException) -> InputError:
 class RayWorkers:
     """One actor for each slot; slots and messages are those of `LocalWorkers`."""
 
-    def __init__(self, folder: SweepFolder, address: str, slots: int | None, native: bool) -> None:
+    def __init__(
+        self,
+        folder: SweepFolder,
+        address: str,
+        slots: int | None,
+        native: bool,
+        step_timeout: float = STEP_TIMEOUT,
+    ) -> None:
         self._ray = connect(address)
         self._folder = folder
         resources = self._ray.cluster_resources()
@@ -92,6 +101,8 @@ class RayWorkers:
         """For each busy slot the reference to what `RemoteWorker.train` will return."""
         self._asked: dict[int, Any] = {}
         """Calls of `RemoteWorker.progress` that have not returned yet."""
+        self._step_timeout = step_timeout
+        self._watch = WorkerWatch(step_timeout)
 
     def start(self, slot: int, run: PlannedRun) -> None:
         if slot not in self._actors:
@@ -100,7 +111,7 @@ class RayWorkers:
         path = self._folder.folder(run).absolute()
         saved = [self._ray.put(read_files(path))] if path.exists() else []
         self._results[slot] = self._actors[slot].train.remote(
-            run.as_json(), str(path), self._folder.token, saved
+            run.as_json(), str(path), self._folder.token, saved, self._step_timeout
         )
 
     def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
@@ -116,8 +127,12 @@ class RayWorkers:
             ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=seconds)
         for slot in [slot for slot, answer in self._asked.items() if answer in ready]:
             with suppress(self._ray.exceptions.RayError):  # it died: its result reports that
-                if message := self._ray.get(self._asked.pop(slot)):
+                message = self._ray.get(self._asked.pop(slot))
+                self._heard(slot, message)
+                if message:
                     yield slot, message
+        for slot, why in self._watch.overdue().items():
+            yield slot, self._end(slot, why)
 
     def close(self) -> None:
         """Ask all workers to save and end; kill those that have not ended in time."""
@@ -142,6 +157,21 @@ class RayWorkers:
         actor = self._ray.remote(**self._needs, max_concurrency=2)(RemoteWorker)
         return actor.remote(variables, [os.path.abspath(path) for path in sys.path])
 
+    def _heard(self, slot: int, message: Message | None) -> None:
+        """Note an answer; the actor is watched from the first one on, when it has been placed."""
+        if not self._watch.is_watched(slot):
+            self._watch.started(slot)
+        self._watch.heard(slot, message is not None)
+
+    def _end(self, slot: int, why: str) -> Message:
+        """End a slot's actor, for the reason given; the message that reports it."""
+        self._watch.ended(slot)
+        self._results.pop(slot, None)
+        self._asked.pop(slot, None)
+        with suppress(Exception):
+            self._ray.kill(self._actors.pop(slot))
+        return {"kind": "died", "error": f"the Ray worker {why}"}
+
     def _outcome(self, slot: int) -> Message:
         """The last message of a slot whose run has ended; its files are written where needed."""
         result = self._results.pop(slot)
@@ -149,9 +179,10 @@ class RayWorkers:
         try:
             outcome, files = self._ray.get(result)
         except self._ray.exceptions.RayError as error:
-            with suppress(Exception):
-                self._ray.kill(self._actors.pop(slot))
-            return {"kind": "died", "error": f"the Ray worker died: {one_line(error)}"}
+            return self._end(slot, f"died: {one_line(error)}")
+        self._watch.ended(slot)
+        if outcome.get("ends"):
+            self._end(slot, "")
         write_files(self._folder.folder(self._runs[slot]), files)
         done: Message = outcome
         return done

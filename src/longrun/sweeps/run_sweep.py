@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from longrun.config import whole_number
 from longrun.envs.native.lookup import is_native
+from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
+from longrun.files import remove_leftovers
 from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers, Workers
 from longrun.sweeps.optuna_search import (
@@ -28,6 +27,7 @@ from longrun.sweeps.request import Request, blocks_of, studies_of
 from longrun.sweeps.scheduler import Outcome, Sweep
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.train.job import available_cores
+from longrun.train.stop_signals import stop_signals
 
 
 def create_sweep(request: Request, path: Path) -> SweepFolder:
@@ -45,20 +45,34 @@ def run_sweep(
     ray: str | None = None,
     retries: int = 1,
     quiet: bool = False,
+    step_timeout: float = STEP_TIMEOUT,
 ) -> int:
-    """Train all unfinished runs. The exit status is 1 if a run failed, otherwise 0."""
+    """Train all unfinished runs and print tables. The exit status is 1 if a run failed."""
     from longrun.sweeps.closing_table import show_ending
 
+    outcome, search = train_sweep(folder, workers, ray, retries, quiet, step_timeout)
+    show_ending(folder, outcome, search)
+    return 1 if outcome.failures else 0
+
+
+def train_sweep(
+    folder: SweepFolder,
+    workers: int | None = None,
+    ray: str | None = None,
+    retries: int = 1,
+    quiet: bool = False,
+    step_timeout: float = STEP_TIMEOUT,
+) -> tuple[Outcome, OptunaSearch | None]:
+    """Train all unfinished runs."""
     retries = whole_number("retries", retries)
     slots = None if workers is None else whole_number("workers", workers, 1)
-    with folder.locked(), sigterm_interrupts():
+    timeout = checked_timeout(step_timeout)
+    with folder.locked():
+        remove_leftovers(folder.path)
         studies = read_studies(folder.path)
         search = OptunaSearch(folder, studies) if studies else None
-        outcome = _train_all(
-            folder, _workers(folder, slots, ray, studies), ray, retries, quiet, search
-        )
-        show_ending(folder, outcome, search)
-    return 1 if outcome.failures else 0
+        started = _workers(folder, slots, ray, studies, timeout)
+        return _train_all(folder, started, ray, retries, quiet, search), search
 
 
 def _train_all(
@@ -73,45 +87,36 @@ def _train_all(
     runs = len(folder.runs) + sum(more for more, _ in (search.to_come() if search else {}).values())
     print(f"sweep in {folder.path}: {runs} runs, {where}", flush=True)
     live = Live(f"sweep {folder.path}", wanted=False if quiet else None, log=not quiet)
+    again = folder.resume_command() + (f" --ray {ray}" if ray else "")
     try:
-        return Sweep(folder, workers, live, retries, search).run()
+        with stop_signals() as stop:
+            return Sweep(folder, workers, live, retries, search, stop).run()
     except KeyboardInterrupt:
-        again = f"longrun sweep --resume --out {folder.path}" + (f" --ray {ray}" if ray else "")
         raise KeyboardInterrupt(f"; {again} resumes it") from None
-
-
-@contextmanager
-def sigterm_interrupts() -> Iterator[None]:
-    """Treat SIGTERM, which batch systems send, as Ctrl-C: all runs are saved."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    except SystemExit:
+        print(f"longrun: terminated; {again} resumes it", file=sys.stderr)
+        raise
 
 
 def _workers(
-    folder: SweepFolder, slots: int | None, ray: str | None, studies: Sequence[Study]
+    folder: SweepFolder,
+    slots: int | None,
+    ray: str | None,
+    studies: Sequence[Study],
+    step_timeout: float,
 ) -> Workers:
     envs = [run.env for run in folder.runs] + [study.block.env for study in studies]
     native = any(map(is_native, envs))
     if ray is not None:
         from longrun.sweeps.ray_workers import RayWorkers
 
-        return RayWorkers(folder, ray, slots, native)
+        return RayWorkers(folder, ray, slots, native, step_timeout)
     if slots is None:
         # Programs that share a device wait for each other or run out of memory.
         slots = 1 if on_device(envs) else available_cores()
     if not studies:
         slots = min(slots, len(folder.runs))  # a single worker may use all cores
-    return LocalWorkers(folder, slots, native)
+    return LocalWorkers(folder, slots, native, step_timeout)
 
 
 def on_device(envs: Sequence[str]) -> bool:

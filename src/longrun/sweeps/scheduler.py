@@ -13,6 +13,7 @@ from longrun.sweeps.local_workers import Workers
 from longrun.sweeps.messages import Message
 from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.sweep_folder import Failure, SweepFolder
+from longrun.train.stop_signals import StopRequest
 
 WAIT_SECONDS = 1.0
 """Longest wait for messages before the live table is drawn again."""
@@ -66,10 +67,12 @@ class Sweep:
         live: Live,
         retries: int = 1,
         search: Search | None = None,
+        stop: StopRequest | None = None,
     ) -> None:
         self._folder, self._workers, self._live = folder, workers, live
         self._search = search or NoSearch()
         self._retries = retries
+        self._stop = StopRequest() if stop is None else stop  # one without a signal is false
         self._waiting: deque[PlannedRun] = deque()
         self._running: dict[int, PlannedRun] = {}
         self._attempts: dict[str, int] = {}
@@ -85,9 +88,10 @@ class Sweep:
                 while self._running:
                     for slot, message in self._workers.messages(WAIT_SECONDS):
                         self.on_message(slot, message)
+                    self._stop.obey()
                     self._fill()
                     self._live.refresh()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):
             print(f"stopping: {len(self._running)} runs are being saved", flush=True)
             raise
         finally:

@@ -25,9 +25,9 @@ from typing import Any
 
 from longrun import __version__
 from longrun.config import field_defaults
-from longrun.envs.factories import require_saved
+from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
-from longrun.files import FolderLock, read_json, write_json
+from longrun.files import LEFTOVER, FolderLock, read_json, remove_leftovers, write_json
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_folder import is_finished
@@ -60,18 +60,22 @@ class SweepFolder:
 
         If `batched`, replicas that fit into one compiled program become one run.
         """
-        if (path / "sweep.json").exists():
-            folder = cls.open(path)
-            with folder.locked():
+        if path.exists() and not path.is_dir():
+            raise FolderError(f"'{path}' is not a folder; choose another --out")
+        path.mkdir(parents=True, exist_ok=True)
+        with FolderLock(path):
+            if (path / "sweep.json").exists():
+                folder = cls.open(path)
                 folder._grow(runs, batched)
+                return folder
+            if not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
+                raise FolderError(
+                    f"'{path}' is not empty and is not a sweep folder; choose another --out"
+                )
+            remove_leftovers(path)
+            folder = cls(path, uuid.uuid4().hex, together(runs) if batched else runs)
+            folder._write(made_by)
             return folder
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise FolderError(
-                f"'{path}' is not empty and is not a sweep folder; choose another --out"
-            )
-        folder = cls(path, uuid.uuid4().hex, together(runs) if batched else runs)
-        folder._write(made_by)
-        return folder
 
     @classmethod
     def open(cls, path: Path) -> SweepFolder:
@@ -111,6 +115,11 @@ class SweepFolder:
         """Raise InputError if workers would import a module that only the sweep's files name."""
         for env in dict.fromkeys(run.env for run in self.runs):
             require_saved(env, self.path, trust)
+
+    def resume_command(self) -> str:
+        """The command that resumes the sweep."""
+        trust = " --trust" if any(needs_trust(run.env) for run in self.runs) else ""
+        return f"longrun sweep --resume --out {self.path}{trust}"
 
     def require_own(self, run: PlannedRun) -> None:
         """Raise FolderError if the run's folder holds another run."""
@@ -194,7 +203,7 @@ class SweepFolder:
     def _another(self, why: str) -> FolderError:
         return FolderError(
             f"'{self.path}' holds another sweep: {why}; choose another --out, or resume it with"
-            f" longrun sweep --resume --out {self.path}"
+            f" {self.resume_command()}"
         )
 
     def _write(self, made_by: Mapping[str, Any]) -> None:

@@ -18,28 +18,40 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from longrun.errors import FolderError
+from longrun.envs.watchdog import STEP_TIMEOUT
+from longrun.files import FolderLock
 from longrun.sweeps.messages import Message, Report, failure_message, progress_message
 from longrun.sweeps.plan import PlannedRun
 
 REPORT_SECONDS = 0.5
 """Between two messages about the progress of a run."""
+ALIVE_SECONDS = 2.0
+"""Between two signs of life."""
 STOP_SECONDS = 60.0
 """Time for a worker to save its run when the sweep is stopped."""
 
 
-def train_run(run: PlannedRun, path: Path, report: Report, stopping: threading.Event) -> Message:
+def train_run(
+    run: PlannedRun,
+    path: Path,
+    report: Report,
+    stopping: threading.Event,
+    step_timeout: float = STEP_TIMEOUT,
+) -> Message:
     """Start or resume the run in its folder; the message that says how it ended."""
     try:
-        _wait_for_lock(path, stopping)
+        if path.exists():  # a worker of a killed sweep may still save the run
+            FolderLock(path, STOP_SECONDS, stopping.wait).release()
         if not stopping.is_set():
-            _train(run, path, report, stopping)
+            _train(run, path, report, stopping, step_timeout)
     except Exception as error:
         return failure_message(error)
     return {"kind": "stopped" if stopping.is_set() else "done"}
 
 
-def _train(run: PlannedRun, path: Path, report: Report, stopping: threading.Event) -> None:
+def _train(
+    run: PlannedRun, path: Path, report: Report, stopping: threading.Event, step_timeout: float
+) -> None:
     from longrun.train import start_or_resume as runs
 
     steps = [0] * len(run.replicas)
@@ -57,9 +69,10 @@ def _train(run: PlannedRun, path: Path, report: Report, stopping: threading.Even
     if (path / "config.json").exists():
         saved = runs.load(path, trust=True)  # the plan names the same environment
         steps[:] = saved.done
-        session = runs.resume(saved, run.steps, on_log)
+        session = runs.resume(saved, run.steps, on_log, step_timeout=step_timeout)
     else:
         settings: dict[str, Any] = {"num_workers": 0, **run.settings}
+        settings["step_timeout"] = step_timeout
         session = runs.start(
             path, run.env, run.configs(), run.seeds, run.steps, run.preset, on_log, **settings
         )
@@ -67,35 +80,32 @@ def _train(run: PlannedRun, path: Path, report: Report, stopping: threading.Even
     session.run(progress_bar=False)
 
 
-def _wait_for_lock(path: Path, stopping: threading.Event) -> None:
-    """Wait until no other process writes the run: a worker of a killed sweep may still save it."""
-    from longrun.files import FolderLock
-
-    deadline = time.monotonic() + STOP_SECONDS
-    while path.exists() and not stopping.is_set():
-        try:
-            with FolderLock(path):
-                return
-        except FolderError:
-            if time.monotonic() > deadline:
-                raise
-        stopping.wait(0.1)
-
-
 def main() -> None:
     connection = Connection(int(sys.argv[1]))
     orders: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
     stopping = threading.Event()
-    threading.Thread(target=_receive, args=(connection, orders, stopping), daemon=True).start()
+    sending = threading.Lock()
 
     def report(message: Message) -> None:
-        with suppress(OSError):  # the parent has ended: `_receive` notices it too
+        with sending, suppress(OSError):  # the parent has ended: `_receive` notices it too
             connection.send_bytes(json.dumps(message).encode())
 
+    threading.Thread(target=_receive, args=(connection, orders, stopping), daemon=True).start()
+    threading.Thread(target=_give_signs, args=(report,), daemon=True).start()
     while (order := orders.get()) is not None and not stopping.is_set():
-        run = PlannedRun.from_json(order["run"])
-        report(train_run(run, Path(order["path"]), report, stopping))
+        run, path = PlannedRun.from_json(order["run"]), Path(order["path"])
+        ending = train_run(run, path, report, stopping, order["step_timeout"])
+        report(ending)
+        if ending.get("ends"):
+            break
     _end()
+
+
+def _give_signs(report: Report) -> None:
+    """A process that is stopped, or where an environment holds Python's lock, gives none."""
+    while True:
+        report({"kind": "alive"})
+        time.sleep(ALIVE_SECONDS)
 
 
 def _receive(

@@ -8,7 +8,7 @@ episodes. Time limits are not part of a table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,9 @@ from numpy.typing import ArrayLike
 from longrun.errors import InputError
 from longrun.tabular.mdp import MDP
 from longrun.tabular.validation import state_law
+
+if TYPE_CHECKING:
+    from longrun.tabular.mdp_environment import MDPEnv
 
 Outcome: TypeAlias = tuple[float, int, float, bool]
 Table: TypeAlias = dict[int, dict[int, list[Outcome]]]
@@ -27,6 +30,7 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
     initial: [S], the law of an episode's first state (default: the environment's
     initial_state_distrib); a table whose episodes end needs it. An action that is missing from a
     state's inner dictionary is not available there. make_kwargs: for gymnasium.make, with an id.
+    The cost `terminated`, ends of episodes per step, can be limited.
     """
     if isinstance(env_or_table, str):
         import gymnasium
@@ -47,7 +51,14 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
     return _of_environment(env_or_table, initial)
 
 
-def to_gymnasium(mdp: MDP) -> Table:
+def to_gymnasium(mdp: MDP) -> MDPEnv:
+    """The MDP as a Gymnasium environment without an end, which has the table as its `P`."""
+    from longrun.tabular.mdp_environment import MDPEnv  # which imports Gymnasium
+
+    return MDPEnv(mdp)
+
+
+def transition_table(mdp: MDP) -> Table:
     """The table `P` of an MDP: no transition is terminated, and rewards are expected rewards."""
     table: Table = {s: {} for s in range(mdp.num_states)}
     for s, a in np.argwhere(mdp.available):
@@ -91,7 +102,13 @@ def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
         place = f"state {state}, action {action}"
         return _continuing(choices[state][action], starts, states, place)
 
-    return MDP.from_function(successors, states, count, initial=law, name=name)
+    mdp = MDP.from_function(successors, states, count, initial=law, name=name)
+    if starts is not None:
+        mdp.costs["terminated"] = ends = np.zeros((states, count))
+        for s, inner in choices.items():  # all outcomes are valid, or there would be no model
+            for a, outcomes in inner.items():
+                ends[s, a] = sum(float(outcome[0]) for outcome in outcomes if outcome[3])
+    return mdp
 
 
 def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:

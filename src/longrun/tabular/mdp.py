@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import copy
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ from longrun.tabular.validation import (
     Array,
     Matrix,
     action_mask,
+    cost_table,
     expected_rewards,
     normalise_rows,
     stacked_kernel,
@@ -36,6 +38,7 @@ class MDP:
     available: [S, A], False where an action cannot be chosen; such a row of probabilities is 0.
     initial: [S], the law of the first state (default: uniform): discounted criteria and learners
         start there; long-run averages do not depend on it.
+    costs: what else is paid, by name, [S, A] or [S]; `solve` can limit their long-run averages.
     name, shape, sides, actions, cost: for display. `shape` arranges the states as a box, `sides`
         and `actions` are names, and with `cost` the rewards are negated costs, shown as costs.
     """
@@ -46,6 +49,8 @@ class MDP:
     """[S, A], expected; minus infinity where the action is not available."""
     available: NDArray[np.bool_]
     initial: Array
+    costs: dict[str, Array]
+    """[S, A] each; 0 where the action is not available."""
 
     def __init__(
         self,
@@ -54,6 +59,7 @@ class MDP:
         *,
         available: ArrayLike | None = None,
         initial: ArrayLike | None = None,
+        costs: Mapping[str, ArrayLike] | None = None,
         name: str = "",
         shape: tuple[int, ...] | None = None,
         sides: Sequence[str] | None = None,
@@ -79,6 +85,13 @@ class MDP:
         self.initial = (
             np.full(states, 1 / states) if initial is None else state_law(initial, states)
         )
+        self.costs = {k: cost_table(k, cost, self.available) for k, cost in (costs or {}).items()}
+
+    def with_rewards(self, rewards: Array) -> MDP:
+        """The same model with other rewards [S, A]; everything else is shared, not copied."""
+        other = copy.copy(self)
+        other.rewards = np.asfortranarray(np.where(self.available, rewards, -np.inf))
+        return other
 
     @staticmethod
     def from_function(

@@ -139,6 +139,7 @@ def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
         mdp.rewards[states],
         available=mdp.available[states],
         initial=mdp.initial[states],
+        costs={name: cost[states] for name, cost in mdp.costs.items()},
         name=f"{mdp.name}, reachable part" if mdp.name else "",
         actions=mdp.actions,
         cost=mdp.cost,

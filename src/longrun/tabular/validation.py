@@ -140,6 +140,27 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
     return np.asarray(np.asfortranarray(result))  # actions outermost, as in the kernel
 
 
+def cost_table(name: str, cost: ArrayLike, available: NDArray[np.bool_]) -> Array:
+    """[S, A] from [S, A], or from [S] where all actions cost the same; 0 if not available."""
+    states, count = available.shape
+    given = np.asarray(cost, float)
+    if given.shape == (states,):
+        given = given[:, None]
+    elif given.shape != (states, count):
+        raise InputError(
+            f"cost '{name}' has shape {given.shape}; give {(states, count)}, [states, actions], or "
+            f"{(states,)}, [states]"
+        )
+    wrong = ~np.isfinite(given) & available
+    if wrong.any():
+        s, a = np.argwhere(wrong)[0]
+        value = np.broadcast_to(given, available.shape)[s, a]
+        raise InputError(f"cost '{name}' of state {s}, action {a} is {value}; make it finite")
+    if available.all():  # no copy: the costs of large models are views of a few numbers
+        return np.broadcast_to(given, available.shape)
+    return np.where(available, given, 0.0)
+
+
 def state_law(initial: ArrayLike, states: int) -> Array:
     """[S], validated and divided by its sum."""
     law = np.asarray(initial, float)

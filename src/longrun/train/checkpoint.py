@@ -8,28 +8,40 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import safetensors.numpy
-from safetensors import SafetensorError
 
-from longrun.config import ALGORITHMS, Config, algorithm_name, known, saved_config
+from longrun.checkpoint_files import (
+    FORMAT,
+    STATE_FILE,
+    CheckpointFiles,
+    checked_tensor,
+    damage_named,
+    digest_of,
+    read_checkpoint,
+    read_spaces,
+)
+from longrun.config import (
+    Config,
+    algorithm_name,
+    own_networks,
+    saved_config,
+    written_options,
+)
 from longrun.envs.spaces import Array, Spaces
 from longrun.errors import FolderError
-from longrun.files import MOST_BYTES, read_bytes, read_json, write_bytes, write_json
+from longrun.files import write_bytes, write_json
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
 from longrun.train.job import Snapshot
 
-FORMAT = 3
-"""Format 2, which is read as well, had a hash of the state alone."""
-STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
 OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
 """State files, and temporary files that a crash left; no other file in the folder is deleted."""
 LATER_FIELDS = (".criterion.reward_sum",)
@@ -47,6 +59,8 @@ class Checkpoint:
     snapshots: list[Snapshot]
     digest: str | None = None
     """of the file that it was read from"""
+    interface: Mapping[str, Any] | None = None
+    """the environment's own spaces (`longrun.envs.space_forms`), for policies without Gymnasium"""
 
     @property
     def algorithm(self) -> str:
@@ -67,8 +81,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> str:
         "algorithm": checkpoint.algorithm,
         "env": checkpoint.env,
         "spaces": _jsonable(checkpoint.spaces),
+        "interface": checkpoint.interface,
         "replicas": [
-            {"seed": seed, "options": dataclasses.asdict(config)}
+            {"seed": seed, "options": written_options(config)}
             for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
         ],
         "state": state_file,
@@ -83,60 +98,50 @@ def save(folder: Path, checkpoint: Checkpoint) -> str:
     return digest
 
 
-def load(path: Path) -> Checkpoint:
-    """Read the checkpoint of a folder or run folder. Raises FolderError if it is damaged."""
-    folder = path / "checkpoint" if (path / "checkpoint").is_dir() else path
-    if not (folder / "checkpoint.json").is_file():
-        raise FolderError(f"there is no checkpoint in '{path}'")
-    header = read_json(folder / "checkpoint.json")
-    if not isinstance(header, dict):
-        raise FolderError(f"checkpoint '{folder}' is damaged: its header is not an object")
+def load(path: Path, networks: Mapping[str, Any] | None = None) -> Checkpoint:
+    """Read the checkpoint of a folder or run folder. Raises FolderError if it is damaged.
+
+    `networks` are the functions `policy_network` and `value_network`, where these are not longrun's
+    own: a file holds their names alone.
+    """
+    files = read_checkpoint(path)
     use_compilation_cache()
-    try:
-        return _read(folder, header)
-    except KeyError as error:
-        raise FolderError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
-    except (OSError, SafetensorError, TypeError, AttributeError, IndexError) as error:
-        raise FolderError(f"checkpoint '{folder}' is damaged: {error}") from None
+    with damage_named(files.folder):
+        return _read(files, networks or {})
 
 
-def _read(folder: Path, header: dict[str, Any]) -> Checkpoint:
-    if header["format"] not in (2, FORMAT):
-        raise FolderError(
-            f"checkpoint '{folder}' has format {header['format']}; this version reads 2, {FORMAT}"
-        )
-    if not STATE_FILE.fullmatch(str(header["state"])):
-        raise FolderError(f"checkpoint '{folder}' is damaged: its state is '{header['state']}'")
-    content = read_bytes(folder / header["state"], header.get("bytes", MOST_BYTES))
-    if digest_of(header, content) != header["sha256"]:
-        raise FolderError(f"checkpoint '{folder}' is damaged: it does not match its hash")
-    known("algorithm", header["algorithm"], ALGORITHMS)
-    tensors = safetensors.numpy.load(content)
-    spaces = _spaces(header["spaces"])
-    configs = [saved_config(header["algorithm"], r["options"]) for r in header["replicas"]]
+def _read(files: CheckpointFiles, networks: Mapping[str, Any]) -> Checkpoint:
+    folder, header, tensors = files
+    spaces = read_spaces(header["spaces"])
+    options = [_with_functions(r["options"], networks, folder) for r in header["replicas"]]
+    configs = [saved_config(header["algorithm"], each) for each in options]
     snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
     seeds = [replica["seed"] for replica in header["replicas"]]
-    return Checkpoint(header["env"], spaces, configs, seeds, snapshots, header["sha256"])
+    interface = header.get("interface")
+    return Checkpoint(header["env"], spaces, configs, seeds, snapshots, header["sha256"], interface)
 
 
-def digest_of(header: dict[str, Any], content: bytes) -> str:
-    """The hash over the header and the state; in format 2 over the state alone."""
-    if header["format"] == 2:
-        return hashlib.sha256(content).hexdigest()
-    own = {name: value for name, value in header.items() if name != "sha256"}
-    text = json.dumps(own, sort_keys=True).encode()
-    return hashlib.sha256(text + b"\n" + content).hexdigest()
+def _with_functions(
+    options: Mapping[str, Any], networks: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    """The options with the user's functions in place of their names."""
+    own = own_networks(options)
+    for name in own:
+        if name not in networks:
+            raise FolderError(
+                f"checkpoint '{folder}' has {name} '{options[name]}', a function that no file"
+                f" holds; load it with {name}=(init, apply)"
+            )
+    for name in networks:
+        if name not in own:
+            raise FolderError(f"checkpoint '{folder}' has no {name} of its own; leave out {name}=")
+    return {**options, **{name: networks[name] for name in own}}
 
 
 def _jsonable(spaces: Spaces) -> dict[str, Any]:
     """The spaces for JSON, with bounds as text, since JSON has no infinity."""
     bounds = {name: [repr(bound) for bound in getattr(spaces, name)] for name in ("low", "high")}
     return dataclasses.asdict(spaces) | bounds
-
-
-def _spaces(header: dict[str, Any]) -> Spaces:
-    bounds: dict[str, Any] = {n: tuple(map(float, header[n])) for n in ("low", "high")}
-    return Spaces(**header | bounds | {"categories": tuple(header["categories"])})
 
 
 def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:
@@ -160,11 +165,7 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
         name = f"{prefix}.state{field}"
         if field in LATER_FIELDS and name not in tensors:
             return np.zeros(expected.shape, expected.dtype)
-        found = tensors[name]
-        if found.shape != expected.shape or found.dtype != expected.dtype:
-            raise TypeError(f"{name} is {found.dtype}{found.shape}, not {expected}")
-        if not np.isfinite(found).all():
-            raise TypeError(f"{name} has values that are not finite")
+        found: Array = checked_tensor(tensors, name, expected.shape, expected.dtype)
         return found
 
     # jnp.asarray would compile a program for each shape.

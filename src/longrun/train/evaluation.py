@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -22,6 +24,14 @@ def evaluation_shape(steps: int) -> tuple[int, int]:
     """
     envs = min(EVAL_ENVS, max(1, steps // STEPS_EACH))
     return envs, -(-steps // envs)
+
+
+class CostRate(NamedTuple):
+    """A cost per step, with its batch-means 95 % interval."""
+
+    rate: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,8 @@ class EvaluationReport:
     """steps of each environment, before these, that do not count"""
     settled: bool = True
     """False if the rewards still changed at the end of the warm-up, which was measured"""
+    costs: dict[str, CostRate] = field(default_factory=dict)
+    """the long-run average of each recorded cost"""
 
     @property
     def episode_average_reward(self) -> float:
@@ -53,21 +65,40 @@ class EvaluationReport:
 
     def __str__(self) -> str:
         rate = f"{self.average_reward:.4g} per step [{self.low:.4g}, {self.high:.4g}]"
+        costs = "".join(
+            f", {name} {cost.rate:.4g} per step [{cost.low:.4g}, {cost.high:.4g}]"
+            for name, cost in self.costs.items()
+        )
         if not self.episodes:
             after = f" after a warm-up of {self.warmup}" if self.warmup else ""
             still = "" if self.settled else "; the rewards have not settled, give more steps"
-            return f"average reward {rate} over {self.steps} steps{after}, no episode ended{still}"
+            told = f"average reward {rate} over {self.steps} steps{after}, no episode ended"
+            return f"{told}{costs}{still}"
         return (
             f"average reward {rate}, episode return {self.episode_return:.4g}"
-            f" over {self.episodes} episodes of {self.episode_length:.4g} steps"
+            f" over {self.episodes} episodes of {self.episode_length:.4g} steps{costs}"
         )
 
 
-def report(reward: Array, ended: Array, warmup: int = 0, settled: bool = True) -> EvaluationReport:
-    """The report on S steps of E independent environments: rewards [S, E], episode ends [S, E].
+class Streams(NamedTuple):
+    """What was simulated: S steps of E independent environments, each from a reset."""
 
-    The first `warmup` rows count for the episodes that begin in them, and not for the rate.
+    reward: Array
+    """[S, E]"""
+    ended: Array
+    """[S, E]"""
+    costs: Array | None = None
+    """[S, E, K]"""
+    names: Sequence[str] = ()
+    """K"""
+
+
+def report(streams: Streams, warmup: int = 0, settled: bool = True) -> EvaluationReport:
+    """The report on S steps of E independent environments.
+
+    The first `warmup` rows count for the episodes that begin in them, and not for the rates.
     """
+    reward, ended = streams.reward, streams.ended
     counted = reward[warmup:]
     low, high = batch_means_interval(counted)
     returns, lengths = finished_episodes(reward, ended)
@@ -81,7 +112,19 @@ def report(reward: Array, ended: Array, warmup: int = 0, settled: bool = True) -
         steps=counted.size,
         warmup=warmup,
         settled=settled,
+        costs=_cost_rates(streams, warmup),
     )
+
+
+def _cost_rates(streams: Streams, warmup: int) -> dict[str, CostRate]:
+    if streams.costs is None:
+        return {}
+    counted = np.asarray(streams.costs[warmup:], np.float64)
+    columns = {name: counted[..., k] for k, name in enumerate(streams.names)}
+    return {
+        name: CostRate(float(cost.mean()), *batch_means_interval(cost))
+        for name, cost in columns.items()
+    }
 
 
 def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float, float]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
 
-from longrun.config import Config, whole_number
+from longrun.config import MLP, Config, whole_number
 from longrun.envs.actions import require_bounds
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
@@ -17,6 +18,7 @@ from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
+from longrun.memory import require_memory
 from longrun.option_fields import MOST_STEPS
 from longrun.train.evaluation import EvaluationReport
 
@@ -132,9 +134,25 @@ def make_job(
     return Job(configs, seeds, done, end, workers, every, eval_steps, timeout, keep_environments)
 
 
+def _require_room(config: Config, spaces: Spaces) -> None:
+    """Raise InputError if a network, with the two moments of Adam, is larger than the memory."""
+    value = "value_hidden_sizes" if config.value_hidden_sizes else "hidden_sizes"
+    for name, outputs, network in (
+        ("hidden_sizes", spaces.policy_outputs, config.policy_network),
+        (value, 1, config.value_network),
+    ):
+        if network != MLP:
+            continue
+        hidden = getattr(config, name)
+        sizes = [spaces.feature_size, *hidden, outputs]
+        weights = sum(m * n for m, n in pairwise(sizes))
+        require_memory(3 * 4 * weights, f"{name}={hidden}: weights and optimiser")
+
+
 def fresh_state(config: Config, spaces: Spaces, seed: int) -> TrainState:
     """The learner's state before the first iteration."""
     require_bounds(config.bounded_mean, spaces)
+    _require_room(config, spaces)
     use_compilation_cache()
     state: TrainState = learner.init(config, spaces, jax.random.key(seed))
     return state

@@ -9,20 +9,24 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import gymnasium
+from gymnasium.vector import VectorEnv
 
 from longrun.config import Config
 from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
-from longrun.envs.spaces import Array, Spaces
+from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
+from longrun.tabular import MDP, to_gymnasium
 from longrun.train.device.loop import DeviceLoop
+from longrun.train.evaluation import Streams
 from longrun.train.host.loop import HostLoop
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot
 
-AnyEnv = EnvLike | Environment
-"""An id or env string, a Gymnasium environment, a function that makes one, or a JAX-native one."""
+AnyEnv = EnvLike | Environment | MDP
+"""An id or env string, a Gymnasium environment, a function that makes one, a JAX-native one, or a
+finite model."""
 
 
 class Loop(Protocol):
@@ -45,6 +49,10 @@ class Loop(Protocol):
         """What made the environment, for config.json."""
 
     @property
+    def vector_size(self) -> int:
+        """The number of environments, if the environment itself determines it; otherwise 0."""
+
+    @property
     def spaces(self) -> Spaces: ...
 
     @property
@@ -61,8 +69,8 @@ class Loop(Protocol):
 
     def simulate(
         self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
-    ) -> tuple[Array, Array]:
-        """Rewards and episode ends [S, E] of S steps in E environments (shape is E, S).
+    ) -> Streams:
+        """S steps in E environments (shape is E, S).
 
         Each starts from a reset. Actions are drawn if `explore`, else the most likely ones.
         """
@@ -73,6 +81,8 @@ class Loop(Protocol):
 
 def open_env(env: AnyEnv) -> Loop:
     """The loop for an environment. Raises InputError if the environment cannot be used."""
+    if isinstance(env, MDP):
+        return open_env(to_gymnasium(env))
     if isinstance(env, Environment):
         return DeviceLoop.open(env)
     native = native_env(env)
@@ -80,13 +90,13 @@ def open_env(env: AnyEnv) -> Loop:
         return DeviceLoop.open(native)
     made: object = make_env(env_factory(env))
     if isinstance(made, Environment):  # `env` is a class or a function that makes one
-        return DeviceLoop.open(made)
-    if not isinstance(made, gymnasium.Env):
+        return DeviceLoop.open(made, env if isinstance(env, str) else None)
+    if not isinstance(made, gymnasium.Env | VectorEnv):
         raise InputError(
-            f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env or a longrun"
-            " Environment"
+            f"env={env!r} makes a {type(made).__name__}; it must make a gymnasium.Env, a VectorEnv"
+            " or a longrun Environment"
         )
     try:
         return HostLoop.open(env, made)
     finally:
-        close_env(made)
+        close_env(made)  # type: ignore[arg-type]

@@ -7,47 +7,32 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
-from longrun.config import Config
-from longrun.envs.actions import as_given
-from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
+from longrun.config import Config, algorithm_name
+from longrun.envs.space_forms import form_of
 from longrun.envs.spaces import action_reader, observation_writer
 from longrun.learn.types import TrainState
+from longrun.policy import Interface, Policy
 from longrun.train.host.replica import flat_weights
 from longrun.train.loops import Loop
 
 
-class Predictor:
-    """The policy of one state, in NumPy."""
+def make_policy(loop: Loop, config: Config, state: TrainState, rng: np.random.Generator) -> Policy:
+    """The policy of one state, which draws stochastic actions with `rng`."""
+    observation, action = loop.observation_space, loop.action_space
+    is_array = not isinstance(observation, gym_spaces.Dict | gym_spaces.Tuple)
+    interface = Interface(
+        observation_writer(observation),
+        action_reader(action),
+        observation.shape if is_array else None,
+        action.shape or (),
+        interface_of(loop),
+    )
+    about = {"algorithm": algorithm_name(config), "env": loop.name}
+    return Policy(config, loop.spaces, flat_weights(state), interface, rng, about)
 
-    def __init__(self, loop: Loop, config: Config, state: TrainState) -> None:
-        self._spaces = loop.spaces
-        self._observation_space = loop.observation_space
-        self._action_space = loop.action_space
-        self._action_bounds = config.action_bounds
-        self._policy = NumpyPolicy(
-            loop.spaces,
-            config.hidden_sizes,
-            config.normalize_observations,
-            flat_weights(state),
-            config.bounded_mean,
-        )
 
-    def predict(self, obs: Any, rng: np.random.Generator | None) -> Any:
-        """The action for one observation, or an array of actions for a batch of Box observations.
-
-        Actions are deterministic if `rng` is None, and otherwise drawn with it.
-        """
-        space = self._observation_space
-        batched = isinstance(space, gym_spaces.Box) and np.ndim(obs) == len(space.shape) + 1
-        write = observation_writer(space)
-        rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
-        for row, one in zip(rows, obs if batched else [obs], strict=True):
-            write(one, row)
-        noise = None if rng is None else draw_noise(rng, self._spaces, len(rows))
-        drawn = self._policy.act(rows, noise)
-        actions = as_given(np, self._spaces, self._action_bounds, drawn)
-        read = action_reader(self._action_space)
-        if not batched:
-            return read(actions[0])
-        shape = (len(rows), *(self._action_space.shape or ()))
-        return np.array([read(action) for action in actions]).reshape(shape)
+def interface_of(loop: Loop) -> dict[str, Any] | None:
+    """The environment's spaces for a checkpoint; None if one is of a class of the user."""
+    spaces = {"observation": loop.observation_space, "action": loop.action_space}
+    forms = {name: form_of(space) for name, space in spaces.items()}
+    return None if None in forms.values() else forms

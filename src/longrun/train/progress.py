@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from longrun.errors import InputError
 from longrun.train.evaluation import EvaluationReport
@@ -31,6 +34,44 @@ OnLog = Callable[[Progress], Any]
 """May return False to stop the run; any other value continues it."""
 
 
+OnLogs = OnLog | Sequence[OnLog]
+
+
+class Callbacks:
+    """One or several callbacks as one; `close` is called when the training has ended."""
+
+    def __init__(self, on_log: OnLogs | None) -> None:
+        if callable(on_log):
+            self._all: list[OnLog] = [on_log]
+        else:
+            self._all = list(on_log or [])
+        if wrong := [each for each in self._all if not callable(each)]:
+            raise InputError(
+                f"on_log={wrong[0]!r} must be a function of progress, or a list of these"
+            )
+
+    def __call__(self, progress: Progress) -> bool:
+        """Whether to continue: only a boolean False stops a run. All are called in any case."""
+        answers = [callback(progress) for callback in self._all]
+        return all(not isinstance(a, bool | np.bool_) or bool(a) for a in answers)
+
+    def require_evaluations(self, evaluates: bool) -> None:
+        """Raise InputError if one of them needs evaluations and there are none."""
+        for callback in self._all:
+            if not evaluates and getattr(callback, "needs_evaluations", False):
+                name = getattr(callback, "__name__", "on_log")
+                raise InputError(f"{name} needs evaluations; set eval_every, such as 10_000")
+
+    def close(self) -> None:
+        """Let those that hold something open release it."""
+        for callback in self._all:
+            getattr(callback, "close", lambda: None)()
+
+
+LONGEST_TITLE = 30
+"""Characters of the title on the live line: at 80 columns the time left must fit behind it."""
+TIME_WIDTH = 7
+"""Of h:mm:ss."""
 LINE_SECONDS = 30.0
 """Time between two lines of progress where there is no terminal."""
 
@@ -44,21 +85,29 @@ class ProgressBar:
     def __init__(self, title: str, replicas: int, done: int, total: int, wanted: bool | None):
         """`done` and `total` count the steps of all replicas."""
         from rich.console import Console
+        from rich.markup import escape
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
 
         shown = sys.stderr.isatty() if wanted is None else wanted
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[status]}"),  # last, where a narrow terminal cuts it off
+            # These two keep their widths on a narrow terminal, which cuts off the status instead.
+            TextColumn("{task.percentage:>3.0f} %", table_column=Column(no_wrap=True, min_width=5)),
+            TimeRemainingColumn(
+                compact=True, table_column=Column(no_wrap=True, min_width=TIME_WIDTH)
+            ),
+            TextColumn("{task.fields[status]}"),
             console=Console(stderr=True),
             disable=not shown,
         )
         if replicas > 1:
             title += f" x {replicas}"
-        self._task = self._bar.add_task(title, total=total, completed=done, status="starting")
+        short = title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…"
+        self._task = self._bar.add_task(
+            escape(short), total=total, completed=done, status="starting"
+        )
         self._at = dict.fromkeys(range(replicas), done // replicas)
         self._title, self._total = title, total
         self._lines = wanted is None and not shown
@@ -112,7 +161,8 @@ class TensorBoard:
         if progress.evaluation is not None:
             for name in ("average_reward", "episode_return", "episode_length"):
                 value = getattr(progress.evaluation, name)
-                writer.add_scalar(f"evaluation/{name}", value, progress.step)
+                if math.isfinite(value):  # where no episode ended there is no return
+                    writer.add_scalar(f"evaluation/{name}", value, progress.step)
 
     def _writer(self, path: Path, replica: int) -> Any:
         from tensorboardX import SummaryWriter

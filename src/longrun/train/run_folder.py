@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import math
 import platform
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import Config, algorithm_name, differing
+from longrun.config import Config, algorithm_name, differing, written_options
 from longrun.errors import FolderError, InputError
 from longrun.files import (
     FolderLock,
@@ -64,6 +63,7 @@ class RunFolder:
         if (path / "config.json").exists():
             folder.close()
             raise FolderError(f"'{path}' already holds a run; resume it or choose another folder")
+        remove_leftovers(path)
         write_json(path / "config.json", description)
         return folder
 
@@ -108,6 +108,7 @@ class RunFolder:
                 "average_reward_high": evaluation.high,
                 "episode_return": evaluation.episode_return,
                 "episode_length": evaluation.episode_length,
+                **_cost_columns(evaluation),
             }
             for where, evaluation in evaluations
         ]
@@ -188,7 +189,7 @@ def describe_run(
         "algorithm": algorithm_name(configs[0]),
         "env": env,
         "steps": steps,
-        "options": dataclasses.asdict(configs[0]),
+        "options": written_options(configs[0]),
         "replicas": [
             {"seed": seed, **{name: getattr(config, name) for name in differing(configs)}}
             for seed, config in zip(seeds, configs, strict=True)
@@ -218,6 +219,15 @@ def is_finished(path: Path, steps: int) -> bool:
     with suppress(ValueError, AttributeError, TypeError):
         return bool(read_json(path / "summary.json").get("steps", 0) >= steps)
     return False
+
+
+def _cost_columns(evaluation: EvaluationReport) -> dict[str, float]:
+    """cost_NAME, cost_NAME_low, cost_NAME_high for each recorded cost."""
+    columns: dict[str, float] = {}
+    for name, cost in evaluation.costs.items():
+        columns |= {f"cost_{name}": cost.rate, f"cost_{name}_low": cost.low}
+        columns[f"cost_{name}_high"] = cost.high
+    return columns
 
 
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:

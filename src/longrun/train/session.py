@@ -8,15 +8,21 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from longrun.config import algorithm_name, differing
 from longrun.errors import FolderError
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.loops import Loop
-from longrun.train.progress import OnLog, Progress, ProgressBar, TensorBoard
+from longrun.train.prediction import interface_of
+from longrun.train.progress import (
+    Callbacks,
+    OnLog,
+    OnLogs,
+    Progress,
+    ProgressBar,
+    TensorBoard,
+)
 from longrun.train.run_folder import RunFolder, describe_run
 from longrun.train.stop_signals import StopRequest, stop_signals
 
@@ -50,7 +56,7 @@ class Session:
         job: Job,
         starts: Sequence[Snapshot],
         folder: RunFolder | None = None,
-        on_log: OnLog | None = None,
+        on_log: OnLogs | None = None,
     ) -> None:
         self.loop = loop
         self.job = job
@@ -61,7 +67,7 @@ class Session:
         self._displays: list[OnLog] = []
         self._stop = StopRequest()
         self._folder = folder
-        self._on_log = on_log
+        self._callbacks = Callbacks(on_log)
         self._saved_at = time.monotonic()
         self._rate = Rate(len(job.seeds))
         self._steps_per_iteration = job.configs[0].steps_per_iteration
@@ -77,11 +83,12 @@ class Session:
         Ctrl-C and SIGTERM stop it after the iteration, with KeyboardInterrupt or SystemExit; a
         second signal calls `end_at_once`.
         """
-        done = sum(int(s.state.iteration) for s in self.snapshots) * self._steps_per_iteration
+        done = sum(self.steps())
         title = f"{algorithm_name(self.job.configs[0]).upper()} on {self.loop.name}"
         total = self.job.iterations * len(self.job.seeds) * self._steps_per_iteration
         with (
             nullcontext() if self._folder is None else closing(self._folder),
+            closing(self._callbacks),
             ProgressBar(title, len(self.job.seeds), done, total, progress_bar) as bar,
             TensorBoard(self._folder.path if self._folder and tensorboard else None) as board,
             stop_signals(end_at_once) as self._stop,
@@ -93,7 +100,7 @@ class Session:
             finally:
                 # It refers to an agent that refers to this session: without the cycle, the
                 # environments of an agent that nobody uses any more end at once.
-                self._on_log = None
+                self._callbacks = Callbacks(None)
                 self.save()
             self._stop.obey()
             if self._folder is not None:
@@ -116,12 +123,7 @@ class Session:
                 display(progress)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
-        return all(self._continues(progress) for progress in logged) and not self._stop
-
-    def _continues(self, progress: Progress) -> bool:
-        """Call `on_log`; only a boolean False stops the run."""
-        answer = None if self._on_log is None else self._on_log(progress)
-        return not isinstance(answer, bool | np.bool_) or bool(answer)
+        return all(self._callbacks(progress) for progress in logged) and not self._stop
 
     def _progress(self, event: TrainingEvent) -> Progress:
         return Progress(
@@ -139,10 +141,32 @@ class Session:
         if self._folder is not None:
             if not (self._folder.path / "config.json").exists():
                 raise FolderError(f"'{self._folder.path}' was removed while it was trained")
-            loop, configs, seeds = self.loop, list(self.job.configs), list(self.job.seeds)
-            state = Checkpoint(loop.name, loop.spaces, configs, seeds, self.snapshots)
-            self.digest = checkpoint.save(self._folder.checkpoint, state)
+            self.digest = checkpoint.save(self._folder.checkpoint, self.checkpoint())
         self._saved_at = time.monotonic()
+
+    @property
+    def log_dir(self) -> Path | None:
+        """The run folder."""
+        return None if self._folder is None else self._folder.path
+
+    def add_callbacks(self, on_log: OnLogs) -> None:
+        """Callbacks that could not be made before the session."""
+        self._callbacks = Callbacks(on_log)
+
+    def checkpoint(self) -> Checkpoint:
+        """The last iteration that each replica finished."""
+        return Checkpoint(
+            self.loop.name,
+            self.loop.spaces,
+            list(self.job.configs),
+            list(self.job.seeds),
+            list(self.snapshots),
+            interface=interface_of(self.loop),
+        )
+
+    def steps(self) -> list[int]:
+        """Steps that each replica has done."""
+        return [int(s.state.iteration) * self._steps_per_iteration for s in self.snapshots]
 
     def _summary(self, folder: RunFolder) -> dict[str, Any]:
         """The content of summary.json."""
@@ -157,8 +181,7 @@ class Session:
         return {
             "algorithm": algorithm_name(job.configs[0]),
             "env": self.loop.name,
-            "steps": min(int(s.state.iteration) for s in self.snapshots)
-            * self._steps_per_iteration,
+            "steps": min(self.steps()),
             "replicas": len(job.seeds),
             "steps_per_second": round(self._rate.per_second(), 1),
             "collect_s": round(self.seconds.collect, 3),

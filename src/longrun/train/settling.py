@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from longrun.envs.spaces import Array
-from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.evaluation import EvaluationReport, Streams, evaluation_shape, report
 
 DIVISIONS = 64
 """The first block is this part of a stream; each of the following is as long as all before it."""
@@ -21,8 +21,8 @@ the time after which 1/e is left, and a quarter of a percent of the start-up rem
 LENGTHS = (1, 2, 4)
 """Streams that have not settled in their first half are simulated this many times as long."""
 
-Simulate = Callable[[int, int], tuple[Array, Array]]
-"""(environments E, steps S): rewards [S, E] and episode ends [S, E], each from a reset."""
+Simulate = Callable[[int, int], Streams]
+"""Of (environments E, steps S)."""
 
 
 class Settling(NamedTuple):
@@ -83,10 +83,11 @@ def _differs(block: Array, tail: Array) -> bool:
     own = block.mean(0)  # [E]
     if means.size < 2:
         return False
-    spread = float(means.var(ddof=1))
+    spread = own_spread = float(means.var(ddof=1))
     freedom = means.size - 1
-    own_spread = spread
     if envs >= 4:
+        # Between environments alone, since a trend that all share is what is looked for.
+        spread = float(means.var(1, ddof=1).mean())
         own_spread, freedom = max(spread, float(own.var(ddof=1))), envs - 1
     error = np.sqrt(own_spread / envs + spread / means.size)
     reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error + _negligible(tail)
@@ -107,12 +108,12 @@ def measured(simulate: Simulate, steps: int, warmup: int | None = None) -> Evalu
     """
     envs, each = evaluation_shape(steps)
     if warmup is not None:
-        return report(*simulate(envs, warmup + each), warmup)
-    reward, ended = np.zeros((0, envs)), np.zeros((0, envs), bool)
+        return report(simulate(envs, warmup + each), warmup)
+    streams = Streams(np.zeros((0, envs)), np.zeros((0, envs), bool))
     found = Settling(0, True)
     for length in LENGTHS:
-        reward, ended = simulate(envs, length * each)
-        found = Settling(0, True) if ended.any() else settling(reward)
+        streams = simulate(envs, length * each)
+        found = Settling(0, True) if streams.ended.any() else settling(streams.reward)
         if found.done:
             break
-    return report(reward, ended, found.steps, found.done)
+    return report(streams, found.steps, found.done)

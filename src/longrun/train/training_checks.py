@@ -54,22 +54,38 @@ def require_finite_rewards(reward: ArrayLike, who: str, iteration: int) -> None:
 
 
 class ConstantRewardWatch:
-    """Warns once if all rewards are equal, so that the average criterion cannot rank policies."""
+    """Warns once if all rewards are equal, so that the average criterion cannot rank policies.
+
+    Where episodes terminate, a reset cost can; elsewhere nothing can, which is said after
+    `PATIENCE` iterations: the reward may be rare.
+    """
+
+    PATIENCE = 10
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self._rewards: set[float] = set()
+        self._iterations = 0
         self._watching = any(
             isinstance(config, Average) and not (config.reset_cost or config.reset_cost_step_size)
             for config in configs
         )
 
     def check(self, metrics: Mapping[str, float]) -> None:
-        """Take in one iteration's metrics, and warn if episodes terminated."""
+        """Take in one iteration's metrics, and warn if it is time to."""
         if not self._watching:
             return
         low, high = metrics["reward_min"], metrics["reward_max"]
         self._rewards |= {low, high}
         self._watching = len(self._rewards) == 1
+        self._iterations += 1
+        if self._watching and self._iterations == self.PATIENCE and not metrics["terminations"]:
+            self._watching = False
+            warnings.warn(
+                f"every reward so far was {low:g} and no episode has terminated: no policy is"
+                " better than another; check the environment's reward, unless another one is rare",
+                UserWarning,
+                stacklevel=2,
+            )
         if self._watching and metrics["terminations"]:
             self._watching = False
             warnings.warn(

@@ -61,7 +61,8 @@ class AccessControl(Environment):
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         after = self.after(state, action, jax.random.uniform(key, (2,)))
-        return Step(after, self.observation(after), self.reward(state, action), False)
+        reward, costs = self.reward(state, action), self.costs(state, action)
+        return Step(after, self.observation(after), reward, False, costs)
 
     def mask(self, state: jax.Array) -> jax.Array:
         """[2] bool: rejecting always, accepting with a free server."""
@@ -74,6 +75,15 @@ class AccessControl(Environment):
         kinds = np.arange(len(self.priorities))
         earned = jnp.sum(jnp.where(kinds == state[1], np.array(self.priorities), 0.0))
         return jnp.where(self.accepts(state, action), earned, 0.0)
+
+    def costs(self, state: jax.Array, action: jax.Array) -> dict[str, jax.Array]:
+        """[] each: rejected customers, of all kinds and of each, and servers that are busy."""
+        accepted = self.accepts(state, action)
+        of_kind = {
+            f"rejected_{k + 1}": (state[1] == k) & ~accepted for k in range(len(self.priorities))
+        }
+        busy = self.servers - state[0] + accepted
+        return {"rejected": ~accepted, **of_kind, "busy": busy}
 
     def after(self, state: jax.Array, action: jax.Array, uniforms: jax.Array) -> jax.Array:
         """[2] the next state; uniforms [2] decide which servers become free and who is next."""

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from longrun.envs.actions import ActionBounds, as_given
-from longrun.envs.native.protocol import Environment
+from longrun.envs.costs import READY, ready_cost, unknown_cost
+from longrun.envs.native.protocol import Environment, Step
 
 
 class Chains(NamedTuple):
@@ -36,6 +37,8 @@ class Facts(NamedTuple):
     """[N]"""
     truncated: jax.Array
     """[N]"""
+    costs: jax.Array | None
+    """[N, K] of the costs that were asked for; None if none were"""
 
 
 def start(env: Environment, key: jax.Array, count: int) -> Chains:
@@ -61,9 +64,13 @@ def step(
     action: jax.Array,
     spares: Chains | None,
     action_bounds: ActionBounds = "clip",
+    costs: tuple[str, ...] = (),
 ) -> tuple[Chains, Facts]:
-    """One step of every environment with its action [N, A]; ended ones start a new episode."""
-    action = as_given(jnp, env.spaces, action_bounds, action)
+    """One step of every environment with its action [N, A]; ended ones start a new episode.
+
+    costs: K names of what to record besides the reward.
+    """
+    sampled, action = action, as_given(jnp, env.spaces, action_bounds, action)
     count = chains.obs.shape[0]
     step_key, reset_key = jax.random.split(key) if ends(env) and spares is None else (key, key)
     after = jax.vmap(env.step)(jax.random.split(step_key, count), chains.state, action)
@@ -71,12 +78,27 @@ def step(
     terminated = jnp.broadcast_to(jnp.asarray(after.terminated, bool), (count,))
     age = chains.age + 1 if env.time_limit else chains.age
     truncated = (age >= env.time_limit) & ~terminated if env.time_limit else terminated & False
-    facts = Facts(after.reward.astype(jnp.float32), next_obs, terminated, truncated)
+    paid = [
+        ready_cost(jnp, name, env.spaces, sampled, action, terminated)
+        if name in READY
+        else _given_cost(after, name)
+        for name in costs
+    ]
+    recorded = jnp.stack(paid, axis=-1).astype(jnp.float32) if paid else None
+    facts = Facts(after.reward.astype(jnp.float32), next_obs, terminated, truncated, recorded)
     continued = Chains(after.state, next_obs, age)
     if not ends(env):
         return continued, facts
     fresh = start(env, reset_key, count) if spares is None else spares
     return _where(terminated | truncated, fresh, continued), facts
+
+
+def _given_cost(after: Step, name: str) -> jax.Array:
+    """[N], of the environment's own costs; the names are known when the program is traced."""
+    given = dict(after.costs)
+    if name not in given:
+        raise unknown_cost(name, list(given))
+    return given[name]
 
 
 def _where(chosen: jax.Array, yes: Chains, no: Chains) -> Chains:

@@ -65,7 +65,9 @@ class Inventory(Environment):
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         demand = self.demand(jax.random.uniform(key))
         after, reward = self.after(state, action, demand)
-        return Step(after, self.observation(after), reward, False)
+        return Step(
+            after, self.observation(after), reward, False, self.costs(state, action, demand)
+        )
 
     def mask(self, stock: jax.Array) -> jax.Array:
         """[capacity + 1] bool: the orders for which there is room."""
@@ -85,6 +87,13 @@ class Inventory(Environment):
         missed = self.lost_sale_cost * jnp.maximum(-left, 0)
         kept = jnp.maximum(left, 0)
         return kept, -jnp.float32(paid + missed + self.holding_cost * kept)
+
+    def costs(self, stock: jax.Array, action: jax.Array, demand: jax.Array) -> dict[str, jax.Array]:
+        """[] each: orders, and the units that are ordered, left and lost."""
+        order = jnp.minimum(action[0], self.capacity - stock)
+        left = stock + order - demand
+        kept, lost = jnp.maximum(left, 0), jnp.maximum(-left, 0)
+        return {"orders": order > 0, "ordered": order, "left": kept, "lost": lost}
 
     def observation(self, stock: jax.Array) -> jax.Array:
         """[D] the mask, and the stock from -1 to 1."""

@@ -68,7 +68,9 @@ class Maintenance(Environment):
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         after, reward = self.after(state, action, jax.random.uniform(key))
-        return Step(after, self.observation(after), reward, False)
+        serviced = (action[0] == 1) & (state <= self.levels)
+        costs = {"broken": state == self.levels + 2, "serviced": serviced}
+        return Step(after, self.observation(after), reward, False, costs)
 
     def mask(self, state: jax.Array) -> jax.Array:
         """[2] bool: running (or waiting) always, service while the machine works."""

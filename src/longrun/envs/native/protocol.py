@@ -25,6 +25,8 @@ class Step(NamedTuple):
     """[]"""
     terminated: jax.Array | bool
     """[] bool; a time limit is not a termination"""
+    costs: dict[str, jax.Array] | tuple[()] = ()
+    """[] each, by name, the same names in every step; () for none"""
 
 
 class Environment(ABC):

@@ -40,6 +40,7 @@ def require_sound(env: Environment) -> None:
         ("step's obs", after.obs, row),
         ("step's reward", after.reward, ()),
         ("step's terminated", after.terminated, ()),
+        *((f"step's cost '{name}'", cost, ()) for name, cost in dict(after.costs).items()),
     ):
         if np.shape(found) != shape:
             raise InputError(

@@ -78,11 +78,12 @@ class NativeGymEnv(gymnasium.Env[Any, Any]):
             np, spaces, self.action_bounds, action_row.reshape(spaces.action_size)
         )
         self._steps += 1
-        self._state, row, reward, terminated = _step(
+        self._state, row, reward, terminated, costs = _step(
             self.environment, self._episode_seed, self._steps, self._state, action_row
         )
         truncated = self._steps == self.environment.time_limit
-        return self._observed(row), float(reward), bool(terminated), truncated, {}
+        info = {"costs": {name: float(cost) for name, cost in costs.items()}} if costs else {}
+        return self._observed(row), float(reward), bool(terminated), truncated, info
 
     def action_masks(self) -> Array:
         """[policy outputs] bool: the allowed choices in this state, as sb3-contrib expects them;
@@ -130,9 +131,9 @@ def _reset(environment: Environment, seed: Array) -> tuple[Any, jax.Array]:
 @partial(jax.jit, static_argnums=0)
 def _step(
     environment: Environment, seed: Array, count: int, state: Any, action: jax.Array
-) -> tuple[Any, jax.Array, jax.Array, jax.Array]:
-    state, obs, reward, terminated = environment.step(_key(seed, count), state, action)
-    return state, obs, reward, jnp.asarray(terminated)
+) -> tuple[Any, jax.Array, jax.Array, jax.Array, dict[str, jax.Array]]:
+    after = environment.step(_key(seed, count), state, action)
+    return after.state, after.obs, after.reward, jnp.asarray(after.terminated), dict(after.costs)
 
 
 def _key(seed: Any, count: Any) -> jax.Array:

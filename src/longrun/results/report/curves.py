@@ -11,6 +11,7 @@ import numpy as np
 from longrun.envs.spaces import Array
 from longrun.results.metric_names import SCORES, TRAINING
 from longrun.results.read import Setting, mean_interval
+from longrun.results.statistics import FEWEST_SEEDS
 
 MOST_POINTS = 200
 """of one training curve"""
@@ -57,12 +58,15 @@ def _curves(setting: Setting | None, metrics: Sequence[str], most: int) -> dict[
 
 
 def _curve(values: Array) -> dict[str, Any]:
-    """From [K, seeds]; the mean of a single seed is the seed."""
+    """From [K, seeds]; the mean of a single seed is the seed, and few seeds have no interval."""
     curve: dict[str, Any] = {"seeds": [_list(seed) for seed in values.T]}
     if values.shape[1] > 1:
         names = ("mean", "low", "high")
         with np.errstate(invalid="ignore", over="ignore"):  # a run that diverged has infinities
             curve |= {n: _list(v) for n, v in zip(names, mean_interval(values), strict=True)}
+    if values.shape[1] < FEWEST_SEEDS:
+        curve.pop("low", None)
+        curve.pop("high", None)
     return curve
 
 

@@ -152,7 +152,10 @@ def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
 
 
 def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
-    """Every option once: its values, whether settings differ in it, and the preset's default."""
+    """Every option once: its values, whether settings differ in it, and the preset's default.
+
+    The label names the algorithms of an option that not all have, such as a discount.
+    """
     differ = formatting.differing(settings)
     found = []
     for name in dict.fromkeys(name for each in settings for name in each.choices):
@@ -160,9 +163,10 @@ def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
         values = list(dict.fromkeys(value_text(each.choices[name]) for each in mine))
         defaults = {_default(each, name) for each in mine}
         default = defaults.pop() if len(defaults) == 1 else None
-        found.append(
-            {"name": name, "values": values, "differs": name in differ, "default": default}
-        )
+        owners = dict.fromkeys(each.found.choice.algorithm.upper() for each in mine)
+        label = name if len(mine) == len(settings) else f"{name} ({', '.join(owners)})"
+        entry: Json = {"name": name, "label": label, "values": values}
+        found.append(entry | {"differs": name in differ, "default": default})
     return found
 
 

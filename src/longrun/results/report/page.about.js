@@ -42,7 +42,7 @@ function optionList(options) {
     const text = option.values.join(", ");
     const usual = option.default === null || text === option.default;
     const value = usual ? text : el("mark", { title: `default: ${option.default}` }, text);
-    return el("div", {}, el("dt", {}, option.name), el("dd", {}, value));
+    return el("div", {}, el("dt", {}, option.label), el("dd", {}, value));
   };
   return el("dl", { class: "options" }, ...options.map(entry));
 }
@@ -52,7 +52,7 @@ function differences(options) {
   const settings = names.map((name) => data.settings.find((s) => s.name === name));
   const rows = settings.map((s) => [
     el("td", {}, who(s)), ...options.map(({ name }) => el("td", {}, value(s, name)))]);
-  return tableOf(["setting", ...options.map((o) => o.name)], rows, { id: "differing" });
+  return tableOf(["setting", ...options.map((o) => o.label)], rows, { id: "differing" });
 }
 
 function runDetails(run) {

@@ -60,8 +60,8 @@ const state = {
   off: new Set(), // settings that are not ticked
   refused: new Map(data.filters.map((filter) => [filter.name, new Set()])), // values, by option
   mean: true,
-  // The interval of two seeds is as wide as the chart, and many intervals cover each other.
-  band: data.settings.some((s) => s.seeds.length > 2) && names.length <= 6,
+  // Fewer than five seeds have no interval, and many intervals cover each other.
+  band: data.settings.some((s) => s.seeds.length > 4) && names.length <= 6,
   seeds: data.settings.length <= 4,
   zoom: null,
 };

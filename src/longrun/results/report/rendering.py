@@ -20,7 +20,7 @@ from PIL import Image
 from longrun.config import Config
 from longrun.envs.actions import as_given
 from longrun.envs.factories import env_factory, make_env, require_saved
-from longrun.envs.numpy_policy import NumpyPolicy
+from longrun.envs.numpy_policy import policy_of
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.stepper import GymnasiumStepper
 from longrun.errors import InputError
@@ -99,9 +99,7 @@ def _is_mujoco(env: gymnasium.Env[Any, Any]) -> bool:
 
 def _film(env: gymnasium.Env[Any, Any], config: Config, spaces: Spaces, weights: Array) -> Filmed:
     """The deterministic policy from a reset on; after the end of an episode the next one starts."""
-    policy = NumpyPolicy(
-        spaces, config.hidden_sizes, config.normalize_observations, weights, config.bounded_mean
-    )
+    policy = policy_of(config, spaces, weights)
     stepper, row = GymnasiumStepper(env), np.zeros((1, spaces.observation_size), np.float32)
     fps = float(env.metadata.get("render_fps") or USUAL_FPS)
     stride = max(1, math.ceil(fps / FASTEST))

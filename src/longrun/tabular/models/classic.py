@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from longrun.errors import InputError
-from longrun.tabular.mdp import MDP, Successors
+from longrun.tabular.mdp import MDP, Array, Successors
 from longrun.tabular.models.laws import binomial_laws, distinct_numbers, stock_after_poisson_demand
 from longrun.tabular.validation import (
     require_at_least,
@@ -29,7 +29,7 @@ def garnet(
     probabilities are the lengths of the parts into which branching - 1 uniform points cut [0, 1].
     The reward of a state and action is standard normal, or uniform on [0, 1] with
     rewards="uniform". Archibald, McKinnon and Thomas (1995); Bhatnagar, Sutton, Ghavamzadeh and
-    Lee (2009).
+    Lee (2009). What can be limited: cost, uniform on [0, 1] for each state and action.
     """
     require_at_least(1, states=states, actions=actions, branching=branching)
     require_at_least(0, seed=seed)
@@ -52,6 +52,7 @@ def garnet(
     return MDP(
         np.stack([matrix.toarray() for matrix in matrices], axis=1) if dense else matrices,
         draw((states, actions)),
+        costs={"cost": random.random((states, actions))},
         name=f"garnet, {branching} successors, seed {seed}",
     )
 
@@ -63,6 +64,7 @@ def riverswim(length: int = 6) -> MDP:
     stays and earns 0.005. Right moves up, stays or moves down with probabilities 0.35, 0.6, 0.05;
     at state 0 it moves up with 0.6 and stays with 0.4; at the last state it stays with 0.6 and
     moves down with 0.4, and earns 1. Strehl and Littman (2008), rewards as in Osband et al. (2013).
+    What can be limited: effort, the share of steps to the right.
     """
     require_at_least(2, length=length)
     last = length - 1
@@ -78,7 +80,15 @@ def riverswim(length: int = 6) -> MDP:
 
     first = np.eye(1, length)[0]
     name = f"RiverSwim, {length} states"
-    return MDP.from_function(successors, length, ("left", "right"), initial=first, name=name)
+    effort = np.tile([0.0, 1.0], (length, 1))
+    return MDP.from_function(
+        successors,
+        length,
+        ("left", "right"),
+        initial=first,
+        costs={"effort": effort},
+        name=name,
+    )
 
 
 def access_control(
@@ -92,6 +102,8 @@ def access_control(
     with a free server, earns the priority and takes a server; rejecting earns nothing. Then every
     busy server, one just taken included, becomes free with free_probability, and the next customer
     has each priority with the same probability. Sutton and Barto (2018), example 10.2.
+    What can be limited: rejected, customers per step; rejected_1, rejected_2, ..., those of each
+    priority, in their order; busy, the mean number of servers taken in a step.
     """
     require_at_least(1, servers=servers)
     require_probability(free_probability=free_probability)
@@ -118,10 +130,20 @@ def access_control(
         [(free, kind) for free in range(servers + 1) for kind in range(kinds)],
         ("reject", "accept"),
         initial=np.repeat(np.eye(1, servers + 1, servers)[0], kinds) / kinds,  # all are free
+        costs=_access_costs(servers, kinds),
         name=f"access control, {servers} servers",
         shape=(servers + 1, kinds),
         sides=("free servers", "priority"),
     )
+
+
+def _access_costs(servers: int, kinds: int) -> dict[str, Array]:
+    """[S, A] each; the actions are to reject and to accept."""
+    free, kind = np.indices((servers + 1, kinds)).reshape(2, -1)
+    rejects, accepts = np.eye(2)
+    rejected = {f"rejected_{k + 1}": (kind == k)[:, None] * rejects for k in range(kinds)}
+    busy = (servers - free)[:, None] + accepts
+    return {"rejected": np.tile(rejects, (len(free), 1)), **rejected, "busy": busy}
 
 
 def machine_replacement(
@@ -138,7 +160,8 @@ def machine_replacement(
     operating_cost * w; in it the machine fails with failure_probability, otherwise wears by one
     level with wear_probability (at levels - 1 that is failure too). Replacing costs
     replacement_cost, and the period is that of a new machine. A failed machine has to be replaced,
-    at failure_cost more. After Derman (1963).
+    at failure_cost more. After Derman (1963). What can be limited: failed and replaced, machines
+    per period.
     """
     require_at_least(1, levels=levels)
     require_probability(wear_probability=wear_probability, failure_probability=failure_probability)
@@ -163,7 +186,16 @@ def machine_replacement(
 
     new, name = np.eye(1, levels + 1)[0], f"machine replacement, {levels} levels"
     return MDP.from_function(
-        successors, levels + 1, ("keep", "replace"), initial=new, name=name, cost=True
+        successors,
+        levels + 1,
+        ("keep", "replace"),
+        initial=new,
+        costs={
+            "failed": np.eye(1, levels + 1, levels)[0],
+            "replaced": np.tile([0.0, 1.0], (levels + 1, 1)),
+        },
+        name=name,
+        cost=True,
     )
 
 
@@ -182,6 +214,7 @@ def inventory(
     and max(y - D, 0) is left. Cost: fixed_cost for any order, unit_cost per unit ordered,
     holding_cost per unit left, lost_sale_cost per unit of demand not met; expectations are exact,
     including the tail of the demand. (s, S) policies are the classic solution (Scarf, 1960).
+    What can be limited: orders per period; ordered, left and lost, units per period.
     """
     require_at_least(1, capacity=capacity)
     require_positive(mean_demand=mean_demand)
@@ -199,6 +232,12 @@ def inventory(
         -(order + period[level]),
         available=available,
         initial=np.eye(1, capacity + 1)[0],
+        costs={
+            "orders": np.tile(stock > 0, (capacity + 1, 1)),
+            "ordered": np.tile(stock, (capacity + 1, 1)),
+            "left": (stock - mean_demand + lost)[level],
+            "lost": lost[level],
+        },
         name=f"inventory, capacity {capacity}",
         actions=[f"order {units}" for units in stock],
         cost=True,
@@ -218,7 +257,8 @@ def admission(
     service_rate; under accept an arrival joins and pays `reward`, under reject it is turned away.
     Accept is not available at `size`. Each customer costs holding_cost per unit of time.
     Uniformised at arrival_rate + service_rate, with rewards as rates: the gain is per unit of time.
-    A threshold is optimal (Naor, 1969).
+    A threshold is optimal (Naor, 1969). What can be limited: customers, the mean number; rejected,
+    arrivals turned away per unit of time.
     """
     require_positive(arrival_rate=arrival_rate, service_rate=service_rate)
     require_finite(reward=reward, holding_cost=holding_cost)
@@ -235,4 +275,12 @@ def admission(
 
     empty = np.eye(1, size + 1)[0]
     name = f"admission to an M/M/1 queue, up to {size}"
-    return MDP.from_function(successors, size + 1, ("reject", "accept"), initial=empty, name=name)
+    rejected = np.tile([arrival_rate, 0.0], (size + 1, 1))
+    return MDP.from_function(
+        successors,
+        size + 1,
+        ("reject", "accept"),
+        initial=empty,
+        costs={"customers": np.arange(size + 1), "rejected": rejected},
+        name=name,
+    )

@@ -26,7 +26,8 @@ def maintenance(
 
     A service costs about service_time steps of running, a breakdown about repair_time. A discount
     limits both to 1 / (1 - discount), so that one of 0.99 hardly distinguishes the two and never
-    services the machine.
+    services the machine. What can be limited: broken, the share of time; serviced, services begun
+    per step.
     """
     require_at_least(1, levels=levels)
     require_probability(wear_probability=wear_probability, failure_probability=failure_probability)
@@ -45,11 +46,15 @@ def maintenance(
         change = failure_probability if worn else wear_probability
         return [(change, "broken" if worn else state + 1, 1.0), (1 - change, state, 1.0)]
 
+    broken, serviced = np.zeros((2, levels + 3, 2))
+    broken[-1] = 1
+    serviced[: levels + 1, 1] = 1
     return MDP.from_function(
         successors,
         [*range(levels + 1), *away],
         ("run", "service"),
         initial=np.eye(1, levels + 3)[0],
+        costs={"broken": broken, "serviced": serviced},
         name=f"maintenance, {levels} levels of wear",
         sides=("wear",),
     )

@@ -43,7 +43,9 @@ def queueing_network(
 
     A move that would leave the box (arrival to a full queue, service of an empty one, a transfer to
     a full one) does not happen. Holding `costs`, one per queue, are per customer and unit of time.
-    All actions are available in all states unless `available` [S, A] says otherwise.
+    All actions are available in all states unless `available` [S, A] says otherwise. What can be
+    limited: customers_1, customers_2, ..., the mean numbers; blocked, arrivals turned away per unit
+    of time.
     """
     require_at_least(1, size=size)
     shape = (size + 1,) * len(costs)
@@ -66,12 +68,25 @@ def queueing_network(
         rewards,
         available=available,
         initial=empty,
+        costs=_named_costs(events, lengths, size),
         name=name,
         shape=shape,
         sides=[f"customers of class {i + 1}" for i in range(len(shape))],
         actions=actions,
         cost=True,
     )
+
+
+def _named_costs(
+    events: Sequence[Event], lengths: NDArray[np.int32], size: int
+) -> dict[str, NDArray[np.float64]]:
+    """[S] each, rates per unit of time, as the holding costs are; `lengths` are [queues, S]."""
+    blocked = np.zeros(lengths.shape[1])
+    for event in events:
+        if min(event.move) >= 0:  # from outside
+            blocked += event.rate * (lengths + np.array(event.move)[:, None] > size).any(0)
+    numbers = {f"customers_{k + 1}": each.astype(float) for k, each in enumerate(lengths)}
+    return {**numbers, "blocked": blocked}
 
 
 def _uniformised(

@@ -1,12 +1,17 @@
-"""Solvers for the optimal gain: one call, four methods, the same certificate."""
+"""Solvers for the optimal gain: one call, four methods, the same certificate; limits on costs."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import overload
+
+from numpy.typing import ArrayLike
 
 from longrun.errors import InputError, NoConvergence
+from longrun.tabular.limits import LimitedSolution, limited_problem, solve_limited
+from longrun.tabular.limits.solver import METHODS as LIMITED_METHODS
 from longrun.tabular.mdp import MDP
 from longrun.tabular.precision import USELESS, PrecisionWarning
 from longrun.tabular.solvers.linear_program import linear_program
@@ -27,7 +32,7 @@ from longrun.tabular.solvers.value_iteration import (
 )
 from longrun.tabular.structure import require_constant_gain
 
-__all__ = ["METHODS", "NoConvergence", "Solution", "solve"]
+__all__ = ["METHODS", "LimitedSolution", "NoConvergence", "Solution", "solve"]
 
 Method = Callable[[MDP, float, int, OnIteration], Solution]
 METHODS: dict[str, Method] = {
@@ -36,19 +41,50 @@ METHODS: dict[str, Method] = {
     "modified_policy_iteration": modified_policy_iteration,
     "linear_program": linear_program,
 }
+LIMITED_ITERATIONS = 500
+"""Lagrangian problems that are solved before `solve` gives up; one limit needs about ten."""
 
 
+@overload
 def solve(
     mdp: MDP,
-    method: str = "policy_iteration",
+    method: str = ...,
     *,
+    costs: None = ...,
+    limits: None = ...,
+    tolerance: float = ...,
+    max_iterations: int | None = ...,
+    linear_solver: str = ...,
+    on_iteration: OnIteration = ...,
+) -> Solution: ...
+@overload
+def solve(
+    mdp: MDP,
+    method: str = ...,
+    *,
+    costs: Mapping[str, ArrayLike] | None = ...,
+    limits: Mapping[str, float] | None = ...,
+    tolerance: float = ...,
+    max_iterations: int | None = ...,
+    on_iteration: OnIteration = ...,
+) -> LimitedSolution: ...
+def solve(
+    mdp: MDP,
+    method: str = "auto",
+    *,
+    costs: Mapping[str, ArrayLike] | None = None,
+    limits: Mapping[str, float] | None = None,
     tolerance: float = 1e-8,
     max_iterations: int | None = None,
     linear_solver: str = "auto",
     on_iteration: OnIteration = lambda iteration, low, high: None,
-) -> Solution:
+) -> Solution | LimitedSolution:
     """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
 
+    method: one of METHODS; "auto" is policy iteration, or with limits what suits the size.
+    costs, limits: by name, arrays [S, A] or [S] (default: the model's own) and the largest
+    long-run averages that the policy may have. The result is then a `LimitedSolution`, whose policy
+    may randomise; limits that no policy keeps raise `InfeasibleLimits`, which says by how much.
     Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
     linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
     A model whose optimal gain depends on the start raises an error that says why. Where rounding
@@ -56,17 +92,43 @@ def solve(
     rounding allows and a `PrecisionWarning` says so. A bracket wider than a tenth of the gain, or
     still open after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
     """
-    if method not in METHODS:
-        raise InputError(f"method='{method}' is unknown; valid: {', '.join(METHODS)}")
+    limited = costs is not None or limits is not None
+    _check(METHODS if not limited else LIMITED_METHODS, method, tolerance, max_iterations)
     if linear_solver not in ("auto", *EVALUATIONS):
         raise InputError(
             f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
+        )
+    require_constant_gain(mdp)
+    if limited:
+        problem = limited_problem(mdp, costs, limits or {})
+        most = max_iterations or LIMITED_ITERATIONS
+        return solve_limited(problem, method, tolerance, most, on_iteration)
+    chosen = "policy_iteration" if method == "auto" else method
+    return _without_limits(mdp, chosen, tolerance, max_iterations, linear_solver, on_iteration)
+
+
+def _check(
+    methods: Collection[str], method: str, tolerance: float, max_iterations: int | None
+) -> None:
+    if method not in ("auto", *methods):
+        with_limits = " with limits" if method in METHODS else ""
+        raise InputError(
+            f"method='{method}' is unknown{with_limits}; valid: auto, {', '.join(methods)}"
         )
     if not 0 < tolerance < 1:
         raise InputError(f"tolerance={tolerance} is not between 0 and 1; take 1e-8, for example")
     if max_iterations is not None and max_iterations < 1:
         raise InputError(f"max_iterations={max_iterations} is less than 1")
-    require_constant_gain(mdp)
+
+
+def _without_limits(
+    mdp: MDP,
+    method: str,
+    tolerance: float,
+    max_iterations: int | None,
+    linear_solver: str,
+    on_iteration: OnIteration,
+) -> Solution:
     try:
         found = _found(mdp, method, tolerance, max_iterations, linear_solver, on_iteration)
     except NoConvergence as stopped:
@@ -79,7 +141,7 @@ def solve(
         told = f"{how_far(found)}; rounding does not allow more here"
         if width > USELESS:
             raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
-        warnings.warn(f"{told}; raise tolerance={tolerance:g}", PrecisionWarning, stacklevel=2)
+        warnings.warn(f"{told}; raise tolerance={tolerance:g}", PrecisionWarning, stacklevel=3)
     return found
 
 

@@ -52,18 +52,22 @@ def policy_iteration(
     on_iteration: OnIteration,
     linear_solver: str = "auto",
     policy: Actions | None = None,
+    values: Array | None = None,
 ) -> Solution:
     """Solve (I - P_pi) h = r_pi - g e for the policy, take the greedy policy of h, repeat.
 
     Evaluations by a Krylov method start from the last bias and stop early (FORCING): the bracket
     is certified for any h. It stays wider than the tolerance where rounding allows no more.
+    policy, values: [S] each, to start from; values without the policy's own are of use too.
     """
     if linear_solver == "auto":
         linear_solver = "dense" if mdp.num_states <= DENSE else "krylov"
     evaluate, scale = EVALUATIONS[linear_solver](), reward_scale(mdp)
-    found = best = bracket(mdp, np.zeros(mdp.num_states), policy)
+    started = np.zeros(mdp.num_states) if values is None else values - values[0]
+    found = best = bracket(mdp, started, policy)
     for iteration in range(1, max_iterations + 1):
-        if iteration > 1 or policy is None:  # sweeps from 0 would discard the given policy
+        # Sweeps from 0 would discard the given policy.
+        if iteration > 1 or policy is None or values is not None:
             found = _swept(mdp, found, tolerance, scale)
             if linear_solver == "krylov" and found.closed(mdp, tolerance, scale):
                 on_iteration(iteration, found.low, found.high)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import Config
+from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
 from longrun.envs.native.protocol import Environment
 from longrun.envs.native.protocol_check import require_sound
@@ -23,7 +24,7 @@ from longrun.train.device import program as device
 from longrun.train.device.program import MOST_ITERATIONS, Evaluated, Span
 from longrun.train.device.sharding import Layout, agreed
 from longrun.train.device.snapshots import placed, snapshot_of, stacked
-from longrun.train.evaluation import EvaluationReport, evaluation_shape, report
+from longrun.train.evaluation import EvaluationReport, Streams, evaluation_shape, report
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, fresh_state
 from longrun.train.training_checks import (
     FLAGS,
@@ -45,16 +46,18 @@ class DeviceLoop:
     """The `Loop` of JAX-native environments."""
 
     env: Environment
+    given_name: str | None = None
+    """'module:function' that made it, if it was named so"""
 
     @classmethod
-    def open(cls, env: Environment) -> Self:
+    def open(cls, env: Environment, given_name: str | None = None) -> Self:
         """Raises an error if the environment does not follow the protocol."""
         require_sound(env)
-        return cls(env)
+        return cls(env, given_name)
 
     @property
     def name(self) -> str:
-        return self.env.name
+        return self.given_name or self.env.name
 
     @property
     def is_named(self) -> bool:
@@ -63,6 +66,10 @@ class DeviceLoop:
     @property
     def source(self) -> dict[str, Any]:
         return env_source(self.env, self.env)
+
+    @property
+    def vector_size(self) -> int:
+        return 0
 
     @property
     def spaces(self) -> Spaces:
@@ -77,6 +84,7 @@ class DeviceLoop:
         return action_space(self.spaces)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        check_costs(config.costs, self.spaces)
         return Snapshot(fresh_state(config, self.spaces, seed), {})
 
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
@@ -111,11 +119,11 @@ class DeviceLoop:
 
     def simulate(
         self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
-    ) -> tuple[Array, Array]:
-        """Rewards and episode ends [S, E] of the policy, in a program of its own."""
+    ) -> Streams:
+        """The policy, simulated in a program of its own."""
         found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
-        return found.reward, found.ended
+        return Streams(found.reward, found.ended, found.costs, config.costs)
 
     def close(self) -> None:
         """There is nothing to close: a snapshot holds all of the environments."""
@@ -160,7 +168,10 @@ def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationR
     """One report for each replica from facts [R, S, E]."""
     for i, (seed, reward) in enumerate(zip(job.seeds, evaluated.reward, strict=True)):
         require_finite_rewards(reward, f"replica {i} (seed {seed})", iteration)
-    return [report(*facts) for facts in zip(*evaluated, strict=True)]
+    names = job.configs[0].costs
+    costs: Any = evaluated.costs if names else [None] * len(job.seeds)
+    facts = zip(evaluated.reward, evaluated.ended, costs, strict=True)
+    return [report(Streams(*each, names)) for each in facts]
 
 
 def _events(

@@ -57,6 +57,8 @@ class Evaluated(NamedTuple):
     """[S, E]"""
     ended: jax.Array
     """[S, E]"""
+    costs: jax.Array | None
+    """[S, E, K]; None where no cost is recorded"""
 
 
 def key_of(seed: jax.Array, purpose: int, iteration: jax.Array | int = 0) -> jax.Array:
@@ -86,15 +88,17 @@ def collect(
     steps_key, spare_key = jax.random.split(key)
     spares = native.spare_starts(env, spare_key, chains.obs.shape[0])
 
-    def one_step(chains: Chains, key: jax.Array) -> tuple[Chains, tuple[jax.Array, ...]]:
+    def one_step(chains: Chains, key: jax.Array) -> tuple[Chains, tuple[Any, ...]]:
         act_key, env_key = jax.random.split(key)
         action = act(config, env.spaces, learned, chains.obs, act_key if explore else None)
-        after, facts = native.step(env, env_key, chains, action, spares, config.action_bounds)
+        after, facts = native.step(
+            env, env_key, chains, action, spares, config.action_bounds, config.costs
+        )
         return after, (chains.obs, action, *facts)
 
     chains, rows = jax.lax.scan(one_step, chains, jax.random.split(steps_key, steps))
-    obs, action, reward, next_obs, terminated, truncated = rows
-    rollout = Rollout(obs, action, reward, next_obs, terminated, truncated, chains.obs)
+    obs, action, reward, next_obs, terminated, truncated, costs = rows
+    rollout = Rollout(obs, action, reward, next_obs, terminated, truncated, chains.obs, costs)
     return rollout, chains
 
 
@@ -131,11 +135,13 @@ def evaluate(
 
     def one_block(chains: Chains, key: jax.Array) -> tuple[Chains, Evaluated]:
         rollout, chains = collect(env, config, learned, chains, key, block, explore)
-        return chains, Evaluated(rollout.reward, rollout.terminated | rollout.truncated)
+        ended = rollout.terminated | rollout.truncated
+        return chains, Evaluated(rollout.reward, ended, rollout.costs)
 
     keys = jax.random.split(key, -(-steps // block))
     _, facts = jax.lax.scan(one_block, native.start(env, start_key, envs), keys)
-    return Evaluated(*(x.reshape(-1, envs)[:steps] for x in facts))
+    whole: Evaluated = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:steps], facts)
+    return whole
 
 
 def advance(
@@ -169,7 +175,8 @@ def advance(
 
     def skip(learned: TrainState) -> Evaluated:
         shape = (seeds.shape[0], eval_shape[1], eval_shape[0])
-        return Evaluated(jnp.zeros(shape), jnp.zeros(shape, bool))
+        costs = jnp.zeros((*shape, len(configs.costs))) if configs.costs else None
+        return Evaluated(jnp.zeros(shape), jnp.zeros(shape, bool), costs)
 
     return replicas, log, jax.lax.cond(span.evaluate, run, skip, replicas.learned)
 

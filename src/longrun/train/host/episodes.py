@@ -87,10 +87,13 @@ def read_episodes(found: Mapping[str, Array], num_envs: int, spaces: Spaces) -> 
         )
     except (KeyError, TypeError, ValueError) as error:
         raise FolderError(f"the saved environments are damaged: {error!r}") from None
-    for name, array, shape in zip(Episodes._fields, episodes, expected, strict=True):
-        if array.shape != shape or not np.isfinite(array).all():
+    like = no_episodes(num_envs, spaces)
+    for name, array, shape, kind in zip(Episodes._fields, episodes, expected, like, strict=True):
+        fits = array.shape == shape and array.dtype == kind.dtype
+        if not fits or not np.isfinite(array).all():
             raise FolderError(f"the saved environments are damaged: '{name}' is {array.shape}")
-    if (episodes.number < 0).any() or (episodes.state_size < 0).any():
+    sizes = (episodes.number, episodes.state_size, episodes.length + 1)
+    if any((size < 0).any() for size in sizes):
         raise FolderError("the saved environments are damaged: a size is negative")
     return episodes
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from longrun.envs.spaces import Array
 from longrun.envs.worker_pool import Pool
+from longrun.errors import EnvironmentFailure
 
 MOST_KEPT = 2
 """Pools that one process keeps: each may have a process for each core."""
@@ -68,7 +69,10 @@ def keep(
         kept.append(entry)
         excess = [kept.pop(0) for _ in range(len(kept) - MOST_KEPT)]
     for old in excess:
-        old.close()
+        with suppress(
+            EnvironmentFailure
+        ):  # it is another agent's, which was not asked for anything
+            old.close()
 
 
 def close(owner: object) -> None:

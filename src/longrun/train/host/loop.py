@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Sequence
@@ -12,20 +13,26 @@ from typing import Any, Self
 import gymnasium
 import jax
 import numpy as np
+from gymnasium.vector import VectorEnv
 
-from longrun.config import Config
+from longrun.config import MLP, Config
+from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
 from longrun.envs.shard import Plan
-from longrun.envs.spaces import Array, Spaces, describe
+from longrun.envs.spaces import Spaces, describe, own_spaces, require_no_image
 from longrun.envs.stepper import state_room
+from longrun.envs.vector_env import autoreset_mode
 from longrun.envs.worker_pool import Pool, open_pool
+from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
-from longrun.train.evaluation import evaluation_shape
+from longrun.memory import require_memory
+from longrun.tabular.mdp_environment import MDPEnv
+from longrun.train.evaluation import STEPS_EACH, Streams, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
-from longrun.train.host.replica import Replica, flat_weights
+from longrun.train.host.replica import Replica, flat_weights, streams_of
 from longrun.train.job import (
     Job,
     OnEvents,
@@ -55,16 +62,22 @@ class HostLoop:
     """what made it, see `env_source`"""
     state_bytes: int = 0
     """room for the saved state of one environment, 0 if it cannot save it"""
+    vector_size: int = 0
+    """environments in a VectorEnv, 0 if it is none"""
 
     @classmethod
-    def open(cls, env: EnvLike, made: gymnasium.Env[Any, Any]) -> Self:
-        """`made` is one environment that `env` makes; it is neither reset nor stepped."""
+    def open(cls, env: EnvLike, made: Any) -> Self:
+        """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        name = env_name(env)
+        name = env.name if isinstance(env, MDPEnv) else env_name(env)
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
-        source = env_source(env, made)
-        observation, action = made.observation_space, made.action_space
+        is_function = isinstance(env, str) and made.spec is None  # 'module:function'
+        source = env_source(env_factory(env) if is_function else env, made)
+        observation, action = own_spaces(made)
+        if isinstance(made, VectorEnv):
+            autoreset_mode(made)  # which it must have
+            return cls(env, spaces, observation, action, name, source, 0, made.num_envs)
         return cls(env, spaces, observation, action, name, source, state_room(made))
 
     @property
@@ -72,6 +85,10 @@ class HostLoop:
         return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        check_costs(config.costs, self.spaces, self.vector_size > 0)
+        self._require_size(config)
+        if MLP in (config.policy_network, config.value_network):
+            require_no_image(self.observation_space)
         state = fresh_state(config, self.spaces, seed)
         return Snapshot(state, no_episodes(config.num_envs, self.spaces)._asdict())
 
@@ -81,7 +98,8 @@ class HostLoop:
         With `job.keep_environments` they stay for the next call, if the job was done.
         """
         config = job.configs[0]
-        eval_envs, eval_steps = evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
+        self._require_size(config)
+        eval_envs, eval_steps = self._eval_shape(job.eval_steps) if job.eval_every else (0, 0)
         plan = self._plan(
             config,
             seeds=tuple(job.seeds),
@@ -90,9 +108,11 @@ class HostLoop:
             eval_envs=eval_envs,
             eval_steps=eval_steps,
         )
-        num_workers = min(job.num_workers, len(job.seeds) * config.num_envs)
+        most = 1 if self.vector_size else len(job.seeds) * config.num_envs
+        num_workers = min(job.num_workers, most)
         key = (num_workers, job.step_timeout, *_shape(plan))
         kept = kept_pools.take(self, key, [start.environments for start in starts])
+        _require_room(config, plan)
         pool = kept or open_pool(plan, num_workers, job.step_timeout)
         done = False
         try:
@@ -111,15 +131,27 @@ class HostLoop:
             kept_pools.keep(self, key, [r.snapshot.environments for r in replicas], pool)
         return seconds
 
+    def _require_size(self, config: Config) -> None:
+        if self.vector_size and config.num_envs != self.vector_size:
+            raise InputError(
+                f"num_envs={config.num_envs} must be {self.vector_size}, the size of the VectorEnv"
+            )
+
+    def _eval_shape(self, steps: int) -> tuple[int, int]:
+        """(environments, steps of each) of an evaluation; a VectorEnv has its own number."""
+        if not self.vector_size:
+            return evaluation_shape(steps)
+        return self.vector_size, max(-(-steps // self.vector_size), min(steps, STEPS_EACH))
+
     def close(self) -> None:
         """Close the environments that were kept."""
         kept_pools.close(self)
 
     def simulate(
         self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
-    ) -> tuple[Array, Array]:
-        """Rewards and episode ends [S, E] of the policy, simulated in this process."""
-        envs, steps = shape
+    ) -> Streams:
+        """The policy, simulated in this process."""
+        envs, steps = (self.vector_size or shape[0]), shape[1]
         plan = self._plan(
             config,
             seeds=(seed,),
@@ -133,7 +165,7 @@ class HostLoop:
         try:
             pool.arrays["weights"][0] = flat_weights(state)
             pool.start("evaluate", 0, int(state.iteration))()
-            return pool.arrays["eval_reward"][0], pool.arrays["eval_ended"][0]
+            return streams_of(pool, 0, config)
         finally:
             pool.close()
 
@@ -146,9 +178,23 @@ class HostLoop:
             normalize_observations=config.normalize_observations,
             action_bounds=config.action_bounds,
             bounded_mean=config.bounded_mean,
+            costs=config.costs,
+            activation=config.activation,
+            layer_norm=config.layer_norm,
+            policy_network=config.policy_network,
+            is_vector=self.vector_size > 0,
             state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,
         )
+
+
+def _require_room(config: Config, plan: Plan) -> None:
+    """Raise InputError if the shared arrays are larger than the memory."""
+    # States are left out: only what is used of their room takes memory.
+    used = {name: entry for name, entry in plan.memory().items() if name != "env_state"}
+    size = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in used.values())
+    what = f"num_envs={config.num_envs} x rollout_steps={config.rollout_steps}"
+    require_memory(size, f"{what} samples of each of {len(plan.seeds)} replicas")
 
 
 def _shape(plan: Plan) -> tuple[Any, ...]:
@@ -186,6 +232,7 @@ def _run_all(
                 try:
                     item = queued.get(timeout=POLL_SECONDS)
                 except queue.Empty:
+                    pool.look()
                     if not on_events([], {}):
                         break
                     continue
@@ -227,6 +274,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
         terminated=np.zeros((t, n), bool),
         truncated=np.zeros((t, n), bool),
         resume_obs=np.zeros((n, d), np.float32),
+        costs=np.zeros((t, n, len(config.costs)), np.float32) if config.costs else None,
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
     if learner.is_one_program(config):

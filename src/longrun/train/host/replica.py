@@ -23,7 +23,7 @@ from longrun.envs.worker_pool import Pool
 from longrun.learn import learner
 from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
-from longrun.train.evaluation import EvaluationReport, report
+from longrun.train.evaluation import EvaluationReport, Streams, report
 from longrun.train.host.episodes import EpisodeHistory, read_episodes
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.train.training_checks import require_healthy, without_flags
@@ -105,8 +105,7 @@ class Replica:
 
         def wait_for_report() -> EvaluationReport:
             evaluated()
-            facts = (pool.arrays[name][self.index] for name in ("eval_reward", "eval_ended"))
-            return report(*facts)
+            return report(streams_of(pool, self.index, self.config))
 
         return wait_for_report
 
@@ -173,6 +172,8 @@ class Replica:
         """Views of the shared arrays; the update reads them before the workers write again."""
         facts = {n: pool.arrays[n][self.index] for n in Rollout._fields if n in pool.arrays}
         obs = facts.pop("obs")
+        if not self.config.costs:  # the program has no place for an empty array
+            facts["costs"] = None
         return Rollout(obs=obs[:-1], resume_obs=obs[-1], **facts)
 
     def _shuffles(self, iteration: int) -> Networks:
@@ -198,10 +199,17 @@ class Replica:
         return without_flags(numbers)
 
 
+def streams_of(pool: Pool, replica: int, config: Config) -> Streams:
+    """What the workers have written in a replica's evaluation."""
+    names = ("eval_reward", "eval_ended", "eval_costs")
+    reward, ended, costs = (pool.arrays[name][replica] for name in names)
+    return Streams(reward, ended, costs, config.costs)
+
+
 def flat_weights(state: TrainState) -> Array:
     """The parameters for acting, in the order of `longrun.envs.numpy_policy.weight_shapes`."""
     policy, moments = state.params.policy, state.obs_moments
-    layers = [x for layer in policy.layers for x in layer]
+    layers = jax.tree.leaves(policy.layers)
     parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
 

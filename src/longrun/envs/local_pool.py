@@ -1,0 +1,91 @@
+"""The pool without worker processes: environments run in the training process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import nullcontext, suppress
+from typing import Any
+
+from longrun.envs.heartbeat import place
+from longrun.envs.shard import Plan
+from longrun.envs.shared_memory import SharedArrays
+from longrun.envs.spaces import Array
+from longrun.envs.vector_shard import make_shard
+from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress
+from longrun.errors import EnvironmentFailure, HungError, WorkerError
+
+PROCESS = "the training process"
+
+
+class LocalPool:
+    """Everything in this process, one call at a time, with equal results.
+
+    Nothing can interrupt an environment here. If one hangs, `look` and `close`, called by another
+    thread, raise HungError, and the thread that called `start` is left behind.
+    """
+
+    def __init__(self, plan: Plan, step_timeout: float = STEP_TIMEOUT) -> None:
+        self._memory = SharedArrays(plan.memory())
+        self.arrays: dict[str, Array] = self._memory
+        self._shard = make_shard(plan, self.arrays, worker=0, num_workers=1)
+        self._lock = threading.Lock()
+        self._step_timeout = step_timeout
+        self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
+        self._busy = self._closed = self._failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failed or self._closed
+
+    def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
+        with self._lock:
+            if self._closed:
+                raise WorkerError("the environments were closed")
+            self._busy = True
+            try:
+                getattr(self._shard, command)(replica, *arguments)
+            except BaseException:
+                self._failed = True
+                raise
+            finally:
+                self._busy = False
+        return lambda: None
+
+    def look(self) -> None:
+        """Raise HungError if a request has made no progress for too long."""
+        if self._watchdog.is_due() and (stalled := self._watchdog.stalled([self._busy])):
+            where = place(self.arrays["heartbeat"][0])
+            raise HungError(no_progress(PROCESS, stalled[1], where))
+
+    def close(self) -> None:
+        """Close the environments, never while one is being stepped. Raises HungError."""
+        self._closed = True
+        while not self._lock.acquire(timeout=LOOK_SECONDS):
+            self.look()
+        try:
+            self._memory.close()
+            # An environment that has failed may fail again: its first error is the one to show.
+            with suppress(EnvironmentFailure) if self._failed else nullcontext():
+                self._close_shard()
+        finally:
+            self._lock.release()
+
+    def _close_shard(self) -> None:
+        """In another thread, which can be left behind if an environment does not return."""
+        closed: Future[None] = Future()
+
+        def close() -> None:
+            try:
+                self._shard.close()
+                closed.set_result(None)
+            except BaseException as error:
+                closed.set_exception(error)
+
+        threading.Thread(target=close, daemon=True).start()
+        try:
+            closed.result(self._step_timeout or None)
+        except TimeoutError:
+            message = no_progress(PROCESS, self._step_timeout, "an environment is being closed")
+            raise HungError(message) from None

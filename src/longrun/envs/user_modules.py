@@ -1,0 +1,38 @@
+"""What a user names as 'module:name'; the module may be in the working directory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from longrun.errors import InputError, listed
+
+
+def import_user_module(module: str) -> ModuleType:
+    """Import a module that the user names.
+
+    The working directory comes last on Python's path, so that its files hide no other module.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return import_module(module)
+    except SystemExit as error:
+        raise InputError(f"module '{module}' ends when it is imported: {error!r}") from None
+
+
+def named_object(text: str) -> Any:
+    """The object that 'module:name' is. Raises InputError if there is none."""
+    module, _, name = text.rpartition(":")
+    try:
+        home = import_user_module(module)
+    except ImportError as error:
+        raise InputError(f"'{text}': {error}") from None
+    if not hasattr(home, name):
+        own = [n for n, v in vars(home).items() if callable(v) and not n.startswith("_")]
+        has = f"it has {listed(own)}" if own else "it has no function"
+        raise InputError(f"module '{module}' has no '{name}'; {has}")
+    return getattr(home, name)

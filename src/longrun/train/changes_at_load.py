@@ -1,0 +1,84 @@
+"""Options that are changed when an agent is loaded: fine-tuning of what it has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from longrun.config import Config, algorithm_name, saved_config
+from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
+from longrun.learn import learner
+from longrun.train.job import Snapshot
+from longrun.train.loops import Loop
+
+FIXED = (
+    "hidden_sizes",
+    "value_hidden_sizes",
+    "activation",
+    "layer_norm",
+    "policy_network",
+    "value_network",
+    "normalize_observations",
+    "bounded_mean",
+    "joint_optimizer",
+    "initialisation",
+    "initial_log_std",
+)
+"""Options that say what the networks compute or how they start, which is part of what was saved."""
+
+
+def changed_at_load(
+    loop: Loop,
+    config: Config,
+    snapshot: Snapshot,
+    options: Mapping[str, Any],
+    seed: int,
+    other_env: bool,
+) -> tuple[Config, Snapshot]:
+    """Configuration and snapshot with some options changed.
+
+    Episodes start anew in another environment, and if the number of environments changes.
+    """
+    after = _changed_config(config, options)
+    changed = _changed_snapshot(config, after, loop.spaces, snapshot)
+    if other_env or after.num_envs != config.num_envs:
+        fresh = loop.fresh_snapshot(after, seed)
+        changed = changed._replace(environments=fresh.environments)
+    return after, changed
+
+
+def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
+    """The configuration with some options changed. Raises InputError for those that are fixed."""
+    changed = saved_config(algorithm_name(config), vars(config) | dict(options))
+    for name in options:
+        before, after = getattr(config, name), getattr(changed, name)
+        if name in FIXED and before != after:
+            raise InputError(
+                f"{name}={after!r} cannot be changed at load: what was saved has {name}={before!r}"
+            )
+    return changed
+
+
+def _changed_snapshot(
+    before: Config, after: Config, spaces: Spaces, snapshot: Snapshot
+) -> Snapshot:
+    """The snapshot for other options.
+
+    Iterations are counted in those of the new size, rounded down. What is kept for each environment
+    starts anew if their number changes.
+    """
+    state = snapshot.state
+    steps = int(state.iteration) * before.steps_per_iteration
+    like = jax.eval_shape(lambda: learner.init(after, spaces, jax.random.key(0)))
+    criterion = state.criterion
+    if criterion.reward_sum.shape != like.criterion.reward_sum.shape:
+        zeros = jnp.zeros(like.criterion.reward_sum.shape, jnp.float32)
+        criterion = criterion._replace(reward_sum=zeros)
+    state = state._replace(
+        criterion=criterion, iteration=jnp.int32(steps // after.steps_per_iteration)
+    )
+    return snapshot._replace(state=state)

@@ -1,0 +1,145 @@
+"""`longrun.sweep` is the command in Python, and results become data frames."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import longrun
+from fake_workers import ENV, sweep_arguments
+from longrun import InputError, LongrunError
+from longrun.cli import main
+from tiny_envs import ITERATION, TINY
+
+OPTIONS = dict(TINY)
+EVALUATED = {"eval_every": ITERATION, "eval_steps": 50, "quiet": True, "workers": 1}
+
+
+@pytest.fixture
+def swept(inline: None, tmp_path: Path) -> tuple[Path, Any]:
+    out = tmp_path / "sweep"
+    found = longrun.sweep(
+        ["apo", "PPO"],
+        ENV,
+        2 * ITERATION,
+        out,
+        seeds=[5, 9],
+        grid={"discount": [0.9, 0.99], "hidden_sizes": [(8,)]},
+        **EVALUATED,
+        **{name: value for name, value in OPTIONS.items() if name != "hidden_sizes"},
+    )
+    return out, found
+
+
+def test_a_sweep_trains_everything_and_returns_its_results(swept: tuple[Path, Any]) -> None:
+    out, found = swept
+    assert len(list((out / "runs").iterdir())) == 6
+    assert {s.choice.algorithm for s in found} == {"apo", "ppo"}
+    assert [s.seeds for s in found] == [(5, 9)] * 3
+    assert [s.label for s in longrun.read_results(out)] == [s.label for s in found]
+
+
+def test_results_become_a_data_frame(swept: tuple[Path, Any]) -> None:
+    pandas = pytest.importorskip("pandas")
+    out, found = swept
+    frame = found.to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert len(frame) == 3 * 2 * 2  # settings, seeds, evaluations
+    assert {"env", "setting", "algorithm", "preset", "discount", "seed", "step"} <= set(frame)
+    assert "gae_lambda" not in frame  # the same everywhere
+    ppo = frame[(frame.algorithm == "ppo") & (frame.discount == 0.9) & (frame.seed == 9)]
+    (setting,) = [s for s in found if s.choice.options.get("discount") == 0.9]
+    np.testing.assert_array_equal(ppo.average_reward, setting.values["average_reward"][:, 1])
+    assert ppo.step.tolist() == [ITERATION, 2 * ITERATION]
+    training = longrun.read_metrics(out, ["entropy"]).to_pandas()
+    assert np.isfinite(training.entropy).all()
+
+    comparison = longrun.compare(found, metrics="average_reward")
+    table = comparison.to_pandas()
+    assert len(table) == len(comparison.rows) == 3
+    row = comparison.rows[1]
+    assert table.iqm[1] == row.aggregates["iqm"].value
+    assert table.improvement[1] == row.improvement.value
+    assert np.isnan(table.improvement[0])  # the baseline itself
+
+
+def test_the_same_call_resumes_and_extends(
+    inline: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def call(seeds: int) -> Any:
+        return longrun.sweep("apo", ENV, ITERATION, tmp_path, seeds=seeds, **EVALUATED, **OPTIONS)
+
+    assert call(1)[0].seeds == (0,)
+    made = {p: p.stat().st_mtime_ns for p in (tmp_path / "runs").rglob("*.csv")}
+    assert call(2)[0].seeds == (0, 1)
+    assert all(path.stat().st_mtime_ns == time for path, time in made.items())
+
+
+def test_it_writes_what_the_command_writes(inline: None, tmp_path: Path) -> None:
+    assert main(sweep_arguments(tmp_path / "command", "--eval-every", "64")) == 0
+    settings = json.loads((tmp_path / "command" / "sweep.json").read_text())["runs"][0]
+    longrun.sweep(
+        settings["algorithm"],
+        settings["env"],
+        settings["steps"],
+        tmp_path / "python",
+        seeds=2,
+        **settings["settings"],
+        **settings["fixed"],
+        quiet=True,
+    )
+    one, two = (tmp_path / name for name in ("command", "python"))
+    first, second = (json.loads((path / "sweep.json").read_text()) for path in (one, two))
+    for name in ("id", "created"):  # when it was made may be another second
+        first.pop(name), second.pop(name)
+    assert first == second
+    for run in (one / "runs").iterdir():
+        other = two / "runs" / run.name / "evaluations.csv"
+        assert (run / "evaluations.csv").read_text() == other.read_text()
+
+
+def test_failed_runs_are_an_error_after_the_others(inline: None, tmp_path: Path) -> None:
+    options = {**OPTIONS, "action_bounds": "raw"}  # which Drift refuses
+    with pytest.raises(LongrunError, match=r"1 of 1 runs in .* failed, .*the same call tries"):
+        longrun.sweep("apo", ENV, ITERATION, tmp_path, retries=0, **EVALUATED, **options)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "environment": ({"envs": lambda: None}, "envs=.* must be a name"),
+    "algorithm": ({"algorithms": "dqn"}, "unknown algorithm 'dqn'"),
+    "option": ({"lr": 0.9}, "unknown option of APO 'lr'; it is called learning_rate here"),
+    "grid": ({"grid": {"epochs": 3}}, r"grid\['epochs'\]=3 must be a list"),
+    "twice": ({"grid": {"epochs": [3, 3]}}, "lists a value twice"),
+    "no search": ({"ranges": {"gae_lambda": (0.1, 0.9)}}, "^ranges needs search random"),
+    "range": (
+        {"ranges": {"gae_lambda": (0.9, 0.1)}, "search": "random"},
+        r"ranges\['gae_lambda'\]: LOW must be below HIGH",
+    ),
+    "three": ({"ranges": {"gae_lambda": (0.1, 0.9, "lin")}}, "must be .low, high. or"),
+    "seeds": ({"seeds": [1, 1]}, "must be different seeds"),
+    "function": ({"policy_network": (print, print)}, "policy_network is a function"),
+    "value": ({"grid": {"epochs": [0]}}, "epochs=0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_one_line_in_the_words_of_python(name: str, tmp_path: Path) -> None:
+    given, words = WRONG[name]
+    arguments = {"algorithms": "apo", "envs": ENV, "steps": 64, "out": tmp_path / "out"} | given
+    with pytest.raises(InputError, match=words) as caught:
+        longrun.sweep(**arguments)
+    assert "--" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_data_frame_without_pandas_names_the_extra(
+    swept: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match=r"pip install 'longrun\[pandas\]'"):
+        swept[1].to_pandas()

@@ -1,0 +1,198 @@
+"""Fine-tuning: options and arguments of the environment that are changed when an agent is loaded;
+networks of one's own, which have to be given again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from longrun import APO, ATRPO, FolderError, InputError, load_policy
+from tiny_envs import ITERATION, TINY, Sampler, bits
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("saved") / "run"
+    APO("EndlessDrift-v0", num_workers=0, **TINY).learn(3 * ITERATION, log_dir=path, eval_every=0)
+    return path
+
+
+def test_an_option_changed_at_load_is_used_and_the_rest_is_kept(
+    saved: Path, tmp_path: Path
+) -> None:
+    plain, tuned = APO.load(saved, num_workers=0), APO.load(saved, num_workers=0, learning_rate=0.0)
+    assert tuned.config.learning_rate == 0.0
+    assert bits(tuned.snapshot) == bits(plain.snapshot)
+    before = bits(tuned.state.params)
+    tuned.learn(ITERATION, log_dir=tmp_path / "tuned", eval_every=0)
+    assert bits(tuned.state.params) == before
+    assert tuned.steps_ == 4 * ITERATION
+    plain.learn(ITERATION)
+    assert bits(plain.state.params) != before
+    assert APO.load(tmp_path / "tuned").config.learning_rate == 0.0
+    with pytest.raises(FolderError, match="already holds a run"):
+        APO.load(saved, num_workers=0, learning_rate=1e-4).learn(ITERATION, log_dir=saved)
+
+
+def test_another_number_of_environments(saved: Path) -> None:
+    """As for a plant of which there is one, after training on many simulated ones."""
+    agent = APO.load(saved, num_workers=0, num_envs=1, minibatch_size=16, scale_rewards=True)
+    assert agent.steps_ == 3 * ITERATION
+    assert agent.learn(32).steps_ == 3 * ITERATION + 32
+    assert agent.state.criterion.reward_sum.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "options", [{"hidden_sizes": (9,)}, {"activation": "relu"}, {"normalize_observations": False}]
+)
+def test_what_the_networks_compute_cannot_be_changed(saved: Path, options: dict[str, Any]) -> None:
+    (name,) = options
+    with pytest.raises(InputError, match=f"{name}=.* cannot be changed at load: .* has {name}="):
+        APO.load(saved, **options)
+    same = {name: getattr(APO.load(saved).config, name)}
+    assert APO.load(saved, **same).steps_ == 3 * ITERATION
+
+
+def test_wrong_options_are_refused_as_elsewhere(saved: Path) -> None:
+    with pytest.raises(InputError, match="it is called learning_rate here"):
+        APO.load(saved, lr=1e-4)
+    with pytest.raises(InputError, match="minibatch_size=999"):
+        APO.load(saved, minibatch_size=999)
+
+
+def test_the_same_environment_with_other_arguments(saved: Path, tmp_path: Path) -> None:
+    agent = APO.load(saved, env_args={"reward_scale": 0.0}, num_workers=0)
+    assert agent.loop.name == "EndlessDrift-v0?reward_scale=0.0"
+    assert bits(agent.state) == bits(APO.load(saved).state)
+    assert agent.evaluate(50).average_reward == 0.0
+    agent.learn(ITERATION)
+    assert agent.steps_ == 4 * ITERATION
+    agent.save(tmp_path)
+    assert APO.load(tmp_path).loop.name == agent.loop.name
+    with pytest.raises(FolderError, match="was made for"):
+        APO.load(saved, env_args={"discrete": True})
+    with pytest.raises(InputError, match="cannot be made"):
+        APO.load(saved, env_args={"colour": 1})
+
+
+def test_a_native_environment_with_other_arguments(tmp_path: Path) -> None:
+    options = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}
+    agent = APO("jax:access-control", **options).learn(64)
+    agent.save(tmp_path)
+    other = APO.load(tmp_path, env_args={"servers": 10, "free_probability": 0.5})
+    assert "free_probability=0.5" in other.loop.name
+    assert bits(other.state) == bits(agent.state)
+    assert agent.snapshot.environments and not other.snapshot.environments  # they start anew
+
+
+# Networks of one's own.
+
+
+def init(key: jax.Array, inputs: int, outputs: int) -> Any:
+    one, two = jax.random.split(key)
+    return {
+        "in": 0.5 * jax.random.normal(one, (inputs, 6)),
+        "out": [0.1 * jax.random.normal(two, (6, outputs)), jnp.zeros(outputs)],
+    }
+
+
+def apply(params: Any, x: jax.Array) -> jax.Array:
+    weights, bias = params["out"]
+    return jnp.sin(x @ params["in"]) @ weights + bias
+
+
+OWN = {"policy_network": (init, apply), "value_network": (init, apply)}
+
+
+@pytest.mark.parametrize(("kind", "num_workers"), [(APO, 0), (APO, 1), (ATRPO, 0)])
+def test_own_networks_learn_save_and_load(kind: Any, num_workers: int, tmp_path: Path) -> None:
+    agent = kind("Drift-v0", num_workers=num_workers, **TINY | OWN)
+    start = bits(agent.state.params)
+    agent.learn(2 * ITERATION, log_dir=tmp_path / "run", eval_every=ITERATION, eval_steps=50)
+    after = bits(agent.state.params)
+    assert set(after) == set(start)
+    assert all(after[name] != start[name] for name in after)
+    name = f"{__name__}.apply"
+    with pytest.raises(FolderError, match=f"policy_network '{name}'.*policy_network=.init, apply"):
+        kind.load(tmp_path / "run")
+    with pytest.raises(InputError, match="a function in JAX"):
+        load_policy(tmp_path / "run")
+    with pytest.raises(InputError, match="a function in JAX"):
+        agent.export(tmp_path / "policy.onnx")
+    again = kind.load(tmp_path / "run", **OWN)
+    assert bits(again.snapshot) == bits(agent.snapshot)
+    obs = np.ones(2, np.float32)
+    assert np.array_equal(again.predict(obs)[0], agent.predict(obs)[0])
+
+
+def test_own_networks_act_as_they_learn_and_row_by_row() -> None:
+    agent = APO("Drift-v0", num_workers=0, **TINY | OWN)
+    rows = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32)
+    expected = np.clip(apply(agent.state.params.policy.layers, rows), -0.5, 0.5)
+    found = agent.predict(rows)[0]
+    # Another program, with the products of one row at a time.
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert found.tolist() == [agent.predict(row)[0].tolist() for row in rows]
+
+
+def test_workers_do_not_change_what_own_networks_learn() -> None:
+    one, two = (APO("Drift-v0", num_workers=n, **TINY | OWN).learn(2 * ITERATION) for n in (0, 1))
+    assert bits(one.state) == bits(two.state)
+
+
+def test_own_networks_on_a_device() -> None:
+    options = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32}
+    agent = APO("jax:criss-cross", **options | OWN)
+    before = bits(agent.state.params)
+    assert bits(agent.learn(64).state.params) != before
+
+
+WRONG = {
+    "a name": ("policy_network", "cnn", "must be 'mlp' or a pair of functions"),
+    "three": ("value_network", (init, apply, apply), "must be 'mlp' or a pair of functions"),
+    "shape": ("policy_network", (init, lambda params, x: x), r"it must map \[n, inputs\]"),
+    "double": (
+        "policy_network",
+        (lambda key, i, o: jnp.zeros((i, o), jnp.int32), apply),
+        "makes parameters of int32",
+    ),
+    "empty": ("value_network", (lambda key, i, o: (), apply), "makes parameters of no arrays"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_networks_are_refused_in_one_line(name: str) -> None:
+    option, value, words = WRONG[name]
+    with pytest.raises(InputError, match=words) as caught:
+        APO("Drift-v0", **TINY | {option: value})
+    assert "\n" not in str(caught.value)
+
+
+def test_networks_that_a_checkpoint_does_not_have_are_refused(saved: Path) -> None:
+    with pytest.raises(FolderError, match="has no policy_network of its own"):
+        APO.load(saved, policy_network=(init, apply))
+
+
+# Images.
+
+IMAGE = spaces.Box(0, 255, (36, 30, 3), np.uint8)
+BUTTONS = spaces.Discrete(2)
+
+
+def test_an_image_is_refused_unless_the_networks_are_the_users(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is an image; give policy_network and value_network"):
+        APO(lambda: Sampler(IMAGE, BUTTONS), **TINY)
+    agent = APO(lambda: Sampler(IMAGE, BUTTONS), num_workers=0, **TINY | OWN)
+    assert agent.evaluate(20).steps == 20
+    agent.save(tmp_path)
+    assert APO.load(tmp_path, lambda: Sampler(IMAGE, BUTTONS), **OWN).steps_ == 0
+
+
+def test_a_small_board_is_no_image() -> None:
+    APO(lambda: Sampler(spaces.Box(0, 255, (7, 7, 3), np.uint8), BUTTONS), **TINY)

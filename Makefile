@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: run figures package test test-portable test-adapters lint types format clean
+.PHONY: run figures docs package test test-portable test-adapters lint types format clean
 
 run: .venv/core             ## APO against discounted PPO on a machine to be serviced, about two minutes
 	$(BIN)/python examples/maintenance.py
@@ -39,6 +39,10 @@ figures: .venv/core         ## write the measured figures into README.md, docs/f
 	$(BIN)/python benchmarks/quoted_figures.py
 	$(BIN)/python benchmarks/paper_pictures.py
 
+docs: .venv-docs/ready      ## build the guide into site/, with its pictures; about two minutes the first time
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "the guide: site/index.html (its search needs a server: python3 -m http.server -d site)"
+
 format: .venv/ready
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -56,5 +60,12 @@ format: .venv/ready
 	$(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch .venv/core .venv/ready
 
+# An environment of its own: the tests do not need MkDocs.
+.venv-docs/ready: pyproject.toml constraints.txt
+	@echo "installing longrun and what its guide needs (MkDocs, mkdocstrings) into .venv-docs"
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch .venv-docs/ready
+
 clean:
-	rm -rf .venv .venv-package dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-docs .venv-package dist site build/guide-pictures .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,82 +1,152 @@
-"""README and guide run, shortened: every Python block, every `longrun` command in order."""
+"""README and guide run, shortened: every Python block and every `longrun` command, page by page."""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+import longrun
 from fake_workers import InlineWorkers
 from longrun import cli
+from longrun.other_names import ELSEWHERE, OURS
 from longrun.sweeps import run_sweep as start
 
 ROOT = Path(__file__).parents[1]
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/guide.md")}
-PYTHON = [
-    (page, block)
+PAGES = {
+    name: (ROOT / name).read_text()
+    for name in ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+}
+FENCE = re.compile(
+    r"^```(\w*)[^\n]*\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+)
+
+
+class Block(NamedTuple):
+    """Code on a page, with the output that is shown below it."""
+
+    language: str
+    code: str
+    shown: str
+
+    @property
+    def commands(self) -> list[str]:
+        code = re.sub(r" \\\n +", " ", self.code)  # continued lines
+        return [] if self.language else re.findall(r"^longrun .*$", code, re.MULTILINE)
+
+
+BLOCKS = {
+    page: [Block(*found) for found in FENCE.findall(text)]
     for page, text in PAGES.items()
-    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    if page != "docs/theory.md"  # which test_theory_doc.py runs
+}
+RUN = [
+    page
+    for page, blocks in BLOCKS.items()
+    if any(block.language == "python" or block.commands for block in blocks)
 ]
-COMMANDS = {page: re.findall(r"^longrun .*$", text, re.MULTILINE) for page, text in PAGES.items()}
+SHORTER = {
+    "1_000_000": "4_000",
+    "600_000": "4_000",
+    "300_000": "4_000",
+    "100_000": "4_000",
+    "10_000": "1_000",
+    "--preset queueing": "--preset queueing --minibatch-size 512",
+    "--num-envs 64": "--num-envs 8",
+    "num_envs=64": "num_envs=8",
+    '"num_envs": 64': '"num_envs": 8',
+    '"num_envs": 32': '"num_envs": 8',
+    '"Pendulum-v1", action_bounds': '"Pendulum-v1", num_workers=0, action_bounds',
+    "--steps 10000000": "--steps 160000",  # one iteration, so one program
+    "--grid gae_lambda=0.95,0.99": "--grid gae_lambda=0.95",
+    "seeds=2": "seeds=1",
+    "--seeds 5": "--seeds 1",
+    "--trials 30": "--trials 1",
+    "--env Swimmer-v5 HalfCheetah-v5": "--env Swimmer-v5",
+    "longrun report": "longrun report --no-frames",
+    "longrun map": "longrun map --size 12",
+    "solve criss-cross --regime BM": "solve criss-cross --regime IL --size 20",
+}
 
 
 def shortened(text: str) -> str:
     """Fewer steps, environments, settings and states; the same code. What a law of many states owes
     to rounding has tests of its own (tests/tabular/test_precision.py).
     """
-    text = text.replace("600_000", "4_000").replace("300_000", "4_000")
-    text = text.replace("100_000", "4_000").replace("10_000", "1_000")
-    text = text.replace("--preset queueing", "--preset queueing --num-envs 8 --minibatch-size 512")
-    text = text.replace("num_envs=64", "num_envs=8").replace('"num_envs": 32', '"num_envs": 8')
-    text = text.replace("--steps 10000000", "--steps 160000")  # one iteration, so one program
-    text = text.replace("--grid gae_lambda=0.95,0.99", "--grid gae_lambda=0.95")
-    text = text.replace("seeds=2", "seeds=1")
-    text = text.replace("--seeds 5", "--seeds 1").replace("--trials 30", "--trials 1")
-    text = text.replace("--env Swimmer-v5 HalfCheetah-v5", "--env Swimmer-v5")
-    text = re.sub(r"(--env \w+-v5)", r"\1 --eval-steps 1000", text)
-    text = text.replace("longrun report", "longrun report --no-frames")
-    text = text.replace("longrun map", "longrun map --size 12")
-    text = text.replace("solve criss-cross --regime BM", "solve criss-cross --regime IL --size 20")
+    for long, short in SHORTER.items():
+        text = text.replace(long, short)
+    if "--preset queueing" in text and "--num-envs" not in text:
+        text = text.replace("--preset queueing", "--preset queueing --num-envs 8")
+    text = re.sub(r"(--env \w+-v\d)", r"\1 --eval-steps 1000", text)
     return re.sub(r"steps (\d+)", lambda m: f"steps {min(int(m[1]) // 100, 5000)}", text)
 
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     return tmp_path
 
 
-def test_the_pages_have_snippets_and_commands():
-    assert len(PYTHON) == 10
-    commands = {command.split()[1] for page in COMMANDS.values() for command in page}
-    assert commands == set(cli.COMMANDS)
-
-
-@pytest.mark.parametrize(("page", "snippet"), PYTHON)
-def test_python_snippets_run(page, snippet, elsewhere, capsys, monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
-    exec(compile(shortened(snippet), page, "exec"), {})
-    for folder in re.findall(r'log_dir="(\S+)"', snippet):
+@pytest.mark.parametrize("page", RUN)
+def test_code_and_commands_of_a_page_run_in_order(page, elsewhere, capsys):
+    names: dict[str, object] = {}
+    for block in BLOCKS[page]:
+        if block.language == "python":
+            run_python(page, block, names)
+        for command in block.commands:
+            run_command(command, capsys)
+    text = PAGES[page]
+    for folder in re.findall(r'learn\([^#]*?log_dir="(\S+)"', text):
         assert (elsewhere / folder / "summary.json").exists()
-    if "print" in snippet:
-        assert capsys.readouterr().out
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_commands_run_in_the_order_shown(page, elsewhere, capsys, monkeypatch):
-    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
-    for command in COMMANDS[page]:
-        words = shortened(command).split()[1:]
-        if "--ray" in words or words[0] == "reproduce":
-            continue  # tested in tests/sweeps/test_sweep_ray.py and tests/paper
-        if words[0] in ("train", "sweep") and "--steps" not in words:
-            words += ["--steps", "2000"]
-        assert cli.main(words) == 0, (command, capsys.readouterr().err)
-    written = re.findall(r"--out (\S+\.(?:png|pdf|tex|html))", "\n".join(COMMANDS[page]))
-    assert written
-    for name in written:
+    commands = "\n".join(command for block in BLOCKS[page] for command in block.commands)
+    for name in re.findall(r"--(?:out|map) (\S+\.(?:png|pdf|tex|html|md|onnx))", commands):
         assert (elsewhere / name).exists(), name
+
+
+def run_python(page: str, block: Block, names: dict[str, object]) -> None:
+    """Execute a block after those above it; what it prints is what is shown, unless shortened."""
+    printed = io.StringIO()
+    line = PAGES[page][: PAGES[page].index(block.code)].count("\n")
+    code = shortened(block.code)
+    with redirect_stdout(printed):
+        exec(compile("\n" * line + code, page, "exec"), names)
+    assert bool(printed.getvalue()) == ("print(" in block.code), f"{page}, line {line}"
+    if block.shown:
+        assert code == block.code, "the output of shortened code cannot be shown"
+        assert printed.getvalue() == block.shown, f"{page}, line {line}"
+
+
+def run_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = shortened(command).split()[1:]
+    if "--ray" in words or words[0] == "reproduce":
+        return  # tested in tests/sweeps/test_sweep_ray.py and tests/paper
+    if words[0] in ("train", "sweep") and "--steps" not in words and "--resume" not in words:
+        words += ["--steps", "2000"]
+    assert cli.main(words) == 0, (command, capsys.readouterr().err)
+
+
+def test_the_pages_show_every_command():
+    commands = {
+        c.split()[1] for blocks in BLOCKS.values() for block in blocks for c in block.commands
+    }
+    assert commands == set(cli.COMMANDS)
+    assert {"README.md", "docs/index.md", "docs/own-environment.md"} <= set(RUN)
+
+
+def test_code_of_other_libraries_is_python():
+    """Blocks that are marked py are not run, since their packages are not installed."""
+    others = [
+        block.code for blocks in BLOCKS.values() for block in blocks if block.language == "py"
+    ]
+    assert others
+    for code in others:
+        ast.parse(code)
 
 
 @pytest.mark.parametrize("target", re.findall(r"^make (\w+)", PAGES["README.md"], re.MULTILINE))
@@ -84,9 +154,46 @@ def test_make_has_the_targets(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("page", "link"),
-    [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#]+)\)", PAGES[page])],
-)
-def test_links_lead_somewhere(page, link):
-    assert (ROOT / page).parent.joinpath(link).exists()
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]+))?\)")
+MADE = ("docs/commands.md", "docs/changelog.md")
+"""Pages that the build makes; its pictures are in docs/made."""
+
+
+@pytest.mark.parametrize("page", [*PAGES, "results/RESULTS.md"])
+def test_links_lead_somewhere(page):
+    text = re.sub(FENCE, "", (ROOT / page).read_text())
+    for link, anchor in LINK.findall(text):
+        if link.startswith("https:"):
+            continue
+        path = (ROOT / page).parent.joinpath(link).resolve() if link else ROOT / page
+        place = path.relative_to(ROOT).as_posix()
+        assert path.exists() or place in MADE or place.startswith("docs/made/"), link
+        if anchor and path.exists() and "longrun." not in anchor:
+            assert anchor in anchors(path), f"{link}#{anchor}"
+
+
+def anchors(path: Path) -> set[str]:
+    """Of the headings of a page."""
+    found = re.findall(r"^#+ (.*)$", re.sub(FENCE, "", path.read_text()), re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", h.lower()).strip()) for h in found}
+
+
+def test_the_navigation_has_every_page():
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = {name.removeprefix("docs/") for name in (*PAGES, *MADE) if name.startswith("docs/")}
+    assert sorted(listed) == sorted(pages | {"results/RESULTS.md"})
+
+
+def test_names_of_other_libraries_are_explained():
+    page = PAGES["docs/from-stable-baselines3.md"]
+    rows = dict(re.findall(r"^\| (.*?) \| (.*) \|$", page, re.MULTILINE))
+    ours = {name: text for names, text in rows.items() for name in re.findall(r"`(\w+)`", names)}
+    assert not [n for n, name in OURS.items() if f"`{name}`" not in ours.get(n, "")]
+    assert set(ELSEWHERE) <= set(ours)
+
+
+def test_the_reference_has_every_public_name():
+    text = "".join(PAGES[f"docs/{name}.md"] for name in ("api", "api-tabular", "api-queueing"))
+    documented = set(re.findall(r"^::: longrun\.([\w.]+)$", text, re.MULTILINE))
+    named = set(re.findall(r"`(\w+)`", text))
+    assert not [name for name in dir(longrun) if name not in documented | named | {"__version__"}]

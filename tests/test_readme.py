@@ -69,13 +69,14 @@ SHORTER = {
     "--trials 30": "--trials 1",
     "--env Swimmer-v5 HalfCheetah-v5": "--env Swimmer-v5",
     "longrun report": "longrun report --no-frames",
+    "longrun map": "longrun map --size 12",
     "solve criss-cross --regime BM": "solve criss-cross --regime IL --size 20",
 }
 
 
 def shortened(text: str) -> str:
-    """Fewer steps, environments and settings; the same code. `longrun map` keeps its own size: with
-    that it once failed on another CPU.
+    """Fewer steps, environments, settings and states; the same code. What a law of many states owes
+    to rounding has tests of its own (tests/tabular/test_precision.py).
     """
     for long, short in SHORTER.items():
         text = text.replace(long, short)

@@ -11,7 +11,8 @@
     python benchmarks/faults signals        50 times SIGINT or SIGTERM, with cold and warm caches
     python benchmarks/faults all            one after another
 
-A case that failed is printed with its name, which repeats it: `--only NAME`.
+A case that failed is printed with its name, which repeats it: `--only NAME`. Ctrl-C
+ends a kind early, with a row of the cases so far.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +73,7 @@ def main() -> int:
     )
     parser.add_argument("kind", choices=[*KINDS, "all"])
     parser.add_argument("--cases", type=int, help="how many, of those kinds that are drawn")
-    parser.add_argument("--only", metavar="NAME", help="this case alone; writes no row")
+    parser.add_argument("--only", metavar="PATTERN", help="only cases such as 'sweep-*'; no row")
     given = parser.parse_args()
     if given.kind == "all":
         program = [sys.executable, str(Path(__file__).parent)]
@@ -80,15 +83,16 @@ def main() -> int:
     kind, began, failed, count = KINDS[given.kind], time.perf_counter(), 0, 0
     with tempfile.TemporaryDirectory(prefix="faults", ignore_cleanup_errors=True) as folder:
         checks = itertools.islice(kind.checks(Path(folder)), given.cases or kind.cases)
-        for name, check in checks:
-            if given.only not in (None, name):
-                continue
-            reasons = list(check())
-            count, failed = count + 1, failed + bool(reasons)
-            for why in reasons:
-                print(f"{given.kind} {name}: {why}", flush=True)
-            if count % (100 if given.kind == "files" else 5) == 0:
-                print(f"{count} cases, {failed} failures", flush=True)
+        with suppress(KeyboardInterrupt):  # Ctrl-C: the cases so far are counted
+            for name, check in checks:
+                if given.only is not None and not fnmatch(name, given.only):
+                    continue
+                reasons = list(check())
+                count, failed = count + 1, failed + bool(reasons)
+                for why in reasons:
+                    print(f"{given.kind} {name}: {why}", flush=True)
+                if count % (100 if given.kind == "files" else 5) == 0:
+                    print(f"{count} cases, {failed} failures", flush=True)
     seconds = time.perf_counter() - began
     print(f"{given.kind}: {count} cases, {failed} failures, {seconds:.0f} s", flush=True)
     if given.only is None:
@@ -98,8 +102,9 @@ def main() -> int:
 
 def write_row(what: str, cases: int, failures: int, seconds: float) -> None:
     """Replace the row of this kind, or add one; it names the commit that was tried."""
-    describe = ["git", "describe", "--always", "--dirty", "--abbrev=7"]
-    commit = subprocess.run(describe, cwd=ROOT, text=True, capture_output=True).stdout.strip()
+    commit = _git("rev-parse", "--short=7", "HEAD")
+    if _git("status", "--porcelain", "--", "src", "tests", "benchmarks/faults"):
+        commit += "-dirty"
     rows = []
     if RESULTS.exists():
         with RESULTS.open(newline="") as file:
@@ -109,3 +114,8 @@ def write_row(what: str, cases: int, failures: int, seconds: float) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["what", "cases", "failures", "seconds", "commit", "date"])
         writer.writerows([r for r in rows if r[0] != what] + [row])
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, text=True, capture_output=True)
+    return done.stdout.strip()

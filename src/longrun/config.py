@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from longrun.errors import InputError
 from longrun.option_fields import MLP as MLP
-from longrun.option_fields import checked, choice, count, functions, names, number
+from longrun.option_fields import checked, choice, count, functions, limits, names, number
 from longrun.option_fields import known as known
 from longrun.option_fields import whole_number as whole_number
 from longrun.other_names import hint
@@ -98,11 +98,29 @@ class Config:
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
     learning_rate_decay: bool = choice(False, "decrease the learning rate linearly to 0")
+    limits: tuple[tuple[str, float], ...] = limits(
+        "largest long-run averages of costs, by the names that `costs` explains:"
+        " limits={'terminated': 1e-3}"
+    )
+    limit_step_size: float = number(
+        0.05, "step size of the dual ascent of a limit's multiplier (the controller's integral)"
+    )
+    limit_gain: float = number(
+        1.0,
+        "the proportional part of a multiplier's PID controller, which damps the oscillations of"
+        " plain dual ascent",
+    )
+    limit_damping: float = number(0.0, "the derivative part of a multiplier's PID controller")
     costs: tuple[str, ...] = names(
         (),
         "costs to record besides the reward, in metrics and evaluations: terminated, action_energy,"
         " out_of_bounds, or names of what the environment gives (info['cost'], info['costs'])",
     )
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the costs that rollouts hold: those to record, and those with a limit."""
+        return tuple(dict.fromkeys((*self.costs, *(name for name, _ in self.limits))))
 
     @property
     def steps_per_iteration(self) -> int:
@@ -112,6 +130,8 @@ class Config:
     def __post_init__(self) -> None:
         for option in dataclasses.fields(self):
             object.__setattr__(self, option.name, checked(option, getattr(self, option.name)))
+        if self.limits and getattr(self, "joint_optimizer", False):
+            raise InputError("joint_optimizer=True has no place for limits; set it to False")
         if self.steps_per_iteration > MOST_SAMPLES:
             raise InputError(
                 f"num_envs={self.num_envs} x rollout_steps={self.rollout_steps} are more samples of"
@@ -176,6 +196,11 @@ class Average(Config):
             raise InputError(
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 " set termination='reset'"
+            )
+        if self.limits and self.reset_cost_step_size:
+            raise InputError(
+                f"reset_cost_step_size={self.reset_cost_step_size} is a limit of its own; set it to"
+                f" 0 and give limits={{'terminated': {self.termination_target}}}"
             )
         if self.termination == "reset" and self.time_limit == "as_termination":
             raise InputError(

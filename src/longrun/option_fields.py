@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -33,6 +33,11 @@ def choice(default: Any, help: str, among: tuple[str, ...] = ()) -> Any:
 def names(default: tuple[str, ...], help: str) -> Any:
     """Words, each once; they become names of columns in files."""
     return field(default=default, metadata={"help": help, "names": True})
+
+
+def limits(help: str) -> Any:
+    """Pairs of a name and a rate; given as a dictionary."""
+    return field(default=(), metadata={"help": help, "limits": True})
 
 
 def functions(help: str) -> Any:
@@ -87,6 +92,8 @@ def checked(option: dataclasses.Field[Any], value: Any) -> Any:
         return value
     if option.metadata.get("names"):
         return _checked_names(option, value)
+    if option.metadata.get("limits"):
+        return _checked_limits(option, value)
     if isinstance(default, tuple):
         sizes = value if isinstance(value, list | tuple) else [None]
         if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in sizes):
@@ -102,6 +109,21 @@ def _checked_names(option: dataclasses.Field[Any], value: Any) -> tuple[str, ...
     if len(set(given)) < len(given):
         raise InputError(f"{option.name}={value!r} has a name twice; give each once")
     return tuple(given)
+
+
+def _checked_limits(option: dataclasses.Field[Any], value: Any) -> tuple[tuple[str, float], ...]:
+    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    try:
+        given = [(name, float(rate)) for name, rate in pairs]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{option.name}={value!r} must be rates by name, as {{'terminated': 0.001}}"
+        ) from None
+    names = _checked_names(option, [name for name, _ in given])
+    for name, rate in given:
+        if not math.isfinite(rate):
+            raise InputError(f"{option.name}: {name}={rate} must be a finite number")
+    return tuple(zip(names, (rate for _, rate in given), strict=True))
 
 
 def _checked_functions(option: dataclasses.Field[Any], value: Any) -> Any:

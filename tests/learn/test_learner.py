@@ -314,7 +314,8 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
 # The start's has a test of its own above; see test_actions.py and test_authors.py for the others.
-ELSEWHERE = (*ROLLOUT_SHAPE, "initial_log_std", "action_bounds", "initialisation")
+LIMITS = ("costs", "limits", "limit_step_size", "limit_gain", "limit_damping")  # test_limits.py
+ELSEWHERE = (*ROLLOUT_SHAPE, *LIMITS, "initial_log_std", "action_bounds", "initialisation")
 FIELDS = [(a, f.name) for a, kind in ALGORITHMS.items() for f in dataclasses.fields(kind)]
 
 

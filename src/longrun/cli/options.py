@@ -157,6 +157,8 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         text = f"{only}{option.metadata['help']} (default: {value_text(usual, ' ')})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        elif option.metadata.get("limits"):
+            add_limit_option(group, text, dest=option.name)
         elif option.metadata.get("names"):
             group.add_argument(flag, nargs="+", metavar="NAME", help=text)
         elif isinstance(default, tuple):
@@ -165,6 +167,23 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
             metavar = {int: "N", float: "X", str: "NAME"}[type(default)]
             kind = whole if isinstance(default, int) else type(default)
             group.add_argument(flag, type=kind, metavar=metavar, help=text)
+
+
+def add_limit_option(group: Arguments, text: str, **settings: Any) -> None:
+    """--limit NAME=RATE, which can be repeated."""
+    group.add_argument(
+        "--limit", action="append", type=limit, metavar="NAME=RATE", help=text, **settings
+    )
+
+
+def limit(text: str) -> tuple[str, float]:
+    name, _, rate = text.partition("=")
+    if not name:
+        raise ValueError
+    return name, float(rate)
+
+
+limit.__name__ = "NAME=RATE"  # what argparse calls it in errors
 
 
 def algorithm_options(algorithm: str, given: dict[str, Any]) -> dict[str, Any]:

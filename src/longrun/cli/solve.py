@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 from rich.console import Console
 
-from longrun.cli.options import Parser, parse, whole
+from longrun.cli.options import Parser, add_limit_option, parse, whole
 from longrun.cli.solve_report import add_evaluation, describe, most_likely, show
 from longrun.config import known, value_text
 from longrun.envs.user_modules import named_object
@@ -133,12 +133,9 @@ def _add_solver_options(parser: Parser) -> None:
     group.add_argument(
         "--method", metavar="NAME", help=f"{', '.join(METHODS)} (default: policy_iteration)"
     )
-    group.add_argument(
-        "--limit",
-        action="append",
-        type=limit,
-        metavar="NAME=RATE",
-        help="the largest long-run average of one of the model's costs, which are named above; can"
+    add_limit_option(
+        group,
+        "the largest long-run average of one of the model's costs, which are named above; can"
         " be repeated. The policy may then randomise, and the method is policy_iteration or"
         " linear_program (default: by size)",
     )
@@ -167,16 +164,6 @@ def _add_solver_options(parser: Parser) -> None:
         help="draw the optimal policy over 2 or 3 queues: png, pdf or svg",
     )
     group.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def limit(text: str) -> tuple[str, float]:
-    name, _, rate = text.partition("=")
-    if not name:
-        raise ValueError
-    return name, float(rate)
-
-
-limit.__name__ = "NAME=RATE"  # what argparse calls it in errors
 
 
 def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, Any]) -> Any:

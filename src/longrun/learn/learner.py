@@ -22,6 +22,7 @@ from longrun.learn.checks import all_finite, choice_is_left, flagged
 from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.learning_rate import learning_rate
+from longrun.learn.limits import combined, init_limits, learn_limits, of_cost
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import init_policy_network, init_value_network, value_network
@@ -49,6 +50,7 @@ def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
         criterion=criterion_of(config).init(config),
         obs_moments=init_moments((spaces.feature_size,)),
         iteration=jnp.zeros((), jnp.int32),
+        limits=init_limits(config),
     )
 
 
@@ -67,10 +69,13 @@ def prepare(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
     """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
-    values = _predict(config, spaces, state, state.params.value, rollout)
+    values, *of_costs = heads = _predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
-    targets = _advantages_and_targets(config, state, rollout, values)
+    if config.limits:
+        state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
+    targets = _advantages_and_targets(config, state, rollout, heads)
+    value_target = targets.value_target[..., 0] if config.limits else targets.value_target
     seen = read(config, spaces, state.obs_moments, rollout.obs)
     facts = (*seen, sample_weights(config, rollout), rollout.action)
     batch = Batch(*(_flat(x) for x in (*facts, *targets)))
@@ -83,7 +88,7 @@ def prepare(
         "environment_finite": all_finite(
             (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
         ),
-        "criterion_finite": all_finite((criterion, state.obs_moments)),
+        "criterion_finite": all_finite((criterion, state.limits, state.obs_moments)),
         "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
@@ -95,17 +100,22 @@ def prepare(
         "reset_cost": criterion.reset_cost,
         "terminations": rollout.terminated.mean(),
         "explained_variance": 1
-        - jnp.var(targets.value_target - values.here) / (jnp.var(targets.value_target) + 1e-8),
+        - jnp.var(value_target - values.here) / (jnp.var(value_target) + 1e-8),
     }
-    for k, name in enumerate(config.costs):
+    for k, name in enumerate(config.recorded):
         metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
+    for k, (name, _) in enumerate(config.limits):
+        metrics[f"multiplier_{name}"] = state.limits.multiplier[k]
     return batch, state, metrics
 
 
 def _predict(
     config: Config, spaces: Spaces, state: TrainState, layers: Any, rollout: Rollout
-) -> Values:
-    """Value predictions for a rollout; `state` is the one that acted, for its moments."""
+) -> list[Values]:
+    """Predictions for a rollout, of the reward's values and of those of each limited cost.
+
+    `state` is the one that acted, for its moments.
+    """
 
     def value(obs: jax.Array) -> jax.Array:
         seen = read(config, spaces, state.obs_moments, obs)
@@ -113,14 +123,25 @@ def _predict(
 
     here = value(rollout.obs)
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
-    return Values(here, value(rollout.next_obs), after_reset)
+    every = (here, value(rollout.next_obs), after_reset)
+    return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.limits))]
 
 
 def _advantages_and_targets(
-    config: Config, state: TrainState, rollout: Rollout, values: Values
+    config: Config, state: TrainState, rollout: Rollout, heads: list[Values]
 ) -> Targets:
-    """[T, N] advantages, normalised if the configuration says so, and value targets."""
-    targets = criterion_of(config).targets(config, state.criterion, rollout, values)
+    """[T, N] advantages, normalised if the configuration says so, and value targets.
+
+    With K limits the advantages are those of the Lagrangian, and the targets are [T, N, 1 + K].
+    """
+    criterion = criterion_of(config)
+    targets = criterion.targets(config, state.criterion, rollout, heads[0])
+    if config.limits:
+        costs = [
+            criterion.targets(config, own, of_cost(config, rollout, k), heads[1 + k])
+            for k, own in enumerate(state.limits.criteria)
+        ]
+        targets = combined(state.limits, targets, costs)
     if not config.normalize_advantages:
         return targets
     weights = sample_weights(config, rollout)
@@ -180,8 +201,8 @@ def update(
     batch, state, metrics = prepare(config, spaces, acted, rollout)
 
     def recomputed(layers: Any) -> Targets:
-        values = _predict(config, spaces, acted, layers, rollout)
-        return Targets(*map(_flat, _advantages_and_targets(config, state, rollout, values)))
+        heads = _predict(config, spaces, acted, layers, rollout)
+        return Targets(*map(_flat, _advantages_and_targets(config, state, rollout, heads)))
 
     policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
     policy, value = flagged("policy", policy), flagged("value", value)

@@ -26,11 +26,12 @@ def init_policy_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
 
 
 def init_value_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
-    """Parameters of a network from features [F] to one value."""
+    """Parameters of a network from features [F] to one value, and one for each limited cost."""
+    outputs = 1 + len(config.limits)
     if config.value_network != MLP:
-        return _own_params(config.value_network, key, spaces.feature_size, 1)
+        return _own_params(config.value_network, key, spaces.feature_size, outputs)
     hidden = config.value_hidden_sizes or config.hidden_sizes
-    return _init_mlp(config, key, (spaces.feature_size, *hidden, 1), gain=1.0)
+    return _init_mlp(config, key, (spaces.feature_size, *hidden, outputs), gain=1.0)
 
 
 def policy_network(config: Config, params: Any, features: jax.Array) -> jax.Array:
@@ -41,10 +42,10 @@ def policy_network(config: Config, params: Any, features: jax.Array) -> jax.Arra
 
 
 def value_network(config: Config, params: Any, features: jax.Array) -> jax.Array:
-    """[..., F] -> values [...]."""
+    """[..., F] -> values [..., 1 + K] of the reward and of K limited costs."""
     if config.value_network != MLP:
-        return apply_own(config.value_network, params, features)[..., 0]
-    return apply_mlp(params, features, config.activation, config.layer_norm)[..., 0]
+        return apply_own(config.value_network, params, features)
+    return apply_mlp(params, features, config.activation, config.layer_norm)
 
 
 def apply_own(network: Any, params: Any, features: jax.Array) -> jax.Array:

@@ -78,6 +78,8 @@ class TrainState(NamedTuple):
     criterion: CriterionState
     obs_moments: Moments
     iteration: jax.Array
+    limits: Any = None
+    """`longrun.learn.limits.LimitState`; None without limits"""
 
 
 class Batch(NamedTuple):

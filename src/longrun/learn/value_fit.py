@@ -21,7 +21,11 @@ def value_task(
 
     def loss(layers: Any, samples: Samples) -> tuple[jax.Array, Metrics]:
         features, weight, target = samples
-        errors = (target - value_network(config, layers, features)) ** 2
+        values = value_network(config, layers, features)
+        if config.limits:
+            errors = ((target - values) ** 2).sum(-1)
+        else:
+            errors = (target - values[..., 0]) ** 2
         error = 0.5 * weighted_mean(errors, weight)
         return error, {"value_loss": error}
 

@@ -27,6 +27,7 @@ FIXED = (
     "joint_optimizer",
     "initialisation",
     "initial_log_std",
+    "limits",
 )
 """Options that say what the networks compute or how they start, which is part of what was saved."""
 

@@ -84,7 +84,7 @@ class DeviceLoop:
         return action_space(self.spaces)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
-        check_costs(config.costs, self.spaces)
+        check_costs(config.recorded, self.spaces)
         return Snapshot(fresh_state(config, self.spaces, seed), {})
 
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
@@ -123,7 +123,7 @@ class DeviceLoop:
         """The policy, simulated in a program of its own."""
         found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
-        return Streams(found.reward, found.ended, found.costs, config.costs)
+        return Streams(found.reward, found.ended, found.costs, config.recorded)
 
     def close(self) -> None:
         """There is nothing to close: a snapshot holds all of the environments."""
@@ -168,7 +168,7 @@ def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationR
     """One report for each replica from facts [R, S, E]."""
     for i, (seed, reward) in enumerate(zip(job.seeds, evaluated.reward, strict=True)):
         require_finite_rewards(reward, f"replica {i} (seed {seed})", iteration)
-    names = job.configs[0].costs
+    names = job.configs[0].recorded
     costs: Any = evaluated.costs if names else [None] * len(job.seeds)
     facts = zip(evaluated.reward, evaluated.ended, costs, strict=True)
     return [report(Streams(*each, names)) for each in facts]

@@ -92,7 +92,7 @@ def collect(
         act_key, env_key = jax.random.split(key)
         action = act(config, env.spaces, learned, chains.obs, act_key if explore else None)
         after, facts = native.step(
-            env, env_key, chains, action, spares, config.action_bounds, config.costs
+            env, env_key, chains, action, spares, config.action_bounds, config.recorded
         )
         return after, (chains.obs, action, *facts)
 
@@ -174,7 +174,7 @@ def advance(
 
     def skip(learned: TrainState) -> Evaluated:
         shape = (seeds.shape[0], eval_shape[1], eval_shape[0])
-        costs = jnp.zeros((*shape, len(configs.costs))) if configs.costs else None
+        costs = jnp.zeros((*shape, len(configs.recorded))) if configs.recorded else None
         return Evaluated(jnp.zeros(shape), jnp.zeros(shape, bool), costs)
 
     return replicas, log, jax.lax.cond(span.evaluate, run, skip, replicas.learned)

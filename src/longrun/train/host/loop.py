@@ -85,7 +85,7 @@ class HostLoop:
         return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
-        check_costs(config.costs, self.spaces, self.vector_size > 0)
+        check_costs(config.recorded, self.spaces, self.vector_size > 0)
         self._require_size(config)
         if MLP in (config.policy_network, config.value_network):
             require_no_image(self.observation_space)
@@ -178,7 +178,7 @@ class HostLoop:
             normalize_observations=config.normalize_observations,
             action_bounds=config.action_bounds,
             bounded_mean=config.bounded_mean,
-            costs=config.costs,
+            costs=config.recorded,
             activation=config.activation,
             layer_norm=config.layer_norm,
             policy_network=config.policy_network,
@@ -274,7 +274,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
         terminated=np.zeros((t, n), bool),
         truncated=np.zeros((t, n), bool),
         resume_obs=np.zeros((n, d), np.float32),
-        costs=np.zeros((t, n, len(config.costs)), np.float32) if config.costs else None,
+        costs=np.zeros((t, n, len(config.recorded)), np.float32) if config.recorded else None,
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
     if learner.is_one_program(config):

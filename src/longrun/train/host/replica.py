@@ -172,7 +172,7 @@ class Replica:
         """Views of the shared arrays; the update reads them before the workers write again."""
         facts = {n: pool.arrays[n][self.index] for n in Rollout._fields if n in pool.arrays}
         obs = facts.pop("obs")
-        if not self.config.costs:  # the program has no place for an empty array
+        if not self.config.recorded:  # the program has no place for an empty array
             facts["costs"] = None
         return Rollout(obs=obs[:-1], resume_obs=obs[-1], **facts)
 
@@ -203,7 +203,7 @@ def streams_of(pool: Pool, replica: int, config: Config) -> Streams:
     """What the workers have written in a replica's evaluation."""
     names = ("eval_reward", "eval_ended", "eval_costs")
     reward, ended, costs = (pool.arrays[name][replica] for name in names)
-    return Streams(reward, ended, costs, config.costs)
+    return Streams(reward, ended, costs, config.recorded)
 
 
 def flat_weights(state: TrainState) -> Array:

@@ -1,0 +1,165 @@
+"""Limits on costs while learning: multipliers, combined advantages, a policy that keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from longrun import APO, TRPO
+from longrun.cli import main
+from longrun.config import make_config
+from longrun.envs.native import Environment, Step
+from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
+from longrun.learn.criteria import Targets, Values
+from longrun.learn.limits import HIGHEST, combined, init_limits, learn_limits, prices
+from longrun.learn.types import Rollout
+from tiny_envs import ITERATION, TINY, Drift, bits
+
+
+def rollout_with(cost: float) -> Rollout:
+    """Two steps of two environments that never end, with a constant cost."""
+    facts = np.zeros((2, 2, 1), np.float32)
+    flags = np.zeros((2, 2), bool)
+    reward = np.zeros((2, 2), np.float32)
+    costs = np.full((2, 2, 1), cost, np.float32)
+    return Rollout(facts, facts, reward, facts, flags, flags, facts[0], costs)
+
+
+def controlled(rates: list[float], **options: Any) -> tuple[list[float], Any]:
+    """The multiplier after batches with these rates, under a limit of 0.5; the last state."""
+    sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
+    config = make_config("apo", limits={"cost": 0.5}, **{**sizes, "limit_gain": 0.0, **options})
+    state, found = init_limits(config), []
+    zeros = jnp.zeros((2, 2))
+    for rate in rates:
+        state = learn_limits(config, state, rollout_with(rate), [Values(zeros, zeros, zeros)])
+        found.append(float(state.multiplier[0]))
+    return found, state
+
+
+def test_dual_ascent_rises_above_the_limit_and_falls_below_to_zero():
+    found, state = controlled([0.75, 0.75, 0.5, 0.25, 0.0, 0.0], limit_step_size=0.1)
+    assert found == pytest.approx([0.05, 0.1, 0.1, 0.05, 0.0, 0.0])
+    gain = 0.75
+    for rate in (0.75, 0.5, 0.25, 0.0, 0.0):
+        gain = 0.9 * gain + 0.1 * rate  # gain_step_size
+    assert float(state.criteria[0].gain) == pytest.approx(gain)
+
+
+def test_a_controller_reacts_to_the_size_and_the_rise_of_a_violation():
+    proportional, _ = controlled([0.75, 0.25], limit_step_size=0.0, limit_gain=2.0)
+    assert proportional == pytest.approx([1.0, 0.0])
+    damped, _ = controlled([0.5, 0.75, 0.75], limit_step_size=0.0, limit_damping=2.0)
+    assert damped == pytest.approx([0.0, 1.0, 0.0])
+
+
+def test_multipliers_are_bounded_and_one_batch_has_a_bounded_effect():
+    found, _ = controlled([1e6], limit_step_size=0.1)
+    assert found == pytest.approx([0.1])
+    found, _ = controlled([1e6, 1e6], limit_step_size=1e6)
+    assert found == [HIGHEST, HIGHEST]
+
+
+def test_combined_advantages_by_hand():
+    _, state = controlled([0.75], limit_step_size=1.0)  # a multiplier of 0.5
+    reward = Targets(jnp.array([[1.0, -1.0]]), jnp.array([[3.0, 4.0]]))
+    cost = Targets(jnp.array([[10.0, -10.0]]), jnp.array([[5.0, 6.0]]))
+    # Prices are in units of the advantages' standard deviations, 1 and 10.
+    assert prices(state, reward.advantage, [cost.advantage])[0] == pytest.approx(0.05)
+    found = combined(state, reward, [cost])
+    assert np.asarray(found.advantage) == pytest.approx(np.array([[0.5, -0.5]]) / 1.5)
+    assert found.value_target.tolist() == [[[3.0, 5.0], [4.0, 6.0]]]
+
+
+@dataclass(frozen=True)
+class Toll(Environment):
+    """Two choices in one state: 0 pays nothing, 1 pays 1 and costs 1."""
+
+    terminates = False
+
+    @property
+    def name(self) -> str:
+        return "toll"
+
+    @property
+    def spaces(self) -> Spaces:
+        return Spaces(1, 1, (2,))
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        return jnp.zeros(()), jnp.ones(1)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
+        paid = action[0].astype(jnp.float32)
+        return Step(state, jnp.ones(1), paid, False, {"toll": paid})
+
+
+def test_a_limit_is_kept_and_used():
+    """The optimum pays in 30 % of all steps; without the limit it would pay in all.
+
+    Plain dual ascent (limit_gain=0) oscillates here between 2 % and 87 %.
+    """
+    options = {**TINY, "num_envs": 16, "minibatch_size": 128, "normalize_observations": False}
+    agent = APO(Toll(), seed=100, limits={"toll": 0.3}, learning_rate=0.01, **options)
+    costs: list[float] = []
+    agent.learn(120 * 16 * 16, on_log=lambda p: costs.append(p.metrics["cost_toll"]))
+    assert np.mean(costs[-40:]) == pytest.approx(0.3, abs=0.03)
+    assert max(costs[:20]) > 0.45
+
+
+@pytest.mark.parametrize("algorithm", [APO, TRPO])
+def test_training_is_saved_and_resumed(algorithm, tmp_path):
+    """Host environments, with a cost that is recorded as well; both halves are the whole."""
+    options = {
+        **TINY,
+        "limits": {"terminated": 0.01, "action_energy": 0.02},
+        "costs": ["out_of_bounds"],
+    }
+
+    def agent() -> Any:
+        return algorithm(lambda: Drift(wall=0.3), num_workers=0, **options)
+
+    whole = agent().learn(2 * ITERATION)
+    first = agent().learn(ITERATION)
+    first.save(tmp_path / "saved")
+    again = algorithm.load(tmp_path / "saved", lambda: Drift(wall=0.3), num_workers=0)
+    again.learn(ITERATION)
+    assert bits(again.state) == bits(whole.state)
+    assert again.config.limits == (("terminated", 0.01), ("action_energy", 0.02))
+    assert list(again.evaluate(20).costs) == ["out_of_bounds", "terminated", "action_energy"]
+    assert whole.state.limits.multiplier.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"limits": {"a b": 1.0}}, "must be a list of names"),
+        ({"limits": {"cost": "much"}}, "must be rates by name, as {'terminated': 0.001}"),
+        ({"limits": 3}, "limits=3 must be rates by name"),
+        ({"limits": {"cost": float("nan")}}, "limits: cost=nan must be a finite number"),
+        ({"limits": {"cost": 1.0}, "limit_step_size": -1}, "limit_step_size=-1 is out of range"),
+        ({"limits": {"cost": 1.0}, "joint_optimizer": True}, "has no place for limits"),
+        (
+            {"limits": {"cost": 1.0}, "termination": "reset", "reset_cost_step_size": 0.1},
+            "is a limit of its own; set it to 0 and give limits={'terminated': 0.001}",
+        ),
+    ],
+)
+def test_wrong_limits(options, words):
+    with pytest.raises(InputError, match=words):
+        make_config("apo", **options)
+
+
+def test_the_command_line(tmp_path, capsys):
+    flags = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--quiet"]
+    run = ["train", "apo", "--env", "Pendulum-v1", "--steps", "64", "--no-eval", *flags]
+    assert main([*run, "--limit", "action_energy=0.5", "--out", str(tmp_path / "run")]) == 0
+    header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0]
+    assert "cost_action_energy" in header and "multiplier_action_energy" in header
+    assert main([*run, "--limit", "action_energy", "--out", str(tmp_path / "other")]) == 2
+    assert "invalid NAME=RATE value: 'action_energy'" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from longrun.files import FolderLock
 TRAIN = ["train", "apo", "--env", "Drift-v0", "--no-eval", "--workers", "0", "--steps", "64"]
 REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "command": (["trian"], ["unknown command 'trian'", "train"]),
-    "nothing like a command": (["zzz"], ["train, evaluate, export, sweep"]),
+    "nothing like a command": (["zzz"], ["train, evaluate, sweep"]),
     "algorithm": (["train", "apoo", "--env", "Drift-v0"], ["algorithm 'apoo'", "apo"]),
     "no algorithm": (["train", "--env", "Drift-v0"], ["algorithm", "apo, ppo, atrpo, trpo"]),
     "environment": (["train", "apo", "--env", "Drfit-v0"], ["'Drfit-v0'", "Drift-v0"]),

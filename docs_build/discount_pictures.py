@@ -57,6 +57,15 @@ def threshold() -> float:
     return high
 
 
+@cache
+def discounted_gains() -> list[list[float]]:
+    """Of both policies, for each of `HORIZONS`."""
+    return [
+        [evaluate(machine(), policy, 1 - 1 / h).discounted_gain for h in HORIZONS]
+        for policy in policies()
+    ]
+
+
 def discount_curves(path: Path) -> None:
     """Left: the discounted value of both policies. Right: what the better one earns in the end."""
     figure = Figure(figsize=(10.5, 3.9), layout="constrained")
@@ -91,11 +100,9 @@ def _frame(discount: float) -> Image.Image:
 
 def _draw_criterion(axis: Axes) -> None:
     """The normalised discounted reward of both policies, over the discount."""
-    for policy, colour, words in zip(
-        policies(), (BLUE, RED), ("service it when worn out", "never service it"), strict=True
-    ):
-        gains = [evaluate(machine(), policy, 1 - 1 / h).discounted_gain for h in HORIZONS]
-        axis.plot(HORIZONS, gains, color=colour, linewidth=2, label=words)
+    words = ("service it when worn out", "never service it")
+    for gains, colour, label in zip(discounted_gains(), (BLUE, RED), words, strict=True):
+        axis.plot(HORIZONS, gains, color=colour, linewidth=2, label=label)
     axis.axvline(1 / (1 - threshold()), color=GREY, linestyle="--", linewidth=1)
     axis.set_title("What a discount says each policy is worth (per step)", loc="left", fontsize=11)
     axis.legend(frameon=False, loc="lower left")

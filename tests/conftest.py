@@ -52,6 +52,10 @@ if sys.dont_write_bytecode:
 gc.disable()
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # what was imported stays
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     if nextitem is None or nextitem.path != item.path:
@@ -66,3 +70,14 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     path.touch()
     yield path
     path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """XLA's optimisations, for programs that take longer to run than to compile."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    before = os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1"
+    jax.config.update("jax_disable_most_optimizations", before)

@@ -62,6 +62,7 @@ SHORTER = {
     '"num_envs": 64': '"num_envs": 8',
     '"num_envs": 32': '"num_envs": 8',
     '"Pendulum-v1", action_bounds': '"Pendulum-v1", num_workers=0, action_bounds',
+    "train apo --env Pendulum-v1": "train apo --workers 0 --env Pendulum-v1",
     "--steps 10000000": "--steps 160000",  # one iteration, so one program
     "--grid gae_lambda=0.95,0.99": "--grid gae_lambda=0.95",
     "seeds=2": "seeds=1",
@@ -69,13 +70,14 @@ SHORTER = {
     "--trials 30": "--trials 1",
     "--env Swimmer-v5 HalfCheetah-v5": "--env Swimmer-v5",
     "longrun report": "longrun report --no-frames",
+    "longrun map": "longrun map --size 12",
     "solve criss-cross --regime BM": "solve criss-cross --regime IL --size 20",
 }
 
 
 def shortened(text: str) -> str:
-    """Fewer steps, environments and settings; the same code. `longrun map` keeps its own size: with
-    that it once failed on another CPU.
+    """Fewer steps, environments, settings and states; the same code. What a law of many states owes
+    to rounding has tests of its own (tests/tabular/test_precision.py).
     """
     for long, short in SHORTER.items():
         text = text.replace(long, short)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from longrun.config import make_config, whole_number
+from longrun.config import Config, make_config, whole_number
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
@@ -23,7 +23,7 @@ from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport, Streams
 from longrun.train.job import Job, Snapshot, make_job
-from longrun.train.loops import AnyEnv, open_env
+from longrun.train.loops import AnyEnv, Loop, open_env
 from longrun.train.prediction import interface_of, make_policy
 from longrun.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
 from longrun.train.run_folder import RunFolder, run_name
@@ -66,6 +66,8 @@ class Agent:
     """
 
     algorithm: ClassVar[str]
+    loop: Loop
+    snapshot: Snapshot
 
     def __init__(
         self,
@@ -80,31 +82,43 @@ class Agent:
         **options: Any,
     ) -> None:
         _require_order(type(self).__name__, env, others)
-        seed = whole_number("seed", seed)
-        if num_workers is not None:
-            num_workers = whole_number("num_workers", num_workers)
-        self.env = env if env_args is None else with_args(env, env_args)
-        self.seed = seed
-        self.num_workers = num_workers
-        self.step_timeout = checked_timeout(step_timeout)
-        self.config = make_config(self.algorithm, preset, **options)
+        config = make_config(self.algorithm, preset, **options)
         self.name = None if name is None else run_name(name)
         self._described = {"preset": preset}
         """what config.json has about this agent besides its options"""
-        self.loop = open_env(self.env)
+        env = env if env_args is None else with_args(env, env_args)
+        self._open(env, config, seed, num_workers, step_timeout)
         if self.loop.vector_size and "num_envs" not in options:
-            self.config = dataclasses.replace(self.config, num_envs=self.loop.vector_size)
+            self.config = dataclasses.replace(config, num_envs=self.loop.vector_size)
+        self.snapshot = self.loop.fresh_snapshot(self.config, self.seed)
+
+    def _open(
+        self,
+        env: AnyEnv,
+        config: Config,
+        seed: int,
+        num_workers: int | None,
+        step_timeout: float,
+    ) -> None:
+        """Everything but the name and a snapshot, which is new or comes from a file."""
+        self.seed = whole_number("seed", seed)
+        self.num_workers = num_workers
+        if num_workers is not None:
+            self.num_workers = whole_number("num_workers", num_workers)
+        self.step_timeout = checked_timeout(step_timeout)
+        self.env = env
+        self.config = config
+        self.loop = open_env(env)
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space
-        self.snapshot = self.loop.fresh_snapshot(self.config, seed)
         self._made_policy: tuple[Snapshot, Policy] | None = None
         self._log_dir: Path | None = None
         self._digest: str | None = None
         """of the checkpoint in `_log_dir`"""
         self._is_training = self._writes = False
         """whether `learn` is running, and writes a run folder"""
-        self._predictions = np.random.default_rng(seed)
+        self._predictions = np.random.default_rng(self.seed)
 
     def __repr__(self) -> str:
         name = self.loop.name
@@ -369,21 +383,15 @@ class Agent:
         if env is None:
             require_saved(saved.env, path, trust)
             env = saved.env
-        seed = saved.seeds[replica]
-        own = {n: getattr(saved.configs[replica], n) for n in ("policy_network", "value_network")}
-        agent = cls(
-            env,
-            seed=seed,
-            env_args=env_args,
-            num_workers=num_workers,
-            step_timeout=step_timeout,
-            **own,
-        )
+        agent = cls.__new__(cls)  # __init__ would compile networks that are replaced at once
+        env = env if env_args is None else with_args(env, env_args)
+        config, seed = saved.configs[replica], saved.seeds[replica]
+        agent._open(env, config, seed, num_workers, step_timeout)
         # An environment without a name of its own, or with other arguments, is compared by its
         # spaces alone.
         name = agent.loop.name if agent.loop.is_named and not env_args else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
-        agent.config, agent._described = saved.configs[replica], {}
+        agent.name, agent._described = None, {}
         agent.snapshot = saved.snapshots[replica]
         run = path / "config.json"
         if run.exists():

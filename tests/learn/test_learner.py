@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from longrun.algorithms import AGENTS, APO
-from longrun.config import ALGORITHMS, Config, TrustRegion, make_config
+from longrun.config import ALGORITHMS, Config, TrustRegion, make_config, numeric_fields
 from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
@@ -43,6 +43,7 @@ SMALL: dict[str, Any] = {
 # Compiled dozens of times for a few steps each: optimising would take twice as long.
 QUICK = {"xla_backend_optimization_level": 0}
 quick_update = jax.jit(learner.update, static_argnums=1, compiler_options=QUICK)
+quick_prepare = jax.jit(learner.prepare, static_argnums=1, compiler_options=QUICK)
 
 
 def random_rollout(seed: int, config: Config, spaces: Spaces, scale: float = 1.0) -> Rollout:
@@ -80,19 +81,24 @@ def shuffles(seed: int, config: Config) -> Networks:
     return Networks(*orders)
 
 
+@cache
+def shapes_of_a_state(config: Config, spaces: Spaces) -> TrainState:
+    """Traced once, since nearly every test needs it."""
+    return jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
+
+
 def fresh(config: Config, spaces: Spaces, seed: int = 0) -> TrainState:
     """A state like that of `learner.init`, with arbitrary weights and without compilation."""
     rng = np.random.default_rng(seed)
-    shapes = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    shapes = shapes_of_a_state(config, spaces)
+    zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), shapes)
     weights = jax.tree.map(
-        lambda x: jnp.asarray(0.5 * rng.normal(size=x.shape), x.dtype), zeros.params
+        lambda x: np.asarray(0.5 * rng.normal(size=x.shape), x.dtype), zeros.params
     )
-    return zeros._replace(
-        params=weights,
-        criterion=criterion_of(config).init(config),
-        obs_moments=init_moments((spaces.observation_size,)),
-    )
+    moments = zeros.obs_moments._replace(variance=np.ones_like(zeros.obs_moments.variance))
+    criterion = criterion_of(config).init(config)
+    state = zeros._replace(params=weights, criterion=criterion, obs_moments=moments)
+    return jax.device_put(state)
 
 
 def iterate(
@@ -137,6 +143,36 @@ def test_a_gaussian_policy_starts_with_the_configured_standard_deviation(
     log_std = learner.init(config, spaces, jax.random.key(0)).params.policy.log_std
     assert log_std.tolist() == ([] if spaces.categories else [-1.5, -1.5])
     assert not log_std.weak_type  # otherwise the first update would be compiled twice
+
+
+@pytest.mark.parametrize("options", [{}, {"scale_rewards": True, "initialisation": "torch"}])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[str, Any]) -> None:
+    """So that it is compiled once for all configurations that agree in those it reads."""
+    config, read = make_config(algorithm, **SMALL | options), set()
+
+    class Spied(type(config)):  # type: ignore[misc]
+        def __getattribute__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getattribute__(name)
+
+    spied = object.__new__(Spied)
+    vars(spied).update(vars(config))
+    read.clear()
+    jax.eval_shape(lambda: learner._init.__wrapped__(spied, BOX, jax.random.key(0)))
+    others = {option.name for option in dataclasses.fields(config)} - {*numeric_fields(config)}
+    expected = {*learner.READ_BY_INIT} | ({"num_envs"} if options else set())
+    assert "hidden_sizes" in read
+    assert read & others <= expected
+
+
+def test_a_new_replica_is_compiled_once_for_all_shapes_of_a_rollout() -> None:
+    config = make_config("apo", **SMALL)
+    learner.init(config, BOX, jax.random.key(0))
+    compiled = learner._init._cache_size()
+    longer = dataclasses.replace(config, rollout_steps=16, num_envs=4, epochs=3)
+    learner.init(longer, BOX, jax.random.key(0))
+    assert learner._init._cache_size() == compiled
 
 
 # --- the first ratio -------------------------------------------------------------------------
@@ -314,8 +350,19 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
 # The start's has a test of its own above; see test_actions.py and test_authors.py for the others.
-LIMITS = ("costs", "limits", "limit_step_size", "limit_gain", "limit_damping")  # test_limits.py
+# For limits see test_learning_with_limits.py.
+LIMITS = ("costs", "limits", "limit_step_size", "limit_gain", "limit_damping")
 ELSEWHERE = (*ROLLOUT_SHAPE, *LIMITS, "initial_log_std", "action_bounds", "initialisation")
+# These act through the batch alone. That a batch changes what is learned, the numeric ones among
+# the others show: gae_lambda, discount and the rest need no program of their own.
+IN_THE_BATCH = (
+    "normalize_observations",
+    "normalize_advantages",
+    "scale_rewards",
+    "time_limit",
+    "gain_estimate",
+    "termination",
+)
 FIELDS = [(a, f.name) for a, kind in ALGORITHMS.items() for f in dataclasses.fields(kind)]
 
 
@@ -328,13 +375,25 @@ def parameters_after_two_updates(algorithm: str, options: tuple[tuple[str, Any],
     return np.concatenate([np.ravel(x) for x in leaves(state.params)])
 
 
+@cache
+def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
+    """What training reads of the second rollout; the first one moved averages and moments."""
+    config = make_config(algorithm, **SMALL | dict(options))
+    state = fresh(config, BOX)
+    for seed in (0, 1):
+        batch, state, _ = quick_prepare(config, BOX, state, random_rollout(seed, config, BOX))
+    read_by_training = (batch.features, batch.advantage, batch.value_target)
+    return np.concatenate([np.ravel(x) for x in read_by_training])
+
+
 @pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] not in ELSEWHERE])
 def test_every_option_changes_what_is_learned(algorithm: str, field: str) -> None:
     other, partner = PERTURBED[field]
     usual = {**SMALL, **partner}.get(field, getattr(make_config(algorithm, **partner), field))
     assert other != usual
-    before = parameters_after_two_updates(algorithm, tuple(partner.items()))
-    after = parameters_after_two_updates(algorithm, tuple((partner | {field: other}).items()))
+    learned = second_batch if field in IN_THE_BATCH else parameters_after_two_updates
+    before = learned(algorithm, tuple(partner.items()))
+    after = learned(algorithm, tuple((partner | {field: other}).items()))
     assert np.isfinite(before).all()
     assert np.isfinite(after).all()
     if before.shape == after.shape:

@@ -31,7 +31,8 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
+def run(devices: int, *commands: list[str]) -> subprocess.Popen[str]:
+    """`longrun` with each of these arguments, in one process; prints the exit status of each."""
     settings = {
         # Added to the flags that are set: tests/portable.py emulates other machines by them.
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')}"
@@ -39,8 +40,9 @@ def run(arguments: list[str], devices: int) -> subprocess.Popen[str]:
         "JAX_PLATFORMS": "cpu",
         "no_proxy": "127.0.0.1",  # processes on one machine connect without a proxy
     }
+    program = f"from longrun.cli import main\nfor each in {commands}: print('status', main(each))"
     return subprocess.Popen(
-        [sys.executable, "-m", "longrun", *arguments],
+        [sys.executable, "-c", program],
         env=os.environ | settings,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -65,10 +67,20 @@ def require_same(one: Path, other: Path) -> None:
         np.testing.assert_allclose(value, states[1][name], rtol=2e-4, atol=1e-6, err_msg=name)
 
 
-def test_four_devices_learn_what_one_does(one: Path, tmp_path: Path) -> None:
-    process = run([*TRAIN, *SIZES, *EVALUATE, "--out", str(tmp_path / "four")], devices=4)
+def test_four_devices_learn_what_one_does_and_refuse_what_does_not_divide(
+    one: Path, tmp_path: Path
+) -> None:
+    indivisible = ["--num-envs", "3", "--rollout-steps", "16", "--minibatch-size", "16"]
+    process = run(
+        4,
+        [*TRAIN, *indivisible, *EVALUATE, "--out", str(tmp_path / "none")],
+        [*TRAIN, *SIZES, *EVALUATE, "--out", str(tmp_path / "four")],
+    )
     output, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, output
+    refused, _, trained = output.partition("status 2\n")
+    assert "num_envs=3 of 2 replicas do not divide over 4 devices" in refused
+    assert "a multiple of 2, or 4 seeds" in refused
+    assert "status 0\n" in trained, output
     require_same(one, tmp_path / "four")
 
 
@@ -80,21 +92,12 @@ def test_two_processes_learn_what_one_does_and_one_of_them_writes_the_files(
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [*TRAIN, *SIZES, *EVALUATE, "--out", str(tmp_path / "two"), "--distributed"]
-    processes = [run([*command, f"{address},2,{i}"], devices=1) for i in range(2)]
+    processes = [run(1, [*command, f"{address},2,{i}"]) for i in range(2)]
     outputs = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs
+    assert all("status 0\n" in output for output in outputs), outputs
     assert "writing to" in outputs[0]
     assert "writing to" not in outputs[1]
     require_same(one, tmp_path / "two")
-
-
-def test_environments_that_do_not_divide_over_the_devices_are_refused(tmp_path: Path) -> None:
-    sizes = ["--num-envs", "3", "--rollout-steps", "16", "--minibatch-size", "16"]
-    process = run([*TRAIN, *sizes, *EVALUATE, "--out", str(tmp_path / "run")], devices=4)
-    output, _ = process.communicate(timeout=300)
-    assert process.returncode == 2
-    assert "num_envs=3 of 2 replicas do not divide over 4 devices" in output
-    assert "a multiple of 2, or 4 seeds" in output
 
 
 @pytest.mark.parametrize("where", ["x:1,2,2", "x:1,0,0"])

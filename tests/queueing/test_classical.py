@@ -168,6 +168,7 @@ def test_the_order_of_arrivals_changes_neither_law_nor_rewards() -> None:
     assert average_cost(env, c_mu(env), **options) == average_cost(plain, c_mu(plain), **options)
 
 
+@pytest.mark.usefixtures("optimised")
 def test_fcfs_in_a_single_queue_of_equal_classes() -> None:
     """Two equal classes: an M/M/1 queue for any order."""
     network = Network("twins", (0.3, 0.3), (((0, 1.0), (1, 1.0)),), ((), ()), (1.0, 1.0))
@@ -179,12 +180,14 @@ def test_fcfs_in_a_single_queue_of_equal_classes() -> None:
 # --- long-run averages -----------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("optimised")
 def test_mm1() -> None:
     env, load = one_queue(0.6), 0.6
     found = average_cost(env, c_mu(env), steps=10_000, chains=256)
     assert abs(found.mean - load / (1 - load)) < 2 * found.half_width < 0.06
 
 
+@pytest.mark.usefixtures("optimised")
 @pytest.mark.parametrize("policy", [last_buffer_first, max_weight])
 def test_criss_cross_costs_what_the_exact_evaluation_says(policy: Any) -> None:
     env = criss_cross("IL")

@@ -29,10 +29,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     browser.close()
 
 
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    write_report(report_sweep(folder / "sweep"), folder / "page.html", frames=False)
+    return folder / "page.html"
+
+
 @pytest.fixture
-def page(browser: Browser, tmp_path: Path) -> Browser:
-    write_report(report_sweep(tmp_path / "sweep"), tmp_path / "page.html", frames=False)
-    browser.open(tmp_path / "page.html")
+def page(browser: Browser, report: Path) -> Browser:
+    browser.open(report)
     browser.choose("#environment", "Swimmer-v5")
     return browser
 

@@ -228,6 +228,17 @@ def test_without_a_terminal_there_is_a_line_of_progress_at_times(capfd, monkeypa
     )
 
 
+def test_a_line_of_progress_without_a_speed_has_no_time_left(capfd, monkeypatch):
+    """The first call of a compiled program is not timed: it was "16657066666667 min left"."""
+    monkeypatch.setattr("longrun.train.progress.LINE_SECONDS", 0.0)
+    with ProgressBar("APO on jax:maintenance", 1, 0, 1000, None) as bar:
+        bar.show(Progress(0, 0, 500, 1000, 0.0, {"reward": 0.5}, None))
+    assert (
+        capfd.readouterr().err
+        == "APO on jax:maintenance: 50% of 1,000 steps, reward 0.5 per step\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["Swimmer-v5", "jax:criss-cross?regime=BM&costs=[1,2,3]" * 2])
 def test_the_bar_shows_the_time_left_at_80_columns(name, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")

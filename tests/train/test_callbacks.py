@@ -262,12 +262,17 @@ def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatc
 # On the command line.
 
 
-def test_the_command_saves_the_best_of_each_replica_and_stops(tmp_path: Path, capsys: Any) -> None:
-    run = tmp_path / "run"
-    more = ("--seeds", "2", "--save-best", "--stop-at", "-1000")
-    result = call(capsys, *train_arguments(run, *more))
+def test_the_command_stops(tmp_path: Path, capsys: Any) -> None:
+    result = call(capsys, *train_arguments(tmp_path / "run", "--stop-at", "-1000"))
     assert result.status == 0, result.err
     assert f"stopped after {ITERATION:,} steps: --stop-at -1000 was reached" in result.out
+
+
+def test_the_command_saves_the_best_of_each_replica(tmp_path: Path, capsys: Any) -> None:
+    run = tmp_path / "run"
+    more = ("--seeds", "2", "--save-best", "--steps", str(ITERATION))
+    result = call(capsys, *train_arguments(run, *more))
+    assert result.status == 0, result.err
     rows = json.loads((run / "best" / "best.json").read_text())
     assert [row["seed"] for row in rows] == [0, 1]
     for replica, row in enumerate(rows):
@@ -275,7 +280,8 @@ def test_the_command_saves_the_best_of_each_replica_and_stops(tmp_path: Path, ca
     # A replica that is better already when the run is resumed keeps its snapshot.
     changed = [rows[0] | {"average_reward": 1e9}, rows[1] | {"average_reward": -1e9}]
     write_json(run / "best" / "best.json", changed)
-    result = call(capsys, "train", "--resume", "--out", run, "--save-best", "--quiet")
+    more = ("--save-best", "--steps", str(2 * ITERATION), "--quiet")
+    result = call(capsys, "train", "--resume", "--out", run, *more)
     assert result.status == 0, result.err
     steps = [APO.load(run / "best", replica=replica).steps_ for replica in (0, 1)]
     assert steps == [ITERATION, 2 * ITERATION]

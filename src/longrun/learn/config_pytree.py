@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable
 from functools import cache, partial
@@ -37,3 +38,15 @@ def _unflatten(kind: type[Config], shape: tuple[Any, ...], leaves: Iterable[Any]
     for name, value in (*zip(names, leaves, strict=True), *zip(rest, shape, strict=True)):
         object.__setattr__(config, name, value)
     return config
+
+
+def with_only(config: Config, names: Iterable[str]) -> Config:
+    """The numeric options and those with these `names`; all others have their defaults.
+
+    Programs that read no other option are then compiled once for all configurations that agree.
+    """
+    kept, same = {*numeric_fields(config), *names}, copy.copy(config)
+    for option in dataclasses.fields(config):
+        if option.name not in kept:
+            object.__setattr__(same, option.name, option.default)  # no validation, as above
+    return same

@@ -15,11 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Config
+from longrun.config import ALGORITHMS, Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
 from longrun.learn.checks import all_finite, choice_is_left, flagged
-from longrun.learn.config_pytree import register_config
+from longrun.learn.config_pytree import register_config, with_only
 from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.learning_rate import learning_rate
 from longrun.learn.limits import combined, init_limits, learn_limits, of_cost
@@ -34,9 +34,31 @@ from longrun.learn.weights import sample_weights, weighted_mean
 register_config()
 
 
-@partial(jax.jit, static_argnames="spaces")
+READ_BY_INIT = (
+    "hidden_sizes",
+    "value_hidden_sizes",
+    "policy_network",
+    "value_network",
+    "initialisation",
+    "joint_optimizer",
+    "limits",
+    "scale_rewards",
+)
+"""the options that a new replica depends on besides numeric ones, and num_envs with the last"""
+
+
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
-    """A new replica, made inside one program so that no two fields share a buffer."""
+    """A new replica."""
+    if type(config) in ALGORITHMS.values():  # a kind of configuration beside these may read more
+        read = (*READ_BY_INIT, "num_envs") if config.scale_rewards else READ_BY_INIT
+        config = with_only(config, read)
+    state: TrainState = _init(config, spaces, key)
+    return state
+
+
+@partial(jax.jit, static_argnames="spaces")
+def _init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
+    """Made inside one program so that no two fields share a buffer."""
     policy_key, value_key = jax.random.split(key)
     stds = 0 if spaces.categories else spaces.action_size
     policy = Policy(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
@@ -112,7 +111,7 @@ def learned_policy(
     if isinstance(env, QueueingEnv):
         assert box is not None
         return env.exact_policy(chosen, box)
-    rows = jax.vmap(chosen)(jnp.asarray(_places(env)))
+    rows = jax.jit(jax.vmap(chosen))(_places(env))
     return np.asarray(rows[:, 0], np.intp)
 
 

@@ -121,7 +121,7 @@ class QueueingEnv(Environment):
         """[S] the actions of a policy of queue lengths in `exact(size)`."""
         classes = self.network.num_classes
         states = np.indices((size + 1,) * classes, np.int32).reshape(classes, -1).T
-        rows = np.asarray(jax.vmap(policy)(states))
+        rows = np.asarray(jax.jit(jax.vmap(policy))(states))
         return np.asarray(np.ravel_multi_index(tuple(rows.T), self.spaces.categories))
 
 

@@ -160,14 +160,16 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
     place = f"{prefix}.environments."
     environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
 
-    def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> jax.Array:
+    def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> Array:
         field = jax.tree_util.keystr(path)
         name = f"{prefix}.state{field}"
         if field in LATER_FIELDS and name not in tensors:
-            return jax.numpy.zeros(expected.shape, expected.dtype)
-        return jax.numpy.asarray(checked_tensor(tensors, name, expected.shape, expected.dtype))
+            return np.zeros(expected.shape, expected.dtype)
+        found: Array = checked_tensor(tensors, name, expected.shape, expected.dtype)
+        return found
 
-    filled: TrainState = jax.tree_util.tree_map_with_path(leaf, state)
+    # jnp.asarray would compile a program for each shape.
+    filled: TrainState = jax.device_put(jax.tree_util.tree_map_with_path(leaf, state))
     if int(filled.iteration) < 0:
         raise TypeError(f"its iteration is {int(filled.iteration)}")
     return Snapshot(filled, environments)

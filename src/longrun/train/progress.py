@@ -115,18 +115,17 @@ class ProgressBar:
 
     def show(self, progress: Progress) -> None:
         """Update the line."""
-        reward = progress.metrics["reward"]
-        status = f"reward {reward:.3g} per step, {progress.steps_per_second:,.0f} steps/s"
+        speed = progress.steps_per_second  # 0 until something was timed
+        status = f"reward {progress.metrics['reward']:.3g} per step"
+        status += f", {speed:,.0f} steps/s" if speed else ""
         self._at[progress.replica] = progress.step
         done = sum(self._at.values())
         self._bar.update(self._task, completed=done, status=status)
         if self._lines and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_SECONDS
             part = f"{done / self._total:.0%} of {self._total:,} steps"
-            left = (self._total - done) / max(progress.steps_per_second, 1e-9) / 60
-            print(
-                f"{self._title}: {part}, {status}, {left:.0f} min left", file=sys.stderr, flush=True
-            )
+            left = f", {(self._total - done) / speed / 60:.0f} min left" if speed else ""
+            print(f"{self._title}: {part}, {status}{left}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> ProgressBar:
         self._bar.start()

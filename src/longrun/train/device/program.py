@@ -156,7 +156,8 @@ def advance(
 
     Metrics are [MOST_ITERATIONS, R]; rows after the last iteration are zeros.
     """
-    every = jax.vmap(partial(iterate, env), in_axes=(0, 0, None, 0))
+    # Compiled as a part of the whole; by itself, so that the loop below does not trace it again.
+    every = jax.jit(jax.vmap(partial(iterate, env), in_axes=(0, 0, None, 0)))
     blank = jax.tree.map(
         lambda x: jnp.zeros((MOST_ITERATIONS, *x.shape), x.dtype),
         jax.eval_shape(every, configs, seeds, span, replicas)[1],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -26,20 +26,25 @@ def stacked(trees: Sequence[Any]) -> Any:
     Python numbers get the dtypes that they have inside jit.
     """
     return jax.tree.map(
-        lambda *xs: np.stack([np.asarray(x, jnp.asarray(x).dtype) for x in xs]), *trees
+        lambda *xs: np.stack([np.asarray(x, jnp.result_type(x)) for x in xs]), *trees
     )
+
+
+@cache
+def _compiled_begin(by_env: Any) -> Any:
+    """`begin` with this sharding; one function for all calls, so that it is compiled once."""
+    return jax.jit(device.begin, static_argnums=(0, 1), out_shardings=by_env)
 
 
 def placed(
     layout: Layout, env: Environment, num_envs: int, seeds: jax.Array, starts: Sequence[Snapshot]
 ) -> ReplicaState:
     """The replicas' snapshots on their devices; environments without a snapshot are reset."""
-    begin = partial(device.begin, env, num_envs)
     if starts[0].environments:
-        like = jax.eval_shape(begin, seeds)
+        like = jax.eval_shape(partial(device.begin, env, num_envs), seeds)
         chains = stacked([_chains(like, start.environments) for start in starts])
     else:
-        chains = jax.jit(begin, out_shardings=layout.by_env)(seeds)
+        chains = _compiled_begin(layout.by_env)(env, num_envs, seeds)
     return layout.place(ReplicaState(stacked([start.state for start in starts]), chains))
 
 

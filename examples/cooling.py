@@ -37,7 +37,7 @@ class Cooling(gymnasium.Env):
 
     Outside air is cheap but useful at night only. The chiller needs more power on hot days, and
     power costs twice as much from 8 to 20 o'clock. The building stores cold for some hours. Reward:
-    minus the cost of a step in hours, so that the average reward is the cost per hour.
+    minus the cost per hour, of energy and of the temperature above the limit.
     """
 
     observation_space = Box(-10, 10, (6,))

@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -106,10 +107,11 @@ def deploy(agent: APO, folder: Path) -> None:
 
 
 def run(given: argparse.Namespace) -> None:
+    out = given.out or Path("runs") / time.strftime("deploy-%Y%m%d-%H%M%S")
     before, after = optimum(BEFORE), optimum(AFTER)
     print(f"least cost per day: {before:.2f}, after the demand has grown {after:.2f}")
     for seed in range(given.seed, given.seed + given.seeds):
-        folder = given.out / str(seed)
+        folder = out / str(seed)
         best = train(folder, seed, given)
         agent = APO.load(best)
         cost = -agent.evaluate(given.eval_steps).average_reward
@@ -129,7 +131,7 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--eval-steps", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
-    parser.add_argument("--out", type=Path, default=Path("runs/deploy"), help="a new folder")
+    parser.add_argument("--out", type=Path, help="a new folder (default: under runs/)")
     return parser.parse_args(arguments)
 
 

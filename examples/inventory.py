@@ -5,7 +5,14 @@ once (`MultiDiscrete`) with masks that forbid what does not fit; a comparison wi
 operations research would try first, order up to a base stock, whose levels and period come from a
 small search.
 
-RESULTS
+It takes about 70 seconds of processor time. It prints (seeds 0 to 2):
+
+    base stock [20, 5, 7, 8], shops every 2 days: 10.88 a day
+    APO, seed 0: 10.16 a day [10.12, 10.19]
+    APO, seed 1: 10.32 a day [10.28, 10.36]
+    APO, seed 2: 10.32 a day [10.27, 10.37]
+
+The levels of the rule are the same on every weekday, and the demand is not.
 """
 
 from __future__ import annotations

@@ -5,7 +5,13 @@ What one learns from it: longrun's own protocol for environments in JAX (`Enviro
 action, a light for each crossing; a comparison with lights of a fixed cycle, the best of a small
 search, and with the light for the longer queues.
 
-RESULTS
+It takes about 70 seconds of processor time on a CPU. It prints (seeds 0 to 2):
+
+    fixed cycle (3, 4): 12.36 +- 0.02 vehicles at a crossing
+    longer queues 1: 9.91 +- 0.02 vehicles at a crossing
+    APO, seed 0: 9.52 [9.49, 9.54]
+    APO, seed 1: 9.53 [9.50, 9.56]
+    APO, seed 2: 9.51 [9.48, 9.53]
 
 The same with SUMO is a recipe, which was not run here (`pip install sumo-rl eclipse-sumo`, and set
 SUMO_HOME). sumo-rl's environment of one crossing is a Gymnasium environment; that of several is to

@@ -80,6 +80,25 @@ def figure1() -> str:
     return "\n".join(lines)
 
 
+def figure2() -> str:
+    """Returns and the average value with each weight of the constraint."""
+    lines = [
+        "| 3M steps, raw actions | nu | return of each seed | mean | rms of the average value |",
+        "|---|---|---|---|---|",
+    ]
+    for path in sorted((RESULTS / "figure2-raw").glob("*.csv")):
+        with path.open() as file:
+            for row in csv.DictReader(file):
+                values = [float(x) for x in row["episode_return"].split()]
+                shown = ", ".join(_number(x) for x in values)
+                mean = _number(float(np.mean(values)))
+                drift = [float(x) for x in row["rms_value_mean"].split()]
+                spread = f"{min(drift):.0f} to {max(drift):.0f}"
+                cells = (row["env"], row["value_constraint"], shown, mean, spread)
+                lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) < 1e5 else f"{value / 1e6:.2f}e6"
 

@@ -173,6 +173,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "swimmer": swimmer,
     "speed": speed,
     "figure1": paper_results.figure1,
+    "figure2": paper_results.figure2,
     "decomposition": paper_results.decomposition,
     "decomposition-effects": paper_results.effects,
 }

@@ -64,7 +64,7 @@ def ordered_parts(form: Form) -> list[tuple[Any, Form]]:
 def row_writer(form: Form) -> Callable[[Any, Array], None]:
     """A function (observation, row) that writes the flat observation; choices become one-hot."""
     if form["kind"] in ("Box", "MultiBinary"):
-        return _array_writer(tuple(form["shape"]))
+        return array_writer(tuple(form["shape"]))
     if form["kind"] in ("Discrete", "MultiDiscrete"):
         return _choice_writer(form)
     parts = []
@@ -86,7 +86,9 @@ def row_writer(form: Form) -> Callable[[Any, Array], None]:
     return write
 
 
-def _array_writer(shape: tuple[int, ...]) -> Callable[[Any, Array], None]:
+def array_writer(shape: tuple[int, ...]) -> Callable[[Any, Array], None]:
+    """From an array of this shape to a row."""
+
     def write(observation: Any, row: Array) -> None:
         observation = np.asarray(observation)
         if observation.shape != shape:

@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 
 from longrun.envs.flat_spaces import Array as Array
 from longrun.envs.flat_spaces import Spaces as Spaces
-from longrun.envs.space_forms import MASKED_KEYS
+from longrun.envs.space_forms import MASKED_KEYS, array_writer
 from longrun.errors import InputError
 
 IMAGE_NUMBERS = 1000
@@ -96,7 +96,9 @@ def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], N
     """A function (observation, row) that writes the flat observation; Discrete becomes one-hot."""
     if _carries_mask(space):
         return _masked_writer(space)
-    return _box_writer(space) if isinstance(space, gym_spaces.Box) else _general_writer(space)
+    if isinstance(space, gym_spaces.Box):
+        return array_writer(space.shape)
+    return _general_writer(space)
 
 
 def _masked_writer(space: gym_spaces.Dict) -> Callable[[Any, Array], None]:
@@ -108,21 +110,6 @@ def _masked_writer(space: gym_spaces.Dict) -> Callable[[Any, Array], None]:
     def write(observation: Any, row: Array) -> None:
         write_mask(observation["action_mask"], row[:width])
         write_rest(observation["observation"], row[width:])
-
-    return write
-
-
-def _box_writer(space: gym_spaces.Box) -> Callable[[Any, Array], None]:
-    shape = space.shape
-
-    def write(observation: Any, row: Array) -> None:
-        observation = np.asarray(observation)
-        if observation.shape != shape:
-            raise InputError(
-                f"an observation of shape {observation.shape} does not fit the observation"
-                f" space's {shape}"
-            )
-        row[:] = observation.reshape(-1)
 
     return write
 

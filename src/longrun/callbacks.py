@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from longrun.config import own_networks, whole_number
 from longrun.errors import InputError
@@ -19,7 +19,7 @@ from longrun.option_fields import MOST_STEPS
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport
-from longrun.train.experiment_trackers import to_mlflow, to_wandb
+from longrun.train.experiment_trackers import Trained, to_mlflow, to_wandb
 from longrun.train.job import Snapshot
 from longrun.train.progress import OnLog, Progress
 
@@ -32,17 +32,6 @@ __all__ = [
     "to_mlflow",
     "to_wandb",
 ]
-
-
-class Trained(Protocol):
-    """An agent, or a session of the command line, while it is trained."""
-
-    @property
-    def log_dir(self) -> Path | None:
-        """The run folder."""
-
-    def checkpoint(self) -> Checkpoint:
-        """What has been learned so far."""
 
 
 def on_evaluation(function: Callable[[Progress, EvaluationReport], Any]) -> OnLog:

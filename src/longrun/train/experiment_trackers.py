@@ -16,15 +16,18 @@ from longrun.train.checkpoint import Checkpoint
 from longrun.train.progress import OnLog, Progress
 
 
-class Described(Protocol):
-    """An agent, or a session of the command line."""
+class Trained(Protocol):
+    """An agent, or a session of the command line, while it is trained."""
 
     @property
-    def log_dir(self) -> Path | None: ...
-    def checkpoint(self) -> Checkpoint: ...
+    def log_dir(self) -> Path | None:
+        """The run folder."""
+
+    def checkpoint(self) -> Checkpoint:
+        """What has been learned so far."""
 
 
-def to_wandb(agent: Described, project: str, **settings: Any) -> OnLog:
+def to_wandb(agent: Trained, project: str, **settings: Any) -> OnLog:
     """Log metrics and evaluations to Weights & Biases, a run for each replica.
 
     `settings` go to `wandb.init`. Needs the extra `wandb`.
@@ -43,7 +46,7 @@ def to_wandb(agent: Described, project: str, **settings: Any) -> OnLog:
     return _closed_by(to_wandb, lambda: [run.finish() for run in runs.values()])
 
 
-def to_mlflow(agent: Described, experiment: str) -> OnLog:
+def to_mlflow(agent: Trained, experiment: str) -> OnLog:
     """Log metrics and evaluations to MLflow, a run for each replica. Needs the extra `mlflow`.
 
     MLFLOW_TRACKING_URI says where; without it MLflow writes to its default place.
@@ -109,13 +112,13 @@ def _numbers(progress: Progress) -> dict[str, float]:
     return {name: float(value) for name, value in numbers.items() if math.isfinite(value)}
 
 
-def _about(agent: Described, replica: int) -> dict[str, Any]:
+def _about(agent: Trained, replica: int) -> dict[str, Any]:
     saved = agent.checkpoint()
     run = {"algorithm": saved.algorithm, "env": saved.env, "seed": saved.seeds[replica]}
     return run | written_options(saved.configs[replica])
 
 
-def _name(agent: Described, seed: int) -> str:
+def _name(agent: Trained, seed: int) -> str:
     saved = agent.checkpoint()
     folder = agent.log_dir
     return f"{folder.name if folder else f'{saved.algorithm}-{saved.env}'}-seed{seed}"

@@ -8,7 +8,8 @@ The four algorithms are a table, criterion x policy step, and so are their optio
 | `Discounted`| `PPOConfig` | `TRPOConfig`  |
 
 Options marked `numeric` are arrays in the compiled update: they can differ between replicas, and
-changing one never recompiles. All others determine the compiled program.
+changing one never recompiles, and so are the rates of `limits`. All others determine the compiled
+program.
 """
 
 from __future__ import annotations
@@ -369,7 +370,16 @@ def differing(configs: Sequence[Config]) -> list[str]:
 
 
 def value_text(value: Any, separator: str = ",") -> str:
-    """An option's value as text; layer sizes are joined by `separator`, or "none" if empty."""
+    """An option's value as text; several are joined by `separator`, "none" if there are none.
+
+    Layer sizes are numbers, costs are names, and limits are NAME:RATE.
+    """
+    if isinstance(value, Mapping):
+        value = list(value.items())
     if isinstance(value, list | tuple):
-        return separator.join(map(str, value)) or "none"
+        return separator.join(map(_item_text, value)) or "none"
     return str(value)
+
+
+def _item_text(item: Any) -> str:
+    return f"{item[0]}:{float(item[1])}" if isinstance(item, list | tuple) else str(item)

@@ -183,6 +183,11 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
     assert again.config.limits == (("terminated", 0.01), ("action_energy", 0.02))
     assert list(again.evaluate(20).costs) == ["out_of_bounds", "terminated", "action_energy"]
     assert len(whole.state.limits.criteria) == 2
+    other = {"limits": {"terminated": 0.02, "action_energy": 0.02}}
+    tuned = algorithm.load(tmp_path / "saved", lambda: Drift(), num_workers=0, **other)
+    assert tuned.config.limits[0] == ("terminated", 0.02)
+    with pytest.raises(InputError, match=r"limits=.* cannot be changed at load: what was saved"):
+        algorithm.load(tmp_path / "saved", lambda: Drift(), limits={"terminated": 0.02})
 
 
 @pytest.mark.parametrize(
@@ -193,6 +198,9 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
         ({"limits": 3}, "limits=3 must be rates by name"),
         ({"limits": {"cost": float("nan")}}, "limits: cost=nan must be a finite number"),
         ({"limits": {"cost": 1.0}, "limit_step_size": -1}, "limit_step_size=-1 is out of range"),
+        ({"limits": {"cost": 1.0}, "limit_gain": float("nan")}, "limit_gain=nan must be a number"),
+        ({"limits": {"cost": 1.0}, "limit_damping": -0.5}, "limit_damping=-0.5 is out of range"),
+        ({"limits": {"cost": 1.0}, "limit_approach": 0.1}, "ATRPO, TRPO have it, APO does not"),
         ({"limits": {"cost": 1.0}, "joint_optimizer": True}, "has no place for limits"),
         (
             {"limits": {"cost": 1.0}, "termination": "reset", "reset_cost_step_size": 0.1},
@@ -205,11 +213,27 @@ def test_wrong_limits(options, words):
         make_config("apo", **options)
 
 
+def test_a_trust_region_has_options_of_its_own_and_takes_at_most_eight_limits():
+    with pytest.raises(InputError, match="unknown ATRPO option 'limit_gain'; APO, PPO have it"):
+        make_config("atrpo", limits={"cost": 1.0}, limit_gain=1.0)
+    many = {f"cost{k}": 1.0 for k in range(9)}
+    with pytest.raises(
+        InputError, match=r"limits has 9 entries.* at most 8; give fewer, or use AP"
+    ):
+        make_config("atrpo", limits=many)
+    assert len(make_config("apo", limits=many).limits) == 9
+
+
 def test_the_command_line(tmp_path, capsys):
     flags = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--quiet"]
     run = ["train", "apo", "--env", "Pendulum-v1", "--steps", "64", "--no-eval", *flags]
     assert main([*run, "--limit", "action_energy=0.5", "--out", str(tmp_path / "run")]) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0]
     assert "cost_action_energy" in header and "multiplier_action_energy" in header
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    resume = [*run, "--resume", "--out", str(tmp_path / "run"), "--limit"]
+    assert main([*resume, "action_energy=0.6"]) == 2
+    assert "cannot be changed on --resume; the run has" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in before}
     assert main([*run, "--limit", "action_energy", "--out", str(tmp_path / "other")]) == 2
     assert "invalid NAME=RATE value: 'action_energy'" in capsys.readouterr().err

@@ -42,7 +42,7 @@ from longrun.train.job import (
     available_cores,
     fresh_state,
 )
-from longrun.train.training_checks import ConstantRewardWatch
+from longrun.train.training_checks import ConstantRewardWatch, LimitWatch
 
 POLL_SECONDS = 0.2
 """How often a loop without events asks whether to stop."""
@@ -213,7 +213,7 @@ def _run_all(
     # An event with its snapshot, the error that ended a replica, or None for one that is done.
     queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
-    constant = ConstantRewardWatch(job.configs)
+    constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
     with ThreadPoolExecutor(available_cores()) as compute:
 
         def run(replica: Replica) -> None:
@@ -243,6 +243,7 @@ def _run_all(
                 else:
                     event, snapshot = item
                     constant.check(event.metrics)
+                    limits.check(event.replica, event.metrics)
                     if not on_events([event], {event.replica: snapshot}):
                         break
             done = not running

@@ -108,7 +108,7 @@ class Agent:
         self.step_timeout = checked_timeout(step_timeout)
         self.env = env
         self.config = config
-        self.loop = open_env(env)
+        self.loop = open_env(env, self.step_timeout)
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space
@@ -266,13 +266,14 @@ class Agent:
         steps = whole_number("steps", steps, 1)
         warmup = None if warmup is None else whole_number("warmup", warmup)
         seed = self.seed if seed is None else whole_number("seed", seed)
-        loop = self.loop if env is None else open_env(env)
+        loop = self.loop if env is None else open_env(env, self.step_timeout)
         if loop.spaces != self.spaces:
             raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
         config, state = self.config, self.state
 
         def simulate(envs: int, each: int) -> Streams:
-            return loop.simulate(config, state, seed, (envs, each), not deterministic)
+            shape = envs, each
+            return loop.simulate(config, state, seed, shape, not deterministic, self.step_timeout)
 
         found = measured(simulate, steps, warmup)
         if not found.settled:

@@ -19,10 +19,12 @@ from longrun.config import MLP, Config
 from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name
+from longrun.envs.local_pool import LocalPool
 from longrun.envs.shard import Plan
 from longrun.envs.spaces import Spaces, describe, own_spaces, require_no_image
 from longrun.envs.stepper import state_room
 from longrun.envs.vector_env import autoreset_mode
+from longrun.envs.watchdog import STEP_TIMEOUT, interrupted_if
 from longrun.envs.worker_pool import Pool, open_pool
 from longrun.errors import InputError
 from longrun.learn import learner
@@ -148,7 +150,13 @@ class HostLoop:
         kept_pools.close(self)
 
     def simulate(
-        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+        self,
+        config: Config,
+        state: TrainState,
+        seed: int,
+        shape: tuple[int, int],
+        explore: bool,
+        step_timeout: float = STEP_TIMEOUT,
     ) -> Streams:
         """The policy, simulated in this process."""
         envs, steps = (self.vector_size or shape[0]), shape[1]
@@ -161,10 +169,11 @@ class HostLoop:
             eval_steps=steps,
             eval_noise=explore,
         )
-        pool = open_pool(plan, num_workers=0)
+        pool = LocalPool(plan, step_timeout, who="this process")
         try:
             pool.arrays["weights"][0] = flat_weights(state)
-            pool.start("evaluate", 0, int(state.iteration))()
+            with interrupted_if(pool.stalled):
+                pool.start("evaluate", 0, int(state.iteration))()
             return streams_of(pool, 0, config)
         finally:
             pool.close()

@@ -17,6 +17,7 @@ from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
+from longrun.other_names import require_order
 from longrun.policy import Policy
 from longrun.train import checkpoint
 from longrun.train.changes_at_load import changed_at_load
@@ -32,17 +33,6 @@ from longrun.train.settling import measured
 
 SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
-
-
-def _require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
-    """Raise InputError for arguments in another library's order, as PPO("MlpPolicy", env)."""
-    names = [word for word in (env, *others) if isinstance(word, str) and word.endswith("Policy")]
-    if others or names:
-        about = f", and there is no policy class such as {names[0]!r}" if names else ""
-        raise InputError(
-            f"write {kind}(env, seed=0): the environment comes first, all else has a name{about};"
-            " hidden_sizes are those of the networks"
-        )
 
 
 class Agent:
@@ -81,7 +71,7 @@ class Agent:
         name: str | None = None,
         **options: Any,
     ) -> None:
-        _require_order(type(self).__name__, env, others)
+        require_order(type(self).__name__, env, others)
         config = make_config(self.algorithm, preset, **options)
         self.name = None if name is None else run_name(name)
         self._described = {"preset": preset}

@@ -27,7 +27,8 @@ from longrun import APO, PPO, WorkerError
 from longrun.cli import main
 from longrun.config import make_config
 from longrun.envs import heartbeat, processes, seeding, watchdog, worker_pool
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.plan import Plan
+from longrun.envs.shard import Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
 from longrun.errors import HungError

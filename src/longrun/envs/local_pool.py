@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from longrun.envs.heartbeat import place
-from longrun.envs.shard import Plan
+from longrun.envs.plan import Plan
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
 from longrun.envs.vector_shard import make_shard

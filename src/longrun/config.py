@@ -345,5 +345,5 @@ def differing(configs: Sequence[Config]) -> list[str]:
 def value_text(value: Any, separator: str = ",") -> str:
     """An option's value as text; layer sizes are joined by `separator`, or "none" if empty."""
     if isinstance(value, list | tuple):
-        return separator.join(map(str, value)) or "none"
+        return separator.join(value_text(each, "=") for each in value) or "none"
     return str(value)

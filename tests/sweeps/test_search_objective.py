@@ -75,7 +75,8 @@ def test_a_trial_is_one_setting_on_all_environments(searched: Path) -> None:
         ("apo", OTHER, [101]),
         ("apo", ENV, [101]),
     ]
-    assert len(folder.runs) == 2 * 2 * 4
+    in_turn = [run.algorithm for run in folder.runs]
+    assert in_turn == [a for a in ("apo", "ppo", "apo", "ppo") for _ in range(4)]
     for first in range(0, 16, 4):
         assert len({json.dumps(run.options) for run in folder.runs[first : first + 4]}) == 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,14 +42,13 @@ class OptunaSearch:
         """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
     def suggest(self, count: int) -> list[PlannedRun]:
-        """About so many further runs, taken from the studies in turn."""
+        """About so many further runs, each time of the study that lacks most of its trials."""
         runs, self._unwritten = self._unwritten, []
-        for name in itertools.cycle(self._studies):
-            wanting = [n for n in self._studies if self._unasked(n) > 0]
-            if not wanting or len(runs) >= count:
+        while len(runs) < count:
+            name = max(self._studies, key=self._unasked)
+            if self._unasked(name) <= 0:
                 break
-            if name in wanting:
-                runs += self._ask(name)
+            runs += self._ask(name)
         return runs
 
     def finished(self, run: PlannedRun) -> None:

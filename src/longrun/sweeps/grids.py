@@ -15,6 +15,9 @@ from longrun.errors import InputError
 
 Options = Mapping[str, Any]
 
+TIE = "+"
+"""Between options that change together, as in `num_envs+rollout_steps=10+200,2+1000`."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -47,7 +50,7 @@ def parse_lists(texts: Sequence[str]) -> dict[str, list[Any]]:
         name, values = _split(text, "--grid", "value_constraint=0,0.1,0.3")
         if name in lists:
             raise InputError(f"--grid names {name} twice; list all its values once")
-        lists[name] = [_value(name, value) for value in values.split(",")]
+        lists[name] = [_listed(name, value) for value in values.split(",")]
         if len({repr(v) for v in lists[name]}) < len(lists[name]):
             raise InputError(f"--grid '{text}' lists a value twice; list each once")
     return lists
@@ -103,6 +106,35 @@ def _default(name: str) -> Any:
     fields = [f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind)]
     defaults = {f.name: f.default for f in fields}
     return defaults[known("option", name.rpartition(".")[2], defaults)]
+
+
+def tied_names(name: str) -> list[str]:
+    """The options of a grid's name, without the algorithm: `ppo.a+b` -> [a, b]."""
+    return name.rpartition(".")[2].split(TIE)
+
+
+def untied(point: Options) -> dict[str, Any]:
+    """A point with each option by itself: {a+b: [1, 2], c: 3} -> {a: 1, b: 2, c: 3}."""
+    options: dict[str, Any] = {}
+    for name, value in point.items():
+        names = tied_names(name)
+        if len(names) == 1:
+            options[name] = value
+            continue
+        if not isinstance(value, list) or len(value) != len(names):
+            raise InputError(f"{name}={value} must have {len(names)} values, one for each option")
+        options |= zip(names, value, strict=True)
+    return options
+
+
+def _listed(name: str, text: str) -> Any:
+    """A value of a grid, a list of values if options are tied."""
+    names, texts = tied_names(name), text.split(TIE)
+    if len(names) == 1:
+        return _value(name, text)
+    if len(names) != len(texts):
+        raise InputError(f"--grid: {name}={text} must have {len(names)} values joined by {TIE}")
+    return [_value(option, part) for option, part in zip(names, texts, strict=True)]
 
 
 def _value(name: str, text: str) -> Any:

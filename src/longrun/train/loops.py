@@ -6,25 +6,27 @@ The choice is made once, when an environment is opened; all other code calls the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 
 from longrun.config import Config
-from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
+from longrun.envs.factories import EnvLike, close_env, env_factory, is_a, make_env
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
-from longrun.tabular import MDP, to_gymnasium
 from longrun.train.device.loop import DeviceLoop
 from longrun.train.evaluation import Streams
 from longrun.train.host.loop import HostLoop
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot
 
-AnyEnv = EnvLike | Environment | MDP
+if TYPE_CHECKING:  # with its solvers it would be a fifth of the start of every run
+    from longrun.tabular import MDP
+
+AnyEnv: TypeAlias = "EnvLike | Environment | MDP"
 """An id or env string, a Gymnasium environment, a function that makes one, a JAX-native one, or a
 finite model."""
 
@@ -81,7 +83,9 @@ class Loop(Protocol):
 
 def open_env(env: AnyEnv) -> Loop:
     """The loop for an environment. Raises InputError if the environment cannot be used."""
-    if isinstance(env, MDP):
+    if is_a(env, "longrun.tabular.mdp", "MDP"):
+        from longrun.tabular import to_gymnasium
+
         return open_env(to_gymnasium(env))
     if isinstance(env, Environment):
         return DeviceLoop.open(env)

@@ -24,6 +24,15 @@ EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
 
+def is_a(value: object, module: str, name: str) -> bool:
+    """Whether `value` is an instance of a class of a module that is slow to import.
+
+    There is no instance where the module has not been imported yet.
+    """
+    home = sys.modules.get(module)
+    return home is not None and isinstance(value, getattr(home, name))
+
+
 def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     """Make an environment; MuJoCo's own warnings become Python's instead of a log file."""
     try:
@@ -32,7 +41,7 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
 
             mujoco.set_mju_user_warning(mujoco_warning)
         made: Any = factory()
-        if type(made).__module__ == "longrun.tabular.mdp":  # imported here only where it is needed
+        if is_a(made, "longrun.tabular.mdp", "MDP"):
             return import_module("longrun.tabular").to_gymnasium(made)  # type: ignore[no-any-return]
         return made  # type: ignore[no-any-return]
     except (gymnasium.error.Error, ImportError) as error:

@@ -3,7 +3,8 @@
 python benchmarks/limits.py [--algorithm atrpo] [--seeds 5] [--problem busy]
 
 Writes benchmarks/results/limits.csv: how far the last policy's exact gain is from the optimum, and
-how far its exact costs are above their limits, in percent of them. About a quarter of an hour on two cores.
+how far its exact costs are above their limits, in percent of them. About a quarter of an hour on
+two cores.
 """
 
 import argparse

@@ -6,7 +6,7 @@ The choice is made once, when an environment is opened; all other code calls the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -99,15 +99,16 @@ def open_env(env: AnyEnv, step_timeout: float = STEP_TIMEOUT) -> Loop:
     if is_a(env, "longrun.tabular.mdp", "MDP"):
         from longrun.tabular import to_gymnasium
 
-        return open_env(to_gymnasium(env))
+        return open_env(to_gymnasium(cast("MDP", env)))
     if isinstance(env, Environment):
         return DeviceLoop.open(env)
     native = native_env(env)
     if native is not None:
         return DeviceLoop.open(native)
-    factory = env_factory(env)
+    of_gymnasium = cast(EnvLike, env)
+    factory = env_factory(of_gymnasium)
     with making_limit(env_name(factory), step_timeout):
-        return _loop_of(env, make_env(factory))
+        return _loop_of(of_gymnasium, make_env(factory))
 
 
 def _loop_of(env: EnvLike, made: object) -> Loop:

@@ -15,6 +15,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
+import longrun.envs.velocity_tasks  # noqa: F401  (it registers ids)
 from longrun.config import known
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
 from longrun.envs.user_modules import import_user_module, named_object

@@ -3,8 +3,7 @@
 python benchmarks/limits.py [--algorithm atrpo] [--seeds 5] [--problem busy]
 
 Writes benchmarks/results/limits.csv: how far the last policy's exact gain is from the optimum, and
-how far its exact costs are above their limits, in percent of them. About a quarter of an hour on
-two cores.
+how far its exact costs are above their limits, in percent of them. About a quarter of an hour.
 """
 
 import argparse
@@ -36,7 +35,7 @@ OPTIONS: dict[str, Any] = {
     "learning_rate": 3e-3,
     "gae_lambda": 0.97,
 }
-"""Chosen on seeds 100 and 101."""
+"""Chosen on seeds 100 and 101, on access control."""
 OF_ALGORITHM: dict[str, dict[str, Any]] = {
     "apo": {"normalize_advantages": True, "entropy_coefficient": 0.0, "epochs": 10},
     "ppo": {"normalize_advantages": True, "entropy_coefficient": 0.0, "epochs": 10},

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Config, Multipliers, TrustRegion
+from longrun.learn.adaptation import FEWEST_EVENTS, violation
 from longrun.learn.criteria import Targets, Values, criterion_of, value_unit
 from longrun.learn.types import CostBatch, CriterionState, Metrics, Rollout
 from longrun.learn.weights import weighted_mean
@@ -41,6 +42,8 @@ class LimitState(NamedTuple):
 
     criteria: tuple[CriterionState, ...]
     """K"""
+    largest: jax.Array
+    """[K] the largest absolute cost of a step so far"""
     controller: Controller | None
     """None where the policy step itself keeps the limits"""
     margin: jax.Array | None
@@ -58,8 +61,8 @@ def init_limits(config: Config) -> LimitState | None:
     )
     if isinstance(config, Multipliers):
         zeros = (jnp.zeros(count) for _ in Controller._fields)
-        return LimitState(criteria, Controller(*zeros), None)
-    return LimitState(criteria, None, jnp.zeros(count))
+        return LimitState(criteria, jnp.zeros(count), Controller(*zeros), None)
+    return LimitState(criteria, jnp.zeros(count), None, jnp.zeros(count))
 
 
 def of_cost(config: Config, rollout: Rollout, k: int) -> Rollout:
@@ -80,44 +83,36 @@ def learn_limits(
     )
     costs = jnp.stack([stream.reward for stream in streams])
     limits = jnp.stack([jnp.asarray(limit, jnp.float32) for _, limit in config.limits])
-    if state.controller is None:
-        assert isinstance(config, TrustRegion) and state.margin is not None
-        return LimitState(criteria, None, _margin(config, state.margin, costs, limits))
-    assert isinstance(config, Multipliers)
-    violation = jax.vmap(_violation)(costs, limits)
-    return LimitState(criteria, _controlled(config, state.controller, violation), None)
+    largest = jnp.maximum(state.largest, jnp.abs(costs).max((1, 2)))
+    violations = jax.vmap(violation)(costs, limits, largest)
+    if isinstance(config, Multipliers):
+        assert state.controller is not None
+        controller = _controlled(config, state.controller, violations)
+        return LimitState(criteria, largest, controller, None)
+    assert isinstance(config, TrustRegion) and state.margin is not None
+    unit = jnp.maximum(jnp.abs(limits), FEWEST_EVENTS * largest / costs[0].size)
+    return LimitState(criteria, largest, None, _margin(config, state.margin, violations, unit))
 
 
-def _margin(config: TrustRegion, old: jax.Array, costs: jax.Array, limits: jax.Array) -> jax.Array:
-    """[K] margins after a batch, whose costs are [K, T, N].
+def _margin(
+    config: TrustRegion, old: jax.Array, violations: jax.Array, unit: jax.Array
+) -> jax.Array:
+    """[K] margins after a batch; unit: [K] the costs that a violation of 1 stands for.
 
     A step lowers a cost by less than its batch predicts, since its direction was chosen on the same
     samples. Without a margin, costs would settle above their limits. The margin integrates the
     excess: with the share `limit_approach` that steps correct, a quarter of it is the fastest rate
-    without oscillation. Both are bounded by half the limit, or half the cost for a limit of 0.
+    without oscillation. It is bounded by half the unit.
     """
-    excess = costs.mean((1, 2)) - limits
-    most = jnp.where(limits == 0, jnp.abs(costs).mean((1, 2)), jnp.abs(limits)) / 2
-    change = config.limit_approach / 4 * jnp.clip(excess, -most, most)
-    return jnp.clip(old + change, -most, most)
+    change = config.limit_approach / 4 * violations * unit
+    return jnp.clip(old + change, -unit / 2, unit / 2)
 
 
-def _controlled(config: Multipliers, old: Controller, violation: jax.Array) -> Controller:
-    integral = jnp.clip(old.integral + config.limit_step_size * violation, 0.0, HIGHEST)
-    rise = jnp.maximum(violation - old.violation, 0.0)
-    controlled = config.limit_gain * violation + integral + config.limit_damping * rise
-    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, violation)
-
-
-def _violation(cost: jax.Array, limit: jax.Array) -> jax.Array:
-    """How far a batch is above its limit, in units of the limit, between -1 and 1.
-
-    A rate far above its limit, as at the start, must not dominate the whole run. A limit of 0 is
-    measured in units of the batch's largest cost.
-    """
-    excess = cost.mean() - limit
-    unit = jnp.where(limit == 0, jnp.abs(cost).max(), jnp.abs(limit))
-    return jnp.clip(excess / jnp.maximum(unit, 1e-12), -1.0, 1.0)
+def _controlled(config: Multipliers, old: Controller, violations: jax.Array) -> Controller:
+    integral = jnp.clip(old.integral + config.limit_step_size * violations, 0.0, HIGHEST)
+    rise = jnp.maximum(violations - old.violation, 0.0)
+    controlled = config.limit_gain * violations + integral + config.limit_damping * rise
+    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, violations)
 
 
 def prices(controller: Controller, reward: jax.Array, costs: list[jax.Array]) -> jax.Array:

@@ -8,6 +8,7 @@ import pytest
 
 from longrun import APO
 from longrun.cli import main
+from longrun.envs.factories import env_factory, make_env
 from longrun.envs.stepper import GymnasiumStepper, make_stepper
 from longrun.envs.velocity_tasks import IN_THE_PLANE, THRESHOLDS
 from tiny_envs import TINY
@@ -72,3 +73,8 @@ def test_a_limit_on_the_speed(tmp_path):
     agent.learn(200, log_dir=tmp_path / "run", eval_steps=100)
     assert 0 <= agent.evaluate(200).costs["cost"].rate <= 1
     assert main(["evaluate", str(tmp_path / "run"), "--steps", "100"]) == 0, "no --trust is needed"
+
+
+def test_the_simulators_own_warnings_are_not_printed(capfd):
+    make_env(env_factory("HalfCheetahVelocity-v5"))
+    assert "WARNING" not in capfd.readouterr().err

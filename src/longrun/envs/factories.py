@@ -37,7 +37,8 @@ def is_a(value: object, module: str, name: str) -> bool:
 def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     """Make an environment; MuJoCo's own warnings become Python's instead of a log file."""
     try:
-        if "mujoco" in str(getattr(factory, "args", "")):
+        named = str(getattr(factory, "args", ""))
+        if "mujoco" in named or "velocity_tasks" in named:
             import mujoco
 
             mujoco.set_mju_user_warning(mujoco_warning)

@@ -20,6 +20,7 @@ BOUNDS = {
     **dict.fromkeys(("learning_rate", "entropy_coefficient", "cg_damping"), AMOUNT),
     **dict.fromkeys(("value_constraint_step_size", "reset_cost", "reset_cost_step_size"), AMOUNT),
     **dict.fromkeys(("limit_step_size", "limit_gain", "limit_damping"), AMOUNT),
+    "limit_approach": (1e-6, 1),
     "max_grad_norm": (1e-9, math.inf),  # 0 would leave no gradient
     "clip_range": (1e-9, 1),  # 0 would leave no ratio but 1
     "termination_target": (1e-9, 1),  # it is divided by

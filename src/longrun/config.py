@@ -28,6 +28,8 @@ from longrun.presets import PRESETS
 
 MOST_SAMPLES = 2**31 - 1
 """Of an iteration: they are numbered in 32 bits."""
+MOST_LIMITS = 8
+"""Of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
 
 
@@ -102,15 +104,6 @@ class Config:
         "largest long-run averages of costs, by the names that `costs` explains:"
         " limits={'terminated': 1e-3}"
     )
-    limit_step_size: float = number(
-        0.05, "step size of the dual ascent of a limit's multiplier (the controller's integral)"
-    )
-    limit_gain: float = number(
-        1.0,
-        "the proportional part of a multiplier's PID controller, which damps the oscillations of"
-        " plain dual ascent",
-    )
-    limit_damping: float = number(0.0, "the derivative part of a multiplier's PID controller")
     costs: tuple[str, ...] = names(
         (),
         "costs to record besides the reward, in metrics and evaluations: terminated, action_energy,"
@@ -197,10 +190,10 @@ class Average(Config):
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 " set termination='reset'"
             )
-        if self.limits and self.reset_cost_step_size:
+        if self.reset_cost_step_size and TERMINATED in dict(self.limits):
             raise InputError(
-                f"reset_cost_step_size={self.reset_cost_step_size} is a limit of its own; set it to"
-                f" 0 and give limits={{'terminated': {self.termination_target}}}"
+                f"reset_cost_step_size={self.reset_cost_step_size} is a limit on terminations, and"
+                f" limits has another one on '{TERMINATED}'; set reset_cost_step_size=0"
             )
         if self.termination == "reset" and self.time_limit == "as_termination":
             raise InputError(
@@ -217,7 +210,22 @@ class Discounted(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clipped(Config):
+class Multipliers(Config):
+    """Options of policy steps that keep limits by multipliers."""
+
+    limit_step_size: float = number(
+        0.05, "step size of the dual ascent of a limit's multiplier (the controller's integral)"
+    )
+    limit_gain: float = number(
+        1.0,
+        "the proportional part of a multiplier's PID controller, which damps the oscillations of"
+        " plain dual ascent",
+    )
+    limit_damping: float = number(0.0, "the derivative part of a multiplier's PID controller")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipped(Multipliers):
     """Options of the clipped policy step."""
 
     clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
@@ -231,12 +239,30 @@ class Clipped(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class TrustRegion(Config):
-    """Options of the trust-region policy step; learning rate and epochs fit the value network."""
+    """Options of the trust-region policy step; learning rate and epochs fit the value network.
+
+    It keeps limits by constraints on each step instead of multipliers.
+    """
 
     kl_limit: float = number(0.01, "largest mean KL divergence of a policy step", low=1e-12)
     cg_damping: float = number(0.1, "multiple of the identity added to the Fisher matrix")
     cg_iterations: int = count(10, "conjugate-gradient iterations")
     line_search_steps: int = count(10, "halvings of the step before the line search gives up")
+    limit_approach: float = number(
+        0.3,
+        "share of a cost's distance from its limit that a step may use up, or must correct if the"
+        " cost is above; 1 is CPO, which follows the noise of each batch",
+        low=1e-6,
+        high=1,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.limits) > MOST_LIMITS:
+            raise InputError(
+                f"limits has {len(self.limits)} entries; a trust-region step takes at most"
+                f" {MOST_LIMITS}; give fewer, or use APO or PPO"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,6 +285,8 @@ class TRPOConfig(Discounted, TrustRegion):
     """Trust Region Policy Optimization: discounted reward, trust-region policy step."""
 
 
+TERMINATED = "terminated"
+"""The cost that an adaptive reset cost limits as well."""
 ALGORITHMS: dict[str, type[Config]] = {
     "apo": APOConfig,
     "ppo": PPOConfig,
@@ -276,7 +304,17 @@ def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = _field_names(kind)
-    return saved_config(algorithm, {k: v for k, v in changes.items() if k in names} | options)
+    mine = {k: v for k, v in changes.items() if k in names}
+    if _limits_terminations(options.get("limits")):  # in place of the preset's own limit
+        mine.pop("reset_cost_step_size", None)
+    return saved_config(algorithm, mine | options)
+
+
+def _limits_terminations(limits: Any) -> bool:
+    try:
+        return TERMINATED in dict(limits or ())
+    except (TypeError, ValueError):  # it is refused later
+        return False
 
 
 def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
@@ -345,5 +383,5 @@ def differing(configs: Sequence[Config]) -> list[str]:
 def value_text(value: Any, separator: str = ",") -> str:
     """An option's value as text; layer sizes are joined by `separator`, or "none" if empty."""
     if isinstance(value, list | tuple):
-        return separator.join(map(str, value)) or "none"
+        return separator.join(value_text(each, "=") for each in value) or "none"
     return str(value)

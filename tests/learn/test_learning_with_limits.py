@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun import APO, TRPO
+from longrun import APO, ATRPO, TRPO
 from longrun.cli import main
 from longrun.config import make_config
 from longrun.envs.native import Environment, Step
@@ -39,7 +40,7 @@ def controlled(rates: list[float], **options: Any) -> tuple[list[float], Any]:
     zeros = jnp.zeros((2, 2))
     for rate in rates:
         state = learn_limits(config, state, rollout_with(rate), [Values(zeros, zeros, zeros)])
-        found.append(float(state.multiplier[0]))
+        found.append(float(state.controller.multiplier[0]))
     return found, state
 
 
@@ -66,15 +67,64 @@ def test_multipliers_are_bounded_and_one_batch_has_a_bounded_effect():
     assert found == [HIGHEST, HIGHEST]
 
 
+@jax.jit
+def rates_under_control(config: Any, state: Any, draws: jax.Array) -> jax.Array:
+    """Rates of batches of 2000 steps with rare events, rarer with the multiplier."""
+
+    def batch(state: Any, drawn: jax.Array) -> tuple[Any, jax.Array]:
+        count = (drawn < 0.1 * jnp.exp(-state.controller.multiplier[0])).sum()
+        costs = (jnp.arange(2000.0) < count).astype(jnp.float32).reshape(200, 10, 1)
+        zeros = jnp.zeros((200, 10))
+        never, none = jnp.zeros((200, 10), bool), jnp.zeros((200, 10, 0))
+        rollout = Rollout(none, none, zeros, none, never, never, none[0], costs)
+        return learn_limits(config, state, rollout, [Values(zeros, zeros, zeros)]), count / 2000
+
+    return jax.lax.scan(batch, state, draws)[1]
+
+
+@pytest.mark.parametrize("limit", [1e-4, 1e-3, 1e-2])
+def test_dual_ascent_holds_the_rate_of_rare_events_at_any_limit(limit):
+    """The lowest allows one event in five batches of 2000 steps.
+
+    There are 400 events or more: a tenth is two standard deviations.
+    """
+    config = make_config("apo", limits={"cost": limit}, limit_gain=0.0, limit_step_size=0.05)
+    rng = np.random.default_rng(0)
+    most = 64  # of 2000 uniform numbers the smallest, as sums of exponential ones
+    sums = rng.exponential(size=(4000, most)).cumsum(axis=1)
+    draws = jnp.asarray(sums / (sums[:, -1:] + rng.gamma(2001 - most, size=(4000, 1))), jnp.float32)
+    start = init_limits(config)
+    balance = jnp.full(1, -np.log(limit / 0.1), jnp.float32)
+    start = start._replace(
+        controller=start.controller._replace(integral=balance, multiplier=balance)
+    )
+    rates = rates_under_control(config, start, draws)
+    assert float(rates[200:].mean()) == pytest.approx(limit, rel=0.1)
+
+
+def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
+    """A quarter of the share that a step corrects; it is at most half of the limit."""
+    sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
+    config = make_config("atrpo", limits={"cost": 0.5}, limit_approach=0.4, **sizes)
+    state, found = init_limits(config), []
+    zeros = jnp.zeros((2, 2))
+    for rate in (0.6, 0.7, 0.0, 1.0, 1.0, 0.4, 0.4, *[1.0] * 20):
+        state = learn_limits(config, state, rollout_with(rate), [Values(zeros, zeros, zeros)])
+        found.append(float(state.margin[0]))
+    assert found[:7] == pytest.approx([0.01, 0.03, -0.02, 0.03, 0.08, 0.07, 0.06], abs=1e-6)
+    assert found[-1] == 0.25
+    assert state.controller is None
+
+
 def test_combined_advantages_by_hand():
     _, state = controlled([0.75], limit_step_size=1.0)  # a multiplier of 0.5
     reward = Targets(jnp.array([[1.0, -1.0]]), jnp.array([[3.0, 4.0]]))
     cost = Targets(jnp.array([[10.0, -10.0]]), jnp.array([[5.0, 6.0]]))
     # Prices are in units of the advantages' standard deviations, 1 and 10.
-    assert prices(state, reward.advantage, [cost.advantage])[0] == pytest.approx(0.05)
-    found = combined(state, reward, [cost])
-    assert np.asarray(found.advantage) == pytest.approx(np.array([[0.5, -0.5]]) / 1.5)
-    assert found.value_target.tolist() == [[[3.0, 5.0], [4.0, 6.0]]]
+    price = prices(state.controller, reward.advantage, [cost.advantage])
+    assert price[0] == pytest.approx(0.05)
+    found = combined(state.controller, reward, [cost])
+    assert np.asarray(found) == pytest.approx(np.array([[0.5, -0.5]]) / 1.5)
 
 
 @dataclass(frozen=True)
@@ -99,13 +149,14 @@ class Toll(Environment):
         return Step(state, jnp.ones(1), paid, False, {"toll": paid})
 
 
-def test_a_limit_is_kept_and_used():
+@pytest.mark.parametrize("algorithm", [APO, ATRPO])
+def test_a_limit_is_kept_and_used(algorithm):
     """The optimum pays in 30 % of all steps; without the limit it would pay in all.
 
-    Plain dual ascent (limit_gain=0) oscillates here between 2 % and 87 %.
+    Plain dual ascent (APO with limit_gain=0) oscillates here between 2 % and 87 %.
     """
     options = {**TINY, "num_envs": 16, "minibatch_size": 128, "normalize_observations": False}
-    agent = APO(Toll(), seed=100, limits={"toll": 0.3}, learning_rate=0.01, **options)
+    agent = algorithm(Toll(), seed=100, limits={"toll": 0.3}, learning_rate=0.01, **options)
     costs: list[float] = []
     agent.learn(120 * 16 * 16, on_log=lambda p: costs.append(p.metrics["cost_toll"]))
     assert np.mean(costs[-40:]) == pytest.approx(0.3, abs=0.03)
@@ -132,7 +183,7 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
     assert bits(again.state) == bits(whole.state)
     assert again.config.limits == (("terminated", 0.01), ("action_energy", 0.02))
     assert list(again.evaluate(20).costs) == ["out_of_bounds", "terminated", "action_energy"]
-    assert whole.state.limits.multiplier.shape == (2,)
+    assert len(whole.state.limits.criteria) == 2
 
 
 @pytest.mark.parametrize(
@@ -145,14 +196,31 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
         ({"limits": {"cost": 1.0}, "limit_step_size": -1}, "limit_step_size=-1 is out of range"),
         ({"limits": {"cost": 1.0}, "joint_optimizer": True}, "has no place for limits"),
         (
-            {"limits": {"cost": 1.0}, "termination": "reset", "reset_cost_step_size": 0.1},
-            "is a limit of its own; set it to 0 and give limits={'terminated': 0.001}",
+            {"limits": {"terminated": 1}, "termination": "reset", "reset_cost_step_size": 0.1},
+            "reset_cost_step_size=0.1 is a limit on terminations, and limits has another one",
         ),
     ],
 )
 def test_wrong_limits(options, words):
     with pytest.raises(InputError, match=words):
         make_config("apo", **options)
+
+
+def test_a_limit_on_terminations_takes_the_place_of_the_presets_own():
+    assert make_config("apo", "tuned").reset_cost_step_size == 1
+    other = make_config("apo", "tuned", limits={"cost": 0.1})
+    assert other.reset_cost_step_size == 1
+    own = make_config("apo", "tuned", limits={"terminated": 0.01})
+    assert (own.reset_cost_step_size, own.termination) == (0, "reset")
+
+
+def test_an_adaptive_reset_cost_is_that_of_the_reward_alone():
+    """Beside a limit on another cost, whose stream has the same terminations."""
+    options = TINY | {"termination": "reset", "reset_cost_step_size": 1.0}
+    agent = APO(partial(Drift, wall=0.5), limits={"action_energy": 0.1}, num_workers=0, **options)
+    agent.learn(3 * ITERATION)
+    assert float(agent.state.criterion.reset_cost) > 0
+    assert [float(cost.reset_cost) for cost in agent.state.limits.criteria] == [0.0]
 
 
 def test_the_command_line(tmp_path, capsys):

@@ -216,7 +216,7 @@ class Shard:
         for i in range(part.last - part.first):
             self.heartbeat.row[TURN] = i
             self._opened.append(make_env(self._plan.factory))
-            steppers.append(make_stepper(self._opened[-1], with_info=bool(self._info_costs)))
+            steppers.append(make_stepper(self._opened[-1], [name for _, name in self._info_costs]))
         return steppers
 
     def _eval_noise(self, part: Part, iteration: int) -> Array | None:

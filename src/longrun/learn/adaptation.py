@@ -1,4 +1,10 @@
-"""Two multipliers that may be adapted while learning: nu, and the cost of a reset."""
+"""Multipliers that may be adapted while learning: nu and the cost of a reset.
+
+The cost of a reset is the price of a limit on terminations, and its dual ascent is that of any
+limit (`longrun.learn.limits`): both follow `violation`. They differ in where the price is applied.
+The reset cost is subtracted from the reward, so that there is one value head and the gain is net of
+it; its unit is the mean absolute reward.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,21 @@ from longrun.learn.types import CriterionState, Rollout
 
 OFFSET_TOLERANCE = 0.01
 """Squared offset, as a fraction of the values' variance, that an adaptive nu tolerates."""
-FEWEST_TERMINATIONS = 2.0
-"""Lower limit of the unit, in terminations per batch, in which the excess is measured."""
+FEWEST_EVENTS = 2.0
+"""Lower limit of the unit, in events per batch, in which a violation is measured."""
+
+
+def violation(cost: jax.Array, limit: jax.Array | float, largest: jax.Array | float) -> jax.Array:
+    """[] how far a batch's cost [T, N] is above its limit, between -1 and 1.
+
+    The excess is divided by what the limit allows in a batch, or by FEWEST_EVENTS of the `largest`
+    cost of a step if it allows fewer: otherwise the clip would make a batch with one event and a
+    batch with none equal and opposite, and hold the rate at ln 2 per batch for any lower limit. The
+    clip bounds the effect of a batch far above its limit, as at the start.
+    """
+    allowed = limit * cost.size
+    unit = jnp.maximum(jnp.abs(allowed), FEWEST_EVENTS * largest)
+    return jnp.clip((cost.sum() - allowed) / jnp.maximum(unit, 1e-12), -1, 1)
 
 
 def adapt_value_constraint(
@@ -30,15 +49,10 @@ def adapt_value_constraint(
 def adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -> CriterionState:
     """A Lagrange multiplier that holds the termination rate at its target.
 
-    Its steps are in units of the mean absolute reward, or of 1 while all rewards are 0. The
-    excess of terminations is divided by the number that the target allows in a batch, or by
-    FEWEST_TERMINATIONS if it allows fewer: otherwise the clip would make a batch with one and a
-    batch with none equal and opposite, and hold the rate at ln 2 per batch for any lower target.
+    Its steps are in units of the mean absolute reward, or of 1 while all rewards are 0.
     """
-    allowed = config.termination_target * rollout.terminated.size
-    unit_of_excess = jnp.maximum(allowed, FEWEST_TERMINATIONS)
-    excess = (rollout.terminated.sum() - allowed) / unit_of_excess
+    excess = violation(rollout.terminated, config.termination_target, 1.0)
     size = jnp.abs(rollout.reward).mean()
     unit = jnp.where(size > 0, size, 1.0)
-    ascent = config.reset_cost_step_size * jnp.clip(excess, -1, 1) * unit
+    ascent = config.reset_cost_step_size * excess * unit
     return state._replace(reset_cost=jnp.maximum(state.reset_cost + ascent, 0.0))

@@ -204,7 +204,7 @@ def _running_means(
     rate = earned
     if config.gain_estimate == "td":
         successor = jnp.where(rollout.terminated, values.after_reset, values.successor)
-        rate += (successor - values.here).mean() * _value_unit(config, state)
+        rate += (successor - values.here).mean() * value_unit(config, state)
     return state._replace(
         gain=averaged(state.gain, rate, earned),
         offset=averaged(state.offset, offset, offset),
@@ -212,11 +212,12 @@ def _running_means(
     )
 
 
-def _value_unit(config: Config, state: CriterionState) -> jax.Array | float:
+def value_unit(config: Config, state: CriterionState) -> jax.Array | float:
     """The reward, in the environment's own units, that a value of 1 corresponds to.
 
-    The network was fitted to rewards in the scale of the batches before this one, so this must be
-    called before this batch is merged into the scale.
+    The network was fitted to rewards in the scale of the batches before this one: for its
+    predictions, this must be called before this batch is merged into the scale; for the advantages
+    and targets of this batch, afterwards.
     """
     return 1 / inverse_std(state.reward_sums) if config.scale_rewards else 1.0
 

@@ -22,14 +22,15 @@ from longrun.learn.checks import all_finite, choice_is_left, flagged
 from longrun.learn.config_pytree import register_config, with_only
 from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.learning_rate import learning_rate
-from longrun.learn.limits import combined, init_limits, learn_limits, of_cost
+from longrun.learn.limits import init_limits, learn_limits
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import init_policy_network, init_value_network, value_network
 from longrun.learn.policy_steps import policy_step_of
+from longrun.learn.targets import batch_targets
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
-from longrun.learn.weights import sample_weights, weighted_mean
+from longrun.learn.weights import sample_weights
 
 register_config()
 
@@ -96,11 +97,18 @@ def prepare(
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     if config.limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
-    targets = _advantages_and_targets(config, state, rollout, heads)
+    targets, costs, of_limits = batch_targets(config, state, rollout, heads)
     value_target = targets.value_target[..., 0] if config.limits else targets.value_target
     seen = read(config, spaces, state.obs_moments, rollout.obs)
-    facts = (*seen, sample_weights(config, rollout), rollout.action)
-    batch = Batch(*(_flat(x) for x in (*facts, *targets)))
+    batch = Batch(
+        _flat(seen.features),
+        _flat(seen.mask),
+        _flat(sample_weights(config, rollout)),
+        _flat(rollout.action),
+        _flat(targets.advantage),
+        _flat(targets.value_target),
+        costs,
+    )
     # The moments are updated only after this batch has been standardised with those that the
     # policy acted with: otherwise the first ratio would not be 1.
     if config.normalize_observations:
@@ -126,9 +134,7 @@ def prepare(
     }
     for k, name in enumerate(config.recorded):
         metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
-    for k, (name, _) in enumerate(config.limits):
-        metrics[f"multiplier_{name}"] = state.limits.multiplier[k]
-    return batch, state, metrics
+    return batch, state, metrics | of_limits
 
 
 def _predict(
@@ -147,29 +153,6 @@ def _predict(
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
     every = (here, value(rollout.next_obs), after_reset)
     return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.limits))]
-
-
-def _advantages_and_targets(
-    config: Config, state: TrainState, rollout: Rollout, heads: list[Values]
-) -> Targets:
-    """[T, N] advantages, normalised if the configuration says so, and value targets.
-
-    With K limits the advantages are those of the Lagrangian, and the targets are [T, N, 1 + K].
-    """
-    criterion = criterion_of(config)
-    targets = criterion.targets(config, state.criterion, rollout, heads[0])
-    if config.limits:
-        costs = [
-            criterion.targets(config, own, of_cost(config, rollout, k), heads[1 + k])
-            for k, own in enumerate(state.limits.criteria)
-        ]
-        targets = combined(state.limits, targets, costs)
-    if not config.normalize_advantages:
-        return targets
-    weights = sample_weights(config, rollout)
-    centred = targets.advantage - weighted_mean(targets.advantage, weights)
-    spread = jnp.sqrt(weighted_mean(centred**2, weights))
-    return targets._replace(advantage=centred / (spread + 1e-8))
 
 
 def _flat(x: jax.Array) -> jax.Array:
@@ -224,7 +207,7 @@ def update(
 
     def recomputed(layers: Any) -> Targets:
         heads = _predict(config, spaces, acted, layers, rollout)
-        return Targets(*map(_flat, _advantages_and_targets(config, state, rollout, heads)))
+        return Targets(*map(_flat, batch_targets(config, state, rollout, heads).targets))
 
     policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
     policy, value = flagged("policy", policy), flagged("value", value)

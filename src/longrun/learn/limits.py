@@ -1,9 +1,13 @@
-"""Limits on costs while learning: a multiplier for each, adapted by a PID controller.
+"""Limits on costs while learning.
 
 Each limited cost is treated as the reward is: it has a gain, a head of the value network and its
-own Average Value Constraint. The policy is improved by the advantages of the reward less those of
-the costs at their prices (Stooke, Achiam and Abbeel 2020; plain dual ascent without the
-proportional and the derivative part).
+own Average Value Constraint. There are two ways to keep the limits:
+
+- multipliers, adapted by a PID controller (Stooke, Achiam and Abbeel 2020; plain dual ascent
+  without the proportional and the derivative part): the policy is improved by the advantages of
+  the reward less those of the costs at their prices (`combined`);
+- a policy step that keeps the limits itself, such as the trust region's, which gets the advantages
+  of each cost (`cost_batch`).
 """
 
 from __future__ import annotations
@@ -13,25 +17,37 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Config
-from longrun.learn.criteria import Targets, Values, criterion_of
-from longrun.learn.types import CriterionState, Rollout
+from longrun.config import Config, Multipliers, TrustRegion
+from longrun.learn.adaptation import FEWEST_EVENTS, violation
+from longrun.learn.criteria import Targets, Values, criterion_of, value_unit
+from longrun.learn.types import CostBatch, CriterionState, Metrics, Rollout
+from longrun.learn.weights import weighted_mean
 
 HIGHEST = 100.0
 """Largest multiplier: the reward counts for a hundredth of the direction then."""
 
 
+class Controller(NamedTuple):
+    """The multipliers of K limits, and what their controller remembers; [K] each."""
+
+    multiplier: jax.Array
+    """in units of the standard deviations of the reward's and the cost's advantages"""
+    integral: jax.Array
+    violation: jax.Array
+    """of the last batch, for the derivative"""
+
+
 class LimitState(NamedTuple):
     """What is learned about K limits."""
 
-    multiplier: jax.Array
-    """[K], in units of the standard deviations of the reward's and the cost's advantages"""
-    integral: jax.Array
-    """[K]"""
-    violation: jax.Array
-    """[K] of the last batch, for the derivative"""
     criteria: tuple[CriterionState, ...]
     """K"""
+    largest: jax.Array
+    """[K] the largest absolute cost of a step so far"""
+    controller: Controller | None
+    """None where the policy step itself keeps the limits"""
+    margin: jax.Array | None
+    """[K] below its limit at which such a step holds a cost; None where there are multipliers"""
 
 
 def init_limits(config: Config) -> LimitState | None:
@@ -43,7 +59,10 @@ def init_limits(config: Config) -> LimitState | None:
     criteria = tuple(
         jax.tree.map(jnp.copy, start._replace(reset_cost=jnp.zeros(()))) for _ in range(count)
     )
-    return LimitState(jnp.zeros(count), jnp.zeros(count), jnp.zeros(count), criteria)
+    if isinstance(config, Multipliers):
+        zeros = (jnp.zeros(count) for _ in Controller._fields)
+        return LimitState(criteria, jnp.zeros(count), Controller(*zeros), None)
+    return LimitState(criteria, jnp.zeros(count), None, jnp.zeros(count))
 
 
 def of_cost(config: Config, rollout: Rollout, k: int) -> Rollout:
@@ -59,42 +78,93 @@ def learn_limits(
     learn = criterion_of(config).learn
     streams = [of_cost(config, rollout, k) for k in range(len(heads))]
     criteria = tuple(
-        learn(config, old, stream, values)
+        learn(config, old, stream, values)._replace(reset_cost=old.reset_cost)  # the reward's alone
         for old, stream, values in zip(state.criteria, streams, heads, strict=True)
     )
-    violation = jnp.stack(
-        [
-            _violation(stream.reward, limit)
-            for stream, (_, limit) in zip(streams, config.limits, strict=True)
-        ]
-    )
-    integral = jnp.clip(state.integral + config.limit_step_size * violation, 0.0, HIGHEST)
-    rise = jnp.maximum(violation - state.violation, 0.0)
-    controlled = config.limit_gain * violation + integral + config.limit_damping * rise
-    return LimitState(jnp.clip(controlled, 0.0, HIGHEST), integral, violation, criteria)
+    costs = jnp.stack([stream.reward for stream in streams])
+    limits = jnp.stack([jnp.asarray(limit, jnp.float32) for _, limit in config.limits])
+    largest = jnp.maximum(state.largest, jnp.abs(costs).max((1, 2)))
+    violations = jax.vmap(violation)(costs, limits, largest)
+    if isinstance(config, Multipliers):
+        assert state.controller is not None
+        controller = _controlled(config, state.controller, violations)
+        return LimitState(criteria, largest, controller, None)
+    assert isinstance(config, TrustRegion) and state.margin is not None
+    unit = jnp.maximum(jnp.abs(limits), FEWEST_EVENTS * largest / costs[0].size)
+    return LimitState(criteria, largest, None, _margin(config, state.margin, violations, unit))
 
 
-def _violation(cost: jax.Array, limit: float) -> jax.Array:
-    """How far a batch is above its limit, in units of the limit, between -1 and 1.
+def _margin(
+    config: TrustRegion, old: jax.Array, violations: jax.Array, unit: jax.Array
+) -> jax.Array:
+    """[K] margins after a batch; unit: [K] the costs that a violation of 1 stands for.
 
-    A rate far above its limit, as at the start, must not dominate the whole run. A limit of 0 is
-    measured in units of the batch's largest cost.
+    A step lowers a cost by less than its batch predicts, since its direction was chosen on the same
+    samples. Without a margin, costs would settle above their limits. The margin integrates the
+    excess: with the share `limit_approach` that steps correct, a quarter of it is the fastest rate
+    without oscillation. It is bounded by half the unit.
     """
-    excess = cost.mean() - limit
-    unit = jnp.abs(cost).max() if limit == 0 else abs(limit)
-    return jnp.clip(excess / jnp.maximum(unit, 1e-12), -1.0, 1.0)
+    change = config.limit_approach / 4 * violations * unit
+    return jnp.clip(old + change, -unit / 2, unit / 2)
 
 
-def prices(state: LimitState, reward: jax.Array, costs: list[jax.Array]) -> jax.Array:
+def _controlled(config: Multipliers, old: Controller, violations: jax.Array) -> Controller:
+    integral = jnp.clip(old.integral + config.limit_step_size * violations, 0.0, HIGHEST)
+    rise = jnp.maximum(violations - old.violation, 0.0)
+    controlled = config.limit_gain * violations + integral + config.limit_damping * rise
+    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, violations)
+
+
+def prices(controller: Controller, reward: jax.Array, costs: list[jax.Array]) -> jax.Array:
     """[K] what a unit of each cost is worth in units of reward, from advantages [T, N]."""
     spreads = jnp.stack([cost.std() for cost in costs])
-    return state.multiplier * reward.std() / (spreads + 1e-8)
+    return controller.multiplier * reward.std() / (spreads + 1e-8)
 
 
-def combined(state: LimitState, reward: Targets, costs: list[Targets]) -> Targets:
-    """Advantages less the costs' at their prices, rescaled; targets of all heads [T, N, 1 + K]."""
+def combined(controller: Controller, reward: Targets, costs: list[Targets]) -> jax.Array:
+    """[T, N] advantages less the costs' at their prices, rescaled."""
     advantages = [cost.advantage for cost in costs]
-    price = prices(state, reward.advantage, advantages)
+    price = prices(controller, reward.advantage, advantages)
     total = reward.advantage - sum(price[k] * advantage for k, advantage in enumerate(advantages))
-    heads = [reward.value_target, *(cost.value_target for cost in costs)]
-    return Targets(total / (1 + state.multiplier.sum()), jnp.stack(heads, axis=-1))
+    return total / (1 + controller.multiplier.sum())
+
+
+def cost_batch(
+    config: Config,
+    rollout: Rollout,
+    weights: jax.Array,
+    state: LimitState,
+    costs: list[Targets],
+    reward_unit: jax.Array | float,
+) -> CostBatch:
+    """For a policy step that keeps the limits itself: advantages, and how far rates are above."""
+    assert state.margin is not None
+    advantages, excess = [], []
+    for k, (own, targets) in enumerate(zip(state.criteria, costs, strict=True)):
+        centred = targets.advantage - weighted_mean(targets.advantage, weights)
+        advantages.append((centred * value_unit(config, own)).reshape(-1))
+        excess.append(of_cost(config, rollout, k).reward.mean() - config.limits[k][1])
+    unit = jnp.asarray(reward_unit, jnp.float32)
+    return CostBatch(jnp.stack(advantages, axis=-1), jnp.stack(excess) + state.margin, unit)
+
+
+def limit_metrics(
+    config: Config, state: LimitState, reward: CriterionState, advantages: list[jax.Array]
+) -> Metrics:
+    """Each multiplier in reward per unit of cost, and whether one has reached its bound.
+
+    advantages: [T, N] of the reward and the K costs.
+    """
+    if state.controller is None:
+        return {}
+    units = jnp.stack([value_unit(config, own) for own in state.criteria])
+    price = prices(state.controller, advantages[0], advantages[1:])
+    price = price * value_unit(config, reward) / units
+    return multiplier_metrics(config, price) | {
+        "recovering": (state.controller.multiplier >= HIGHEST).any().astype(jnp.float32)
+    }
+
+
+def multiplier_metrics(config: Config, price: jax.Array) -> Metrics:
+    """multiplier_NAME for each limit; price: [K]."""
+    return {f"multiplier_{name}": price[k] for k, (name, _) in enumerate(config.limits)}

@@ -13,6 +13,8 @@ from longrun.envs.spaces import Spaces
 from longrun.learn import trust_region
 from longrun.learn.acting import policy_outputs
 from longrun.learn.distributions import distribution_of
+from longrun.learn.limited_step import limited_step
+from longrun.learn.limits import multiplier_metrics
 from longrun.learn.minibatches import Task
 from longrun.learn.types import Batch, Metrics, Policy
 from longrun.learn.weights import weighted_mean
@@ -76,38 +78,78 @@ def clipped_task(
 def trust_region_step(
     config: TrustRegion, spaces: Spaces, policy: Policy, batch: Batch
 ) -> tuple[Policy, Metrics]:
-    """One natural-gradient step on the whole batch, limited by the KL divergence."""
+    """One natural-gradient step on the whole batch, limited by the KL divergence and the costs."""
     distribution = distribution_of(spaces)
     old_outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
 
-    def surrogate(new: Policy) -> jax.Array:
+    def ratio(new: Policy) -> jax.Array:
         outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
-        ratio = jnp.exp(distribution.log_prob(outputs, new.log_std, batch.action) - old_log_prob)
-        return weighted_mean(ratio * batch.advantage, batch.weight)
+        return jnp.exp(distribution.log_prob(outputs, new.log_std, batch.action) - old_log_prob)
 
     def mean_kl(new: Policy) -> jax.Array:
         outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
         kl = distribution.kl(old_outputs, policy.log_std, outputs, new.log_std)
         return weighted_mean(kl, batch.weight)
 
-    new, step = trust_region.natural_step(
-        surrogate,
-        mean_kl,
-        policy,
-        kl_limit=config.kl_limit,
-        damping=config.cg_damping,
-        cg_iterations=config.cg_iterations,
-        line_search_steps=config.line_search_steps,
-    )
+    if batch.costs is None:
+        new, step = trust_region.natural_step(
+            lambda new: weighted_mean(ratio(new) * batch.advantage, batch.weight),
+            mean_kl,
+            policy,
+            **_search(config),
+        )
+        surrogate, limited = step.surrogate, Metrics()
+    else:
+        new, step, limited = _step_under_limits(config, policy, batch, ratio, mean_kl)
+        surrogate = step.surrogate[0]
     outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
     metrics = {
-        "policy_loss": -step.surrogate,
+        "policy_loss": -surrogate,
         "entropy": distribution.entropy(outputs, new.log_std).mean(),
         "kl": step.kl,
         "step_fraction": step.fraction,
     }
-    return new, metrics
+    return new, metrics | limited
+
+
+def _search(config: TrustRegion) -> dict[str, Any]:
+    """Options of the step and its line search."""
+    return {
+        "kl_limit": config.kl_limit,
+        "damping": config.cg_damping,
+        "cg_iterations": config.cg_iterations,
+        "line_search_steps": config.line_search_steps,
+    }
+
+
+def _step_under_limits(
+    config: TrustRegion,
+    policy: Policy,
+    batch: Batch,
+    ratio: Callable[[Policy], jax.Array],
+    mean_kl: Callable[[Policy], jax.Array],
+) -> tuple[Policy, trust_region.NaturalStep, Metrics]:
+    """The step that keeps the limits, its surrogates [1 + K], and metrics of the limits."""
+    costs = batch.costs
+    assert costs is not None
+    columns = jnp.concatenate([batch.advantage[:, None], costs.advantage], axis=1)
+
+    def surrogates(new: Policy) -> jax.Array:
+        weighted = ratio(new)[:, None] * columns
+        return jax.vmap(weighted_mean, in_axes=(1, None))(weighted, batch.weight)
+
+    new, found = limited_step(
+        surrogates,
+        mean_kl,
+        policy,
+        costs.excess,
+        approach=config.limit_approach,
+        **_search(config),
+    )
+    metrics = multiplier_metrics(config, found.price * costs.reward_unit)
+    metrics["recovering"] = found.recovering.astype(jnp.float32)
+    return new, found.taken, metrics
 
 
 POLICY_STEPS: dict[type[Config], PolicyStep] = {

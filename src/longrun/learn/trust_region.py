@@ -67,39 +67,49 @@ def natural_step(
         candidate = flat + fraction * full_step
         return NaturalStep(objective(candidate), divergence(candidate), fraction)
 
-    step = backtrack(at, start, kl_limit, line_search_steps)
-    moved = unravel(flat + step.fraction * full_step)
-    kept = jax.tree.map(lambda new, old: jnp.where(step.fraction > 0, new, old), moved, params)
-    return kept, step
+    def is_good(step: NaturalStep) -> jax.Array:
+        # Comparisons with NaN are false, so a step to non-finite values is never accepted.
+        improved: jax.Array = step.surrogate > start
+        return improved & (step.kl <= kl_limit)
+
+    step = backtrack(at, is_good, start, line_search_steps)
+    return moved(params, flat + step.fraction * full_step, step.fraction), step
+
+
+def moved(params: Params, flat: jax.Array, fraction: jax.Array) -> Params:
+    """The parameters with the values `flat`, or unchanged to the bit if the fraction is 0."""
+    _, unravel = ravel_pytree(params)
+    kept: Params = jax.tree.map(
+        lambda new, old: jnp.where(fraction > 0, new, old), unravel(flat), params
+    )
+    return kept
 
 
 def backtrack(
     at: Callable[[jax.Array], NaturalStep],
+    is_good: Callable[[NaturalStep], jax.Array],
     start: jax.Array,
-    kl_limit: jax.Array | float,
     line_search_steps: int,
 ) -> NaturalStep:
-    """The first of the fractions 1, 1/2, 1/4, ... that improves on `start` within the limit.
+    """The first good step among the fractions 1, 1/2, 1/4, ...
 
-    After `line_search_steps` halvings the search gives up: no step, fraction 0.
+    After `line_search_steps` halvings the search gives up: no step, fraction 0. start: the
+    surrogate's value, or the surrogates' values, without a step.
     """
-
-    def good(step: NaturalStep) -> jax.Array:
-        # Comparisons with NaN are false, so a step to non-finite values is never accepted.
-        return (step.surrogate > start) & (step.kl <= kl_limit)
 
     def search_on(state: tuple[jax.Array, NaturalStep]) -> jax.Array:
         halvings, step = state
-        return ~good(step) & (halvings < line_search_steps)
+        return ~is_good(step) & (halvings < line_search_steps)
 
     def halve(state: tuple[jax.Array, NaturalStep]) -> tuple[jax.Array, NaturalStep]:
         halvings, step = state
         return halvings + 1, at(step.fraction / 2)
 
-    zero = jnp.zeros_like(start)
-    first = (jnp.zeros((), jnp.int32), at(jnp.ones_like(start)))
+    first = (jnp.zeros((), jnp.int32), at(jnp.ones((), start.dtype)))
     _, last = jax.lax.while_loop(search_on, halve, first)
+    zero = jnp.zeros((), start.dtype)
     no_step = NaturalStep(start, zero, zero)
+    found = is_good(last)
     return NaturalStep(
-        *(jnp.where(good(last), new, old) for new, old in zip(last, no_step, strict=True))
+        *(jnp.where(found, new, old) for new, old in zip(last, no_step, strict=True))
     )

@@ -82,6 +82,17 @@ class TrainState(NamedTuple):
     """`longrun.learn.limits.LimitState`; None without limits"""
 
 
+class CostBatch(NamedTuple):
+    """What a policy step under K limits needs besides the reward's advantages."""
+
+    advantage: jax.Array
+    """[T * N, K] in the costs' own units, of mean 0"""
+    excess: jax.Array
+    """[K] how far the batch's rates are above their limits"""
+    reward_unit: jax.Array
+    """[] the reward, in the environment's own units, that an advantage of 1 corresponds to"""
+
+
 class Batch(NamedTuple):
     """What both network updates train on, flattened over time and environments: [T * N, ...]."""
 
@@ -92,6 +103,8 @@ class Batch(NamedTuple):
     action: jax.Array
     advantage: jax.Array
     value_target: jax.Array
+    costs: CostBatch | None = None
+    """for policy steps that keep limits themselves"""
 
 
 Metrics = dict[str, jax.Array]

@@ -21,7 +21,8 @@ class MDPEnv(gymnasium.Env[Any, Any]):
 
     States arranged as a box (`mdp.shape`), such as lengths of queues, are observed as coordinates
     from 0 to 1, others as Discrete. Where not every action is available everywhere, observations
-    are a Dict of `action_mask` and `observation`. `P` is Gymnasium's transition table.
+    are a Dict of `action_mask` and `observation`. `info["costs"]` has the model's costs. `P` is
+    Gymnasium's transition table.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (Gymnasium's own declaration)
@@ -57,13 +58,14 @@ class MDPEnv(gymnasium.Env[Any, Any]):
         if not mdp.available[self.state, chosen]:
             raise ValueError(f"action {chosen} is not available in state {self.state}")
         reward = float(mdp.rewards[self.state, chosen])
+        costs = {name: float(cost[self.state, chosen]) for name, cost in mdp.costs.items()}
         row = chosen * mdp.num_states + self.state
         if mdp.is_sparse:
             columns = slice(*mdp.kernel.indptr[row : row + 2])
             self.state = int(mdp.kernel.indices[columns][self._drawn(mdp.kernel.data[columns])])
         else:
             self.state = self._drawn(mdp.kernel[row])
-        return self._observed(), reward, False, False, {}
+        return self._observed(), reward, False, False, {"costs": costs} if costs else {}
 
     def get_state(self) -> int:
         return self.state

@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv
 from longrun.config import MLP, Config
 from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
-from longrun.envs.factories import EnvLike, env_factory, env_name
+from longrun.envs.factories import EnvLike, env_factory, env_name, is_a
 from longrun.envs.local_pool import LocalPool
 from longrun.envs.plan import Plan
 from longrun.envs.spaces import Spaces, describe, own_spaces, require_no_image
@@ -25,7 +25,6 @@ from longrun.envs.worker_pool import open_pool
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
 from longrun.memory import require_memory
-from longrun.tabular.mdp_environment import MDPEnv
 from longrun.train.evaluation import STEPS_EACH, Streams, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
@@ -61,7 +60,8 @@ class HostLoop:
     def open(cls, env: EnvLike, made: Any) -> Self:
         """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        name = env.name if isinstance(env, MDPEnv) else env_name(env)
+        is_mdp = is_a(env, "longrun.tabular.mdp_environment", "MDPEnv")
+        name: str = env.name if is_mdp else env_name(env)  # type: ignore[union-attr]
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
         is_function = isinstance(env, str) and made.spec is None  # 'module:function'

@@ -148,9 +148,10 @@ def draw(path: Path, rows: list[tuple[float, ...]]) -> None:
         axis.set_title(title)
         axis.set_xlabel("steps")
         if name == "memory_mb":
-            axis.set_ylim(0)
+            axis.set_ylim(0, 1.2 * columns[name].max())
             if columns["device_mb"].any():
                 axis.plot(columns["step"], columns["device_mb"], linewidth=1, linestyle="--")
+                axis.legend(["process", "on the device"], fontsize="small")
     figure.savefig(path, dpi=110)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,6 +106,44 @@ def effects() -> str:
     spreads = [np.std([float(r["score"]) for r in finished(a)], ddof=1) for a in ("apo", "ppo")]
     lines.append(f"| standard deviation over trials | {spreads[0]:.2f} | {spreads[1]:.2f} |")
     return "\n".join(lines)
+
+
+def fitted() -> str:
+    """What each choice adds to the score, from a least-squares fit to all trials together."""
+    rows = finished("apo") + finished("ppo")
+    terms = {"": np.ones(len(rows))} | {
+        name: np.array([float(of(row)) for row in rows]) for name, of in TERMS.items()
+    }
+    choices, scores = (
+        np.stack(list(terms.values()), -1),
+        np.array([float(r["score"]) for r in rows]),
+    )
+    effect = np.linalg.lstsq(choices, scores, rcond=None)[0]
+    rest = ((scores - choices @ effect) ** 2).sum() / (len(scores) - len(effect))
+    error = np.sqrt(rest * np.diag(np.linalg.inv(choices.T @ choices)))
+    lines = [f"| choice ({len(rows)} trials) | score, +- standard error |", "|---|---|"]
+    for name, value, about in zip(terms, effect, error, strict=True):
+        if name:
+            lines.append(f"| {name} | {value:+.2f} +- {about:.2f} |")
+    lines.append(f"| what the fit leaves, standard deviation | {np.sqrt(rest):.2f} |")
+    return "\n".join(lines)
+
+
+TERMS: dict[str, Callable[[Row], float]] = {
+    "PPO instead of APO": lambda row: row["algorithm"] == "ppo",
+    "initial log std lower by 0.5": lambda row: -2 * float(row["initial_log_std"]),
+    "standardised observations": lambda row: row["normalize_observations"] == "True",
+    "raw actions instead of clipped": lambda row: row["action_bounds"] == "raw",
+    "learning rate doubled": lambda row: np.log2(float(row["learning_rate"])),
+    "10 epochs instead of 5": lambda row: row["epochs"] == "10",
+    "minibatch doubled": lambda row: np.log2(float(row["minibatch_size"])),
+    "2 x 1000 instead of 10 x 200": lambda row: (
+        np.log(10 / float(row["num_envs x rollout_steps"].split()[0])) / np.log(5)
+    ),
+    "lambda .8 instead of .9 or .95": lambda row: row["gae_lambda"] == "0.8",
+    "lambda .97 or .99 instead of .9 or .95": lambda row: float(row["gae_lambda"]) > 0.96,
+}
+"""Terms of the fit."""
 
 
 def _means(rows: Sequence[Row], option: str) -> str:

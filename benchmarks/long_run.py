@@ -4,8 +4,9 @@
     python benchmarks/long_run.py --device --steps 1e10      a device: jax:criss-cross
     python benchmarks/long_run.py --device --steps 2e6 --num-envs 64      the same on a small CPU
 
-Writes benchmarks/results/long-run-NAME.csv (500 rows at most) and a picture beside it. The exit
-status is 1 if memory grows, gain or offset leave their bounds, or a counter is wrong.
+Writes benchmarks/results/long-run-NAME.csv (500 rows at most, each at once) and a picture beside it
+at the end. The exit status is 1 if memory grows, gain or offset leave their bounds, or a counter is
+wrong.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ def main() -> int:
     parser.add_argument("--device", action="store_true", help="jax:criss-cross in one program")
     parser.add_argument("--num-envs", type=int, default=4096, help="with --device")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
+    parser.add_argument("--name", help="of the results (default: device or host)")
     given = parser.parse_args()
-    agent, name = _agent(given), "device" if given.device else "host"
-    rows = follow(agent, int(given.steps))
-    write(given.out / f"long-run-{name}.csv", rows)
+    agent, name = _agent(given), given.name or ("device" if given.device else "host")
+    rows = follow(agent, int(given.steps), given.out / f"long-run-{name}.csv")
     draw(given.out / f"long-run-{name}.png", rows)
     table = np.array(rows).T
     memory, gain, offset = (table[COLUMNS.index(c)] for c in ("memory_mb", "gain", "value_offset"))
@@ -95,8 +96,8 @@ def _agent(given: argparse.Namespace) -> APO:
     return APO("jax:criss-cross", preset="queueing", **options)
 
 
-def follow(agent: APO, steps: int) -> list[tuple[float, ...]]:
-    """Train, and note the columns above at most `ROWS` times."""
+def follow(agent: APO, steps: int, path: Path) -> list[tuple[float, ...]]:
+    """Train, and note the columns above at most `ROWS` times, also in the file."""
     rows: list[tuple[float, ...]] = []
     every, began = steps / ROWS, time.perf_counter()
 
@@ -105,6 +106,7 @@ def follow(agent: APO, steps: int) -> list[tuple[float, ...]]:
             metrics, seconds = progress.metrics, time.perf_counter() - began
             row = (progress.step, seconds, resident(), on_device(), metrics["reward"])
             rows.append((*row, *(metrics[n] for n in ("gain", "value_offset", "value_mean"))))
+            write(path, rows)  # so that a run that is cut short leaves what it has
 
     agent.learn(steps, on_log=on_log, progress_bar=False)
     return rows
@@ -146,9 +148,10 @@ def draw(path: Path, rows: list[tuple[float, ...]]) -> None:
         axis.set_title(title)
         axis.set_xlabel("steps")
         if name == "memory_mb":
-            axis.set_ylim(0)
+            axis.set_ylim(0, 1.2 * columns[name].max())
             if columns["device_mb"].any():
                 axis.plot(columns["step"], columns["device_mb"], linewidth=1, linestyle="--")
+                axis.legend(["process", "on the device"], fontsize="small")
     figure.savefig(path, dpi=110)
 
 

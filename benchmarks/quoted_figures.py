@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import paper_results
+import search_results
 
 ROOT = Path(__file__).parents[1]
 RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
@@ -176,6 +177,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "figure2": paper_results.figure2,
     "decomposition": paper_results.decomposition,
     "decomposition-effects": paper_results.effects,
+    "search": search_results.best,
+    "search-effects": search_results.effects,
+    "search-fit": search_results.fitted,
 }
 
 

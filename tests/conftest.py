@@ -52,6 +52,28 @@ if sys.dont_write_bytecode:
 gc.disable()
 
 
+LONG = (
+    "test_readme.py",
+    "test_examples.py",
+    "test_interrupted_sweeps.py",
+    "test_sweep_ray.py",
+    "test_resume.py",
+    "test_sharding.py",
+    "test_two_writers.py",
+    "test_learner.py",
+    "test_device_loop.py",
+    "test_workers.py",
+    "test_theory_doc.py",
+)
+"""Files that take longest, started first: one of them at the end would leave cores idle."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(LONG)))
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # what was imported stays
 

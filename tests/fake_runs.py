@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from longrun.files import read_json, write_json
 from longrun.results.labels import Choice
 from longrun.results.read import Setting
 from longrun.results.settings import SettingReplica
-from longrun.train.evaluation import EvaluationReport
+from longrun.train.evaluation import CostRate, EvaluationReport
 from longrun.train.run_folder import RunFolder, describe_run
 
 Curve = Mapping[int, float]
@@ -34,12 +35,14 @@ def fake_run(
     steps: int = 1000,
     finished: bool = False,
     metrics: Mapping[str, Sequence[float]] | None = None,
+    costs: Sequence[dict[str, CostRate]] = (),
 ) -> Path:
     """A run of one replica for each curve; episodes have 10 steps, or do not end.
 
     Replica i has seed i and the i-th options (the last of them if there are fewer). In metrics.csv
     `gain` is the average reward of the evaluation at the same step and `value_mean` its negative;
-    or, if `metrics` are given, each replica has a row of them every 10 steps.
+    or, if `metrics` are given, each replica has a row of them every 10 steps. `costs` are those of
+    all evaluations of each replica.
     """
     seeds = seeds or range(len(curves))
     configs = [
@@ -49,7 +52,9 @@ def fake_run(
     folder = RunFolder.create(path, describe_run(env, configs, seeds, steps, preset=preset))
     for index, (seed, curve) in enumerate(zip(seeds, curves, strict=True)):
         where = {"replica": index, "seed": seed}
-        folder.add_evaluations((where | {"step": s}, _report(r, ends)) for s, r in curve.items())
+        own = costs[index] if costs else {}
+        reports = {s: replace(_report(r, ends), costs=own) for s, r in curve.items()}
+        folder.add_evaluations((where | {"step": s}, report) for s, report in reports.items())
         if metrics is None:
             rows = [{"step": s, "gain": r, "value_mean": -float(r)} for s, r in curve.items()]
         else:

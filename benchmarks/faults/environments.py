@@ -44,6 +44,7 @@ IN_SWEEPS = FATAL - {"fork_a_child"} | {
 }
 MARK = "import os\nos.environ['FAULTS_MARK'] = '{}'\n"
 """All processes that the command starts can be recognised."""
+SHORT_START = "from longrun.envs import watchdog\nwatchdog.START_SECONDS = 2.0"
 SHORT = "from longrun.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
 
 
@@ -54,19 +55,38 @@ def checks(folder: Path) -> Checks:
                 yield f"{fault}-{workers}", lambda f=fault, w=workers: _train(folder, f, w)
         if fault in IN_SWEEPS:
             yield f"{fault}-sweep", lambda f=fault: _sweep(folder, f)
+        if fault not in FATAL:
+            yield f"{fault}-evaluate", lambda f=fault: _evaluate(folder, f)
+    yield "make_sleep-0", lambda: _train(folder, "make_sleep", "0", SHORT_START)
 
 
-def _train(folder: Path, fault: str, workers: str) -> Iterator[str]:
+def _train(folder: Path, fault: str, workers: str, patch: str = "") -> Iterator[str]:
     run, mark = folder / "run", uuid.uuid4().hex
     shutil.rmtree(run, ignore_errors=True)
     command = ["train", "apo", "--env", f"faulty_env:Faulty-v0?fault={fault}", *SMALL, "--no-eval"]
     command += ["--steps", str(20 * STEPS), "--workers", workers, "--step-timeout", LIMIT]
     command += ["--out", str(run), "--action-bounds", "clip"]
-    status, errors = ended(start(command, MARK.format(mark)), SECONDS)
+    status, errors = ended(start(command, MARK.format(mark) + patch), SECONDS)
     if status == 0 and fault in HARMLESS | (HARMLESS_IN_WORKERS if workers == "2" else set()):
         if not (run / "summary.json").exists():
             yield "status 0, but it is not finished"
     elif status != 1 or not is_one_line(errors):
+        yield f"status {status}: {errors[-500:]!r}"
+    yield from _left(mark)
+
+
+def _evaluate(folder: Path, fault: str) -> Iterator[str]:
+    """A policy that was trained while the fault was switched off."""
+    run, mark = folder / "evaluated", uuid.uuid4().hex
+    shutil.rmtree(run, ignore_errors=True)
+    train = ["train", "apo", "--env", f"faulty_env:Faulty-v0?fault={fault}", *SMALL, "--no-eval"]
+    train += ["--steps", str(STEPS), "--workers", "0", "--out", str(run), "--action-bounds", "clip"]
+    status, errors = ended(start(train, "import os\nos.environ['FAULTS_OFF'] = '1'"), SECONDS)
+    if status:
+        yield f"training without the fault: status {status}: {errors[-500:]!r}"
+    command = ["evaluate", str(run), "--steps", "100", "--trust", "--step-timeout", LIMIT]
+    status, errors = ended(start(command, MARK.format(mark)), SECONDS)
+    if not ((status == 0 and fault in HARMLESS) or (status == 1 and is_one_line(errors))):
         yield f"status {status}: {errors[-500:]!r}"
     yield from _left(mark)
 

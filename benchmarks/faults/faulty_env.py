@@ -131,11 +131,13 @@ ALL = [*FAULTS, *RESULTS, *RESETS, *PHASES]
 
 
 class Faulty(Drift):
-    """Does what `fault` names. An episode has 7 steps."""
+    """Does what `fault` names, unless FAULTS_OFF is set. An episode has 7 steps."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(limit=7)
-        self.fault, self.resets = fault, 0
+        self.fault, self.resets = "" if "FAULTS_OFF" in os.environ else fault, 0
+        if self.fault == "make_sleep":
+            time.sleep(600)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         self.resets += 1

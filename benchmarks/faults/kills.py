@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +17,14 @@ from pathlib import Path
 from faults.processes import (
     DEVICE,
     OFTEN,
+    ROOT,
     SMALL,
     STEPS,
     TINY,
     Checks,
     Process,
     call,
+    child_variables,
     descendants,
     differences,
     ended,
@@ -30,7 +33,10 @@ from faults.processes import (
     start,
     train,
 )
-from faults.ray_cluster import ray_cluster
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from ray_cluster import ray_cluster
 
 SWEEP = ["--env", "Pendulum-v1", "--seeds", "2", "--steps", str(400 * STEPS)]
 SWEEP += ["--eval-every", str(100 * STEPS), "--eval-steps", "20", *SMALL]
@@ -39,7 +45,7 @@ Case = Callable[[random.Random], Iterator[str]]
 
 def checks(folder: Path) -> Checks:
     """By turns on the host, on a device, in a sweep and in a sweep on Ray."""
-    with ray_cluster() as cluster:
+    with ray_cluster(child_variables()) as cluster:
         places: dict[str, Case] = {
             "host": _runs(folder / "host", train(TINY, folder / "host" / "run", 300, 50)),
             "device": _runs(folder / "device", train(DEVICE, folder / "device" / "run", 900, 300)),

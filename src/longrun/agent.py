@@ -17,6 +17,7 @@ from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
+from longrun.other_names import require_order
 from longrun.policy import Policy
 from longrun.train import checkpoint
 from longrun.train.changes_at_load import changed_at_load
@@ -32,17 +33,6 @@ from longrun.train.settling import measured
 
 SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
-
-
-def _require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
-    """Raise InputError for arguments in another library's order, as PPO("MlpPolicy", env)."""
-    names = [word for word in (env, *others) if isinstance(word, str) and word.endswith("Policy")]
-    if others or names:
-        about = f", and there is no policy class such as {names[0]!r}" if names else ""
-        raise InputError(
-            f"write {kind}(env, seed=0): the environment comes first, all else has a name{about};"
-            " hidden_sizes are those of the networks"
-        )
 
 
 class Agent:
@@ -81,7 +71,7 @@ class Agent:
         name: str | None = None,
         **options: Any,
     ) -> None:
-        _require_order(type(self).__name__, env, others)
+        require_order(type(self).__name__, env, others)
         config = make_config(self.algorithm, preset, **options)
         self.name = None if name is None else run_name(name)
         self._described = {"preset": preset}
@@ -108,7 +98,7 @@ class Agent:
         self.step_timeout = checked_timeout(step_timeout)
         self.env = env
         self.config = config
-        self.loop = open_env(env)
+        self.loop = open_env(env, self.step_timeout)
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space
@@ -266,13 +256,14 @@ class Agent:
         steps = whole_number("steps", steps, 1)
         warmup = None if warmup is None else whole_number("warmup", warmup)
         seed = self.seed if seed is None else whole_number("seed", seed)
-        loop = self.loop if env is None else open_env(env)
+        loop = self.loop if env is None else open_env(env, self.step_timeout)
         if loop.spaces != self.spaces:
             raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
         config, state = self.config, self.state
 
         def simulate(envs: int, each: int) -> Streams:
-            return loop.simulate(config, state, seed, (envs, each), not deterministic)
+            shape = envs, each
+            return loop.simulate(config, state, seed, shape, not deterministic, self.step_timeout)
 
         found = measured(simulate, steps, warmup)
         if not found.settled:

@@ -191,10 +191,10 @@ class Average(Config):
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 " set termination='reset'"
             )
-        if self.limits and self.reset_cost_step_size:
+        if self.reset_cost_step_size and TERMINATED in dict(self.limits):
             raise InputError(
-                f"reset_cost_step_size={self.reset_cost_step_size} is a limit of its own; set it to"
-                f" 0 and give limits={{'terminated': {self.termination_target}}}"
+                f"reset_cost_step_size={self.reset_cost_step_size} is a limit on terminations, and"
+                f" limits has another one on '{TERMINATED}'; set reset_cost_step_size=0"
             )
         if self.termination == "reset" and self.time_limit == "as_termination":
             raise InputError(
@@ -286,6 +286,8 @@ class TRPOConfig(Discounted, TrustRegion):
     """Trust Region Policy Optimization: discounted reward, trust-region policy step."""
 
 
+TERMINATED = "terminated"
+"""The cost that an adaptive reset cost limits as well."""
 ALGORITHMS: dict[str, type[Config]] = {
     "apo": APOConfig,
     "ppo": PPOConfig,
@@ -303,7 +305,17 @@ def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = _field_names(kind)
-    return saved_config(algorithm, {k: v for k, v in changes.items() if k in names} | options)
+    mine = {k: v for k, v in changes.items() if k in names}
+    if _limits_terminations(options.get("limits")):  # in place of the preset's own limit
+        mine.pop("reset_cost_step_size", None)
+    return saved_config(algorithm, mine | options)
+
+
+def _limits_terminations(limits: Any) -> bool:
+    try:
+        return TERMINATED in dict(limits or ())
+    except (TypeError, ValueError):  # it is refused later
+        return False
 
 
 def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
@@ -372,14 +384,10 @@ def differing(configs: Sequence[Config]) -> list[str]:
 def value_text(value: Any, separator: str = ",") -> str:
     """An option's value as text; several are joined by `separator`, "none" if there are none.
 
-    Layer sizes are numbers, costs are names, and limits are NAME:RATE.
+    Layer sizes are numbers, costs are names, and limits are NAME=RATE.
     """
     if isinstance(value, Mapping):
-        value = list(value.items())
+        value = [(name, float(rate)) for name, rate in value.items()]
     if isinstance(value, list | tuple):
-        return separator.join(map(_item_text, value)) or "none"
+        return separator.join(value_text(each, "=") for each in value) or "none"
     return str(value)
-
-
-def _item_text(item: Any) -> str:
-    return f"{item[0]}:{float(item[1])}" if isinstance(item, list | tuple) else str(item)

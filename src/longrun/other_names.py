@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
+
+from longrun.errors import InputError
 
 OURS = {
     "gamma": "discount",
@@ -47,3 +50,14 @@ def hint(name: str, options: Collection[str], algorithm: str) -> str | None:
     if OURS[name] in options:
         return f"it is called {OURS[name]} here"
     return f"it is called {OURS[name]} here, which {algorithm.upper()} does not have"
+
+
+def require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
+    """Raise InputError for arguments in another library's order, as PPO("MlpPolicy", env)."""
+    names = [word for word in (env, *others) if isinstance(word, str) and word.endswith("Policy")]
+    if others or names:
+        about = f", and there is no policy class such as {names[0]!r}" if names else ""
+        raise InputError(
+            f"write {kind}(env, seed=0): the environment comes first, all else has a name{about};"
+            " hidden_sizes are those of the networks"
+        )

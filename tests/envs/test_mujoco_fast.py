@@ -15,7 +15,8 @@ from gymnasium.wrappers import ClipAction, TimeLimit
 
 from longrun.envs import seeding
 from longrun.envs.mujoco_fast import fast_stepper
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.plan import Plan
+from longrun.envs.shard import Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
 from longrun.envs.stepper import GymnasiumStepper, make_stepper

@@ -12,7 +12,8 @@ from gymnasium import spaces
 from longrun import APO
 from longrun.envs import seeding
 from longrun.envs.numpy_policy import draw_noise
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.plan import Plan
+from longrun.envs.shard import Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
 from longrun.envs.worker_part import parts_of

@@ -27,7 +27,8 @@ from longrun import APO, PPO, WorkerError
 from longrun.cli import main
 from longrun.config import make_config
 from longrun.envs import heartbeat, processes, seeding, watchdog, worker_pool
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.plan import Plan
+from longrun.envs.shard import Shard
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import describe
 from longrun.errors import HungError
@@ -87,6 +88,61 @@ def test_an_environment_that_does_not_close_is_not_waited_for_without_a_limit(tm
     with pytest.raises(HungError, match=r"no progress for 0\.5 s: an environment is being closed;"):
         agent.close()
     assert APO.load(tmp_path / "run", Drift, num_workers=0).steps_ == ITERATION
+
+
+def test_an_evaluation_that_hangs_is_named_and_ends():
+    class Sleeping(Drift):
+        def step(self, action):
+            if self.time == 4:
+                time.sleep(600)
+            return super().step(action)
+
+    agent = APO(Sleeping, num_workers=0, step_timeout=0.6, **TINY)
+    where = r"environment 0 of replica 0 at step 4 of the evaluation after iteration 0"
+    with pytest.raises(HungError, match=rf"^this process made no progress for 0\.6 s: {where}; if"):
+        agent.evaluate(100)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def test_a_slow_evaluation_may_take_its_time():
+    agent = APO(partial(Drift, pause=0.02), num_workers=0, step_timeout=0.6, **TINY)
+    assert agent.evaluate(50).steps == 50
+
+
+def test_the_first_environment_is_not_made_without_a_limit(monkeypatch):
+    monkeypatch.setattr(watchdog, "START_SECONDS", 0.6)
+
+    def unmade():
+        time.sleep(600)
+
+    expected = r"^this process made no progress for 0\.6 s: making the environment 'unmade'; if"
+    with pytest.raises(HungError, match=expected):
+        APO(unmade, num_workers=0, step_timeout=0.1, **TINY)
+
+
+def test_a_hang_is_named_though_the_environment_turns_it_into_an_error_of_its_own(monkeypatch):
+    monkeypatch.setattr(watchdog, "START_SECONDS", 0.6)
+
+    def unmade():
+        try:
+            time.sleep(600)
+        except Exception:
+            raise KeyError("simulator") from None
+
+    with pytest.raises(HungError, match="making the environment 'unmade'"):
+        APO(unmade, num_workers=0, step_timeout=0.1, **TINY)
+
+
+def test_an_alarm_of_the_caller_is_left_alone():
+    def fail(number, frame):
+        raise AssertionError
+
+    signal.signal(signal.SIGALRM, fail)
+    try:
+        APO(Drift, num_workers=0, **TINY).evaluate(20)
+        assert signal.getsignal(signal.SIGALRM) is fail
+    finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def test_a_slow_environment_in_the_training_process_may_take_its_time():

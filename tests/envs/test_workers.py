@@ -19,7 +19,7 @@ from longrun import APO, PPO, NonFiniteError, WorkerError
 from longrun.config import make_config
 from longrun.envs import seeding
 from longrun.envs.factories import env_factory
-from longrun.envs.shard import Plan
+from longrun.envs.plan import Plan
 from longrun.envs.spaces import describe
 from longrun.envs.worker_pool import open_pool
 from longrun.train.job import make_job
@@ -191,7 +191,7 @@ def test_workers_exit_when_their_parent_is_killed(fault, nothing_left):
     program = f"""
 from functools import partial
 import failing_envs
-from longrun.envs.shard import Plan
+from longrun.envs.plan import Plan
 from longrun.envs.spaces import describe
 from longrun.envs.worker_pool import open_pool
 

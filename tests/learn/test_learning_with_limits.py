@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -226,8 +227,8 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
         ({"limits": {"cost": 1.0}, "limit_approach": 0.1}, "ATRPO, TRPO have it, APO does not"),
         ({"limits": {"cost": 1.0}, "joint_optimizer": True}, "has no place for limits"),
         (
-            {"limits": {"cost": 1.0}, "termination": "reset", "reset_cost_step_size": 0.1},
-            "is a limit of its own; set it to 0 and give limits={'terminated': 0.001}",
+            {"limits": {"terminated": 1}, "termination": "reset", "reset_cost_step_size": 0.1},
+            "reset_cost_step_size=0.1 is a limit on terminations, and limits has another one",
         ),
     ],
 )
@@ -245,6 +246,23 @@ def test_a_trust_region_has_options_of_its_own_and_takes_at_most_eight_limits():
     ):
         make_config("atrpo", limits=many)
     assert len(make_config("apo", limits=many).limits) == 9
+
+
+def test_a_limit_on_terminations_takes_the_place_of_the_presets_own():
+    assert make_config("apo", "tuned").reset_cost_step_size == 1
+    other = make_config("apo", "tuned", limits={"cost": 0.1})
+    assert other.reset_cost_step_size == 1
+    own = make_config("apo", "tuned", limits={"terminated": 0.01})
+    assert (own.reset_cost_step_size, own.termination) == (0, "reset")
+
+
+def test_an_adaptive_reset_cost_is_that_of_the_reward_alone():
+    """Beside a limit on another cost, whose stream has the same terminations."""
+    options = TINY | {"termination": "reset", "reset_cost_step_size": 1.0}
+    agent = APO(partial(Drift, wall=0.5), limits={"action_energy": 0.1}, num_workers=0, **options)
+    agent.learn(3 * ITERATION)
+    assert float(agent.state.criterion.reset_cost) > 0
+    assert [float(cost.reset_cost) for cost in agent.state.limits.criteria] == [0.0]
 
 
 def test_the_command_line(tmp_path, capsys):

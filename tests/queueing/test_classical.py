@@ -213,3 +213,22 @@ def test_averages_are_determined_by_the_seed() -> None:
     other = average_reward(env, c_mu(env), seed=1, **options)
     assert first == again != other and first.mean < 0 < first.half_width
     assert average_cost(env, c_mu(env), **options).mean == -first.mean
+
+
+def test_full_queues_of_a_box_do_not_wait_for_each_other_for_ever():
+    """Class 1 waits for room in queue 2, and queue 3, which class 2 waits for, is not served.
+
+    With priority to class 1 all three stayed full, at a cost of 3 * size; the network costs 13.2.
+    """
+    env = reentrant()
+    simulated = average_cost(env, c_mu(env), steps=20_000, seed=0)
+    boxed = -evaluate(env.exact(10), env.exact_policy(c_mu(env), 10)).gain
+    assert 0.75 * simulated.mean < boxed < simulated.mean + 2 * simulated.half_width
+
+
+def test_a_server_turns_to_another_class_only_where_the_box_blocks_it():
+    env, size = reentrant(), 4
+    chosen = env.exact_policy(c_mu(env), size).reshape((size + 1,) * 3)
+    assert (chosen[1:, :size] == 0).all()  # class 1 first
+    assert (chosen[1:, size, 1:] == 1).all()  # class 3, where queue 2 is full
+    assert (chosen[1:, size, 0] == 0).all()  # nobody else is there

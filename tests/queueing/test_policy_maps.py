@@ -59,8 +59,9 @@ def saved(folder: Path, env: Any) -> str:
 
 
 def test_equal_logits_serve_the_first_class_that_waits() -> None:
-    first, _, third = np.indices((4, 4, 4))
-    expected = (first == 0) & (third > 0)
+    first, second, third = np.indices((4, 4, 4))
+    blocked = second == 3  # there is no room for those whom class 1 becomes
+    expected = ((first == 0) | blocked) & (third > 0)
     assert indifferent(criss_cross("BM"), 3).tolist() == expected.ravel().astype(int).tolist()
 
 
@@ -88,7 +89,7 @@ def test_a_table_is_what_the_agent_predicts() -> None:
     env: Any = agent.loop.env
     table = learned_policy(env, agent.config, agent.state, 3).reshape(4, 4, 4)
     assert 0 < table.mean() < 1
-    for place in ((1, 0, 1), (3, 2, 1), (2, 3, 3), (0, 1, 2)):
+    for place in ((1, 0, 1), (3, 2, 1), (2, 2, 3), (0, 1, 2)):
         row = np.asarray(env.observation(jnp.array(place)))
         seen = {"action_mask": row[:2].astype(np.int8), "observation": row[2:]}
         assert agent.predict(seen)[0] == table[place]

@@ -26,7 +26,7 @@ from report_runs import NASTY, report_run, report_sweep
 
 
 def data_of(path: Path) -> dict[str, Any]:
-    return page_data(read_folder(path, TRAINING))
+    return page_data(read_folder(path))
 
 
 # Numbers.
@@ -273,7 +273,7 @@ def swimmer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
-    first, other = frames.best_policies(read_folder(report_sweep(tmp_path), []).settings)
+    first, other = frames.best_policies(read_folder(report_sweep(tmp_path)).settings)
     assert (first.env, other.env) == ("Hopper-v5", "Swimmer-v5")
     assert first.label.startswith("APO")  # 9 against 8
     assert other.label.endswith("value_constraint=0.1")
@@ -281,7 +281,7 @@ def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
 
 
 def test_a_film_is_an_animation_with_stills(swimmer):
-    [policy] = frames.best_policies(read_folder(swimmer, []).settings)
+    [policy] = frames.best_policies(read_folder(swimmer).settings)
     film = frames.film(policy)
     if "note" in film:
         assert "LONGRUN_CI" not in os.environ, film["note"]
@@ -307,7 +307,7 @@ def test_without_opengl_a_line_says_so(swimmer, tmp_path, monkeypatch):
 
 def test_environments_in_jax_have_no_pictures(tmp_path):
     run = report_run(tmp_path, [[1.0]], env="jax:criss-cross?regime=BM")
-    assert frames.best_policies(read_folder(run, []).settings) == []
+    assert frames.best_policies(read_folder(run).settings) == []
 
 
 def test_a_path_that_is_not_utf_8_can_be_reported(tmp_path):

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from chromium import Browser
-from fake_runs import change_config
+from fake_runs import change_config, fake_run
 from longrun.files import read_json, write_json
 from longrun.results.report.page import write_report
+from longrun.train.evaluation import CostRate
 from report_runs import NASTY, report_run, report_sweep
 
 
@@ -75,6 +76,19 @@ def test_the_metric_changes_axis_and_curves(page):
     page.choose("#metric", "gain")
     assert page.texts("#y-label") == ["gain (learned average reward)"]
     assert page.js("document.querySelector('path.mean').getAttribute('d')") != before
+
+
+def test_a_cost_is_drawn_with_its_limit(browser, tmp_path):
+    costs = [{"wear": CostRate(0.2, 0.1, 0.3)}]
+    curve = dict.fromkeys((500, 1000), 1.0)
+    fake_run(tmp_path / "run", curve, options=[{"limits": {"wear": 0.05}}], costs=costs)
+    write_report(tmp_path / "run", tmp_path / "page.html", frames=False)
+    browser.open(tmp_path / "page.html")
+    assert browser.count("#series .limit") == 0
+    browser.choose("#metric", "cost_wear")
+    assert browser.errors() == []
+    assert browser.texts("#series .limit-label") == ["limit 0.05"]
+    assert "0 of 1" in " ".join(browser.texts("#table td"))
 
 
 def test_the_environment_changes_settings(page):

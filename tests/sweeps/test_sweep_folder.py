@@ -11,10 +11,10 @@ from fake_workers import a_block
 from longrun.config import make_config
 from longrun.files import FolderLock
 from longrun.sweeps import run_sweep as start
-from longrun.sweeps.optuna_search import Space, Study, read_studies, written_studies
 from longrun.sweeps.plan import (
     runs_of,
 )
+from longrun.sweeps.study import Space, Study, read_studies, written_studies
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.train.run_folder import RunFolder, describe_run
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fake_workers import ENV
+from fake_workers import ENV, SLOW
 from longrun.cli import main
 from longrun.sweeps.closing_table import flag
 
+SEARCH = ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9"]
 REFUSED: dict[str, tuple[list[str], str]] = {
     "no algorithm": ([], "sweep needs an algorithm; valid: apo, ppo, atrpo, trpo"),
     "an unknown algorithm": (["apo", "pppo"], "unknown algorithm 'pppo'; did you mean ppo"),
@@ -95,6 +96,62 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9", "--no-eval"],
         "--search optuna needs evaluations; leave out --no-eval",
     ),
+    "a metric without Optuna": (
+        [
+            "apo",
+            "--search",
+            "random",
+            "--range",
+            "gae_lambda=0.8:0.9",
+            "--metric",
+            "average_reward",
+        ],
+        "--metric needs --search optuna",
+    ),
+    "a reference without Optuna": (
+        ["apo", "--reference", f"{ENV}=1"],
+        "--reference needs --search optuna",
+    ),
+    "an unknown metric": (
+        [*SEARCH, "--metric", "return"],
+        "unknown --metric 'return'",
+    ),
+    "a reference without a number": (
+        [*SEARCH, "--reference", ENV],
+        f"--reference '{ENV}' must look like Ant-v5=4079",
+    ),
+    "a reference of nothing": (
+        [*SEARCH, "--reference", f"{ENV}=0"],
+        f"--reference {ENV}=0.0 must be a finite number other than 0",
+    ),
+    "two references": (
+        [*SEARCH, "--reference", f"{ENV}=1", "--reference", f"{ENV}=2"],
+        f"--reference names {ENV} twice",
+    ),
+    "an environment without a reference": (
+        [*SEARCH, "--env", ENV, SLOW, "--reference", f"{ENV}=1"],
+        f"--reference lacks {SLOW}; give one for each --env",
+    ),
+    "a reference without its environment": (
+        [*SEARCH, "--reference", f"{ENV}=1", "--reference", f"{SLOW}=1"],
+        f"--reference {SLOW} is not among --env",
+    ),
+    "one value for two options": (
+        ["apo", "--grid", "num_envs+rollout_steps=10"],
+        "num_envs+rollout_steps=10 must have 2 values joined by +",
+    ),
+    "an unknown tied option": (
+        ["apo", "--grid", "num_envs+rollout_step=10+200"],
+        "'rollout_step'; did you mean rollout_steps",
+    ),
+    "an option tied and by itself": (
+        ["apo", "--grid", "num_envs+rollout_steps=4+8,8+4", "--grid", "num_envs=2,4"],
+        "the grid has num_envs tied and by itself",
+    ),
+    "a tied option that is fixed": (
+        ["apo", "--grid", "epochs+max_grad_norm=2+1,1+2", "--epochs", "2"],
+        "--epochs contradicts epochs+max_grad_norm in the grid",
+    ),
     "an unknown search": (["apo", "--search", "optima"], "'optima'; did you mean optuna"),
     "an unknown preset": (["apo", "--preset", "papr"], "unknown preset 'papr'; did you mean paper"),
     "no steps": (["apo", "--steps", "0"], "steps=0 must be 1 or more"),
@@ -166,7 +223,7 @@ def test_the_examples_of_the_help_are_parsed():
 
     text = EXAMPLES.replace("\\\n", "")
     commands = [line.split()[2:] for line in text.splitlines() if line.startswith("  longrun")]
-    assert len(commands) == 5
+    assert len(commands) == 6
     for command in commands:
         algorithms = [word for word in command[:2] if not word.startswith("-")]
         assert parse(sweep_parser(algorithms), command[len(algorithms) :])

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,17 +28,7 @@ from fake_workers import (
 )
 from longrun.sweeps import ray_workers as cluster
 from longrun.sweeps.ray_actor import RemoteWorker, read_files, write_files
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def environment() -> dict[str, str]:
-    """Without the address of another cluster."""
-    return {name: v for name, v in child_environment().items() if name != "RAY_ADDRESS"}
+from ray_cluster import free_port, ray_cluster
 
 
 def run(*command: str, patches: str = "", address: str = "") -> subprocess.CompletedProcess[str]:
@@ -59,33 +45,9 @@ def run(*command: str, patches: str = "", address: str = "") -> subprocess.Compl
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[str]:
-    """The cluster's address. Its folder has a short path, since paths of sockets are limited."""
-    place, port = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp")), free_port()
-    head = ["start", "--head", "--block", "--num-cpus", "2", "--port", str(port)]
-    options = ["--include-dashboard=false", "--disable-usage-stats", "--temp-dir", str(place)]
-    process = subprocess.Popen(
-        [str(Path(sys.executable).parent / "ray"), *head, *options],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if "Ray runtime started" in line:
-                break
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.terminate()  # it then ends all processes that it has started
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=20)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-        shutil.rmtree(place, ignore_errors=True)
+    """The cluster's address."""
+    with ray_cluster(child_environment()) as started:
+        yield started.address
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import pytest
 from fake_workers import ENV, InlineWorkers, content
 from longrun.cli import main
 from longrun.sweeps import run_sweep as start
-from longrun.sweeps.optuna_search import OptunaSearch, read_studies, repair
+from longrun.sweeps.optuna_search import OptunaSearch, repair
+from longrun.sweeps.study import read_studies
 from longrun.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY_FLAGS
 

@@ -67,24 +67,24 @@ def test_an_unknown_cost_leaves_no_folder(tmp_path, capsys) -> None:
 
 
 def test_a_grid_lists_costs_and_limits() -> None:
-    texts = ["limits=busy:6,busy:6.5+rejected_1:1e-3,none", "costs=busy+rejected,none"]
+    texts = ["limits=busy=6,busy=6.5/rejected_1=1e-3,none", "costs=busy/rejected,none"]
     lists = parse_lists(texts)
     assert lists["limits"] == [[["busy", 6.0]], [["busy", 6.5], ["rejected_1", 0.001]], []]
     assert lists["costs"] == [["busy", "rejected"], []]
     assert [written(v) for v in lists["limits"]] == [
-        "busy:6.0",
-        "busy:6.5+rejected_1:0.001",
+        "busy=6.0",
+        "busy=6.5/rejected_1=0.001",
         "none",
     ]
-    assert written({"busy": 6}) == "busy:6.0"
-    assert [written(v) for v in ([64, 64], ["busy", "rejected"])] == ["64x64", "busy+rejected"]
-    for text in ("limits=busy", "limits=busy=6"):
-        with pytest.raises(InputError, match=r"must be limits such as terminated:0.001.*, or none"):
+    assert written({"busy": 6}) == "busy=6.0"
+    assert [written(v) for v in ([64, 64], ["busy", "rejected"])] == ["64x64", "busy/rejected"]
+    for text in ("limits=busy", "limits=busy:6"):
+        with pytest.raises(InputError, match=r"must be limits such as terminated=0.001.*, or none"):
             parse_lists([text])
 
 
 def test_runs_that_differ_in_rates_are_joined_on_a_device() -> None:
-    settings = settings_for("atrpo", parse_lists(["limits=busy:6,busy:7,rejected:0.5"]))
+    settings = settings_for("atrpo", parse_lists(["limits=busy=6,busy=7,rejected=0.5"]))
     runs = runs_of([Block("atrpo", "jax:access-control", settings, 1000, [0, 1])])
     assert len({run.name for run in runs}) == 6
     joined = together(runs)
@@ -139,7 +139,7 @@ def test_replicas_with_different_limits_in_one_program(tmp_path, monkeypatch) ->
     run = ["train", "atrpo", "--env", "jax:access-control", "--steps", "192", "--no-eval", *flags]
     out = ["--hidden-sizes", "8", "--out", str(tmp_path / "run")]
     with pytest.warns(UserWarning, match="cost 'busy' is .* and its limit is -100, .* replica 0"):
-        assert main([*run, *out, "--grid", "limits=busy:-100,busy:100"]) == 0
+        assert main([*run, *out, "--grid", "limits=busy=-100,busy=100"]) == 0
     lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     recovering = {(row["replica"], row["recovering"]) for row in csv.DictReader(lines)}
     assert recovering == {("0", "1"), ("1", "0")}
@@ -147,5 +147,5 @@ def test_replicas_with_different_limits_in_one_program(tmp_path, monkeypatch) ->
 
 def test_limits_of_one_run_are_on_the_same_costs(capsys) -> None:
     run = ["train", "atrpo", "--env", "jax:access-control", "--steps", "64"]
-    assert main([*run, "--grid", "limits=busy:6,none"]) == 2
+    assert main([*run, "--grid", "limits=busy=6,none"]) == 2
     assert "must be on the same costs; use longrun sweep" in capsys.readouterr().err

@@ -36,11 +36,10 @@ def evaluate_command(arguments: list[str]) -> int:
         "deterministic": not given.get("stochastic", False),
         "seed": given.get("seed"),
     }
+    loading = {name: given[name] for name in ("trust", "step_timeout") if name in given}
     rows, found = [], []
     for replica, seed in enumerate(saved.seeds):
-        agent = kind.from_checkpoint(
-            saved, given["run"], replica=replica, trust=given.get("trust", False)
-        )
+        agent = kind.from_checkpoint(saved, given["run"], replica=replica, **loading)
         report = agent.evaluate(given.get("steps", 10_000), **options)
         rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
         where = {"replica": replica, "seed": seed, "trained_steps": agent.steps_}
@@ -80,6 +79,13 @@ def _parser() -> Parser:
     )
     parser.add_argument(
         "--seed", type=int, metavar="N", help="of the environments (default: the replica's)"
+    )
+    parser.add_argument(
+        "--step-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="longest time of one environment step or reset, after which the evaluation ends with"
+        " an error (default: 300; 0: no limit)",
     )
     parser.add_argument("--json", action="store_true", help="print a list of reports as JSON")
     add_trust_option(parser)

@@ -29,7 +29,7 @@ examples:
 def plot_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
     from longrun.picture_files import require_picture
-    from longrun.results.plots import DEFAULT_METRICS, learning_curves
+    from longrun.results.plots import DEFAULT_METRICS, learning_curves, limited_costs
     from longrun.results.tables import print_final
 
     outs = given.get("out", [Path("curves.png")])
@@ -38,6 +38,8 @@ def plot_command(arguments: list[str]) -> int:
     smooth = whole_number("smooth", given.get("smooth", 1), 1)
     metrics = list(dict.fromkeys(given.get("metric", DEFAULT_METRICS)))
     evaluations, training = _read(given["runs"], metrics)
+    if "metric" not in given:
+        metrics += limited_costs(evaluations)
     if evaluations:
         print_final(evaluations)
     learning_curves([*evaluations, *training], outs, metrics, given.get("iqm", False), smooth)
@@ -53,8 +55,9 @@ def _parser() -> Parser:
         "--metric",
         action="append",
         metavar="NAME",
-        help="average_reward, episode_return, episode_average_reward, episode_length, or a column"
-        " of metrics.csv such as value_mean or gain; may be repeated (default: the first two)",
+        help="average_reward, episode_return, episode_average_reward, episode_length, cost_NAME of"
+        " a recorded cost, or a column of metrics.csv such as value_mean or gain; may be repeated"
+        " (default: the first two, and costs with a limit)",
     )
     parser.add_argument(
         "--iqm",
@@ -78,6 +81,7 @@ def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting],
     """Settings with evaluations, and settings with training metrics, as far as needed."""
     from longrun.results.read import (
         EVALUATION_COLUMNS,
+        cost_columns,
         evaluations_of,
         training_metrics,
         training_of,
@@ -85,7 +89,7 @@ def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting],
     from longrun.results.settings import scan
 
     found = scan(paths)
-    evaluated = [*EVALUATION_COLUMNS, "episode_average_reward"]
+    evaluated = [*EVALUATION_COLUMNS, "episode_average_reward", *cost_columns(found)]
     training = [metric for metric in metrics if metric not in evaluated]
     for metric in training:
         known("metric", metric, [*evaluated, *training_metrics(found)])

@@ -39,6 +39,8 @@ examples:
       --grid scale_rewards=true,false
   longrun sweep apo --env Ant-v5 --search optuna --trials 30 --seed 100 --seeds 2 \\
       --range learning_rate=1e-4:1e-3:log --range gae_lambda=0.8:0.99
+  longrun sweep apo --env Ant-v5 Hopper-v5 --search optuna --range gae_lambda=0.8:0.99 \\
+      --reference Ant-v5=4079 --reference Hopper-v5=3128 --metric episode_return
   longrun sweep --resume --out runs/sweep"""
 
 
@@ -115,7 +117,7 @@ def _add_search_options(group: Arguments) -> None:
         metavar="NAME=A,B,...",
         help="values of an algorithm's option, any of those listed at the end; with several --grid,"
         " every combination. Algorithms without the option ignore it; ppo.gae_lambda=0.9 is for PPO"
-        " alone",
+        " alone; num_envs+rollout_steps=10+200,2+1000 changes two options together",
     )
     group.add_argument(
         "--range",
@@ -127,10 +129,23 @@ def _add_search_options(group: Arguments) -> None:
         "--search",
         metavar="METHOD",
         help="grid: every combination (default); random: --trials points drawn from --grid and"
-        " --range; optuna: --trials points, each chosen from the results so far, for each"
-        " algorithm and environment (maximises the average reward of the last evaluation)",
+        " --range; optuna: --trials points, the preset first and then each chosen from the results"
+        " so far, for each algorithm and environment",
     )
     group.add_argument("--trials", type=int, metavar="N", help="points of a search (default: 20)")
+    group.add_argument(
+        "--metric",
+        metavar="NAME",
+        help="what --search optuna maximises, the mean over the last tenth of training of"
+        " average_reward (default), episode_return or episode_average_reward",
+    )
+    group.add_argument(
+        "--reference",
+        action="append",
+        metavar="ID=SCORE",
+        help="with --search optuna, for each --env: search one setting for all environments,"
+        " scored by the interquartile mean of score / |SCORE| over environments and seeds",
+    )
 
 
 def running_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,6 +197,7 @@ def _envs(given: Mapping[str, Any]) -> list[str]:
 def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
     """The sweep that the options describe."""
     from longrun.sweeps.grids import parse_lists, parse_ranges
+    from longrun.sweeps.objective import parse_references
     from longrun.sweeps.request import Request
     from longrun.sweeps.run_sweep import create_sweep
 
@@ -203,6 +219,8 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
         ranges=parse_ranges(given.get("range", [])),
         search=given.get("search", "grid"),
         trials=given.get("trials"),
+        metric=given.get("metric"),
+        references=parse_references(given.get("reference", [])),
         evaluation=evaluation | ({"eval_every": 0} if given.get("no_eval") else {}),
     )
     return create_sweep(request, given.get("out", Path("runs/sweep")))

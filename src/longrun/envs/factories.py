@@ -15,6 +15,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
+import longrun.envs.velocity_tasks  # noqa: F401  (it registers ids)
 from longrun.config import known
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
 from longrun.envs.user_modules import import_user_module, named_object
@@ -24,15 +25,25 @@ EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
 
+def is_a(value: object, module: str, name: str) -> bool:
+    """Whether `value` is an instance of a class of a module that is slow to import.
+
+    There is no instance where the module has not been imported yet.
+    """
+    home = sys.modules.get(module)
+    return home is not None and isinstance(value, getattr(home, name))
+
+
 def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     """Make an environment; MuJoCo's own warnings become Python's instead of a log file."""
     try:
-        if "mujoco" in str(getattr(factory, "args", "")):
+        named = str(getattr(factory, "args", ""))
+        if "mujoco" in named or "velocity_tasks" in named:
             import mujoco
 
             mujoco.set_mju_user_warning(mujoco_warning)
         made: Any = factory()
-        if type(made).__module__ == "longrun.tabular.mdp":  # imported here only where it is needed
+        if is_a(made, "longrun.tabular.mdp", "MDP"):
             return import_module("longrun.tabular").to_gymnasium(made)  # type: ignore[no-any-return]
         return made  # type: ignore[no-any-return]
     except (gymnasium.error.Error, ImportError) as error:

@@ -9,14 +9,12 @@ from contextlib import nullcontext, suppress
 from typing import Any
 
 from longrun.envs.heartbeat import place
-from longrun.envs.shard import Plan
+from longrun.envs.plan import Plan
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Array
 from longrun.envs.vector_shard import make_shard
 from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress
 from longrun.errors import EnvironmentFailure, HungError, WorkerError
-
-PROCESS = "the training process"
 
 
 class LocalPool:
@@ -26,12 +24,15 @@ class LocalPool:
     thread, raise HungError, and the thread that called `start` is left behind.
     """
 
-    def __init__(self, plan: Plan, step_timeout: float = STEP_TIMEOUT) -> None:
+    def __init__(
+        self, plan: Plan, step_timeout: float = STEP_TIMEOUT, who: str = "the training process"
+    ) -> None:
+        """`who`: what messages call this process."""
         self._memory = SharedArrays(plan.memory())
         self.arrays: dict[str, Array] = self._memory
         self._shard = make_shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
-        self._step_timeout = step_timeout
+        self._step_timeout, self._who = step_timeout, who
         self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
         self._busy = self._closed = self._failed = False
 
@@ -55,9 +56,14 @@ class LocalPool:
 
     def look(self) -> None:
         """Raise HungError if a request has made no progress for too long."""
-        if self._watchdog.is_due() and (stalled := self._watchdog.stalled([self._busy])):
-            where = place(self.arrays["heartbeat"][0])
-            raise HungError(no_progress(PROCESS, stalled[1], where))
+        if message := self.stalled():
+            raise HungError(message)
+
+    def stalled(self) -> str | None:
+        """The message about a request without progress, if there is one."""
+        if not self._watchdog.is_due() or not (found := self._watchdog.stalled([self._busy])):
+            return None
+        return no_progress(self._who, found[1], place(self.arrays["heartbeat"][0]))
 
     def close(self) -> None:
         """Close the environments, never while one is being stepped. Raises HungError."""
@@ -87,5 +93,5 @@ class LocalPool:
         try:
             closed.result(self._step_timeout or None)
         except TimeoutError:
-            message = no_progress(PROCESS, self._step_timeout, "an environment is being closed")
+            message = no_progress(self._who, self._step_timeout, "an environment is being closed")
             raise HungError(message) from None

@@ -27,16 +27,18 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from longrun.envs.mujoco_stepper import FastStepper
+from longrun.envs.mujoco_stepper import Array, FastStepper
+from longrun.envs.velocity_tasks import SpeedCost
 
 
-def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
+def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
     """A stepper for `env`, or None where Gymnasium's own `step` is needed.
 
     It takes exactly the v5 classes of Swimmer, HalfCheetah, Hopper, Walker2d, Ant and Humanoid (no
     subclasses), with any constructor argument but a render mode, inside no other wrappers than
-    those `gymnasium.make` adds. It reads private fields of these: if one is missing, as is possible
-    in another version of Gymnasium, a warning says so once, and the result is None.
+    those `gymnasium.make` adds and the cost of the velocity tasks. It reads private fields of
+    these: if one is missing, as is possible in another version of Gymnasium, a warning says so
+    once, and the result is None.
     """
     try:
         return _made(env)
@@ -49,12 +51,32 @@ def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
         return None
 
 
-def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
+class SpeedStepper:
+    """A velocity task: a stepper of its task, with the cost as `info`."""
+
+    def __init__(self, stepper: FastStepper, wrapper: SpeedCost) -> None:
+        self._stepper, self._wrapper = stepper, wrapper
+        self.info: dict[str, float] = {"cost": 0.0}
+        self.reset = stepper.reset
+        self.save_state, self.load_state = stepper.save_state, stepper.load_state
+
+    def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
+        stepper, dt = self._stepper, self._stepper.dt
+        x_before, y_before = stepper.place()
+        facts = stepper.step(action, obs_out)
+        x, y = stepper.place()
+        self.info["cost"] = self._wrapper.cost((x - x_before) / dt, (y - y_before) / dt)
+        return facts
+
+
+def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
     task: Any = env
-    max_steps = math.inf
-    while type(task) in (TimeLimit, OrderEnforcing, PassiveEnvChecker):
+    max_steps, speed = math.inf, None
+    while type(task) in (TimeLimit, OrderEnforcing, PassiveEnvChecker, SpeedCost):
         if type(task) is TimeLimit:
             max_steps = min(max_steps, task._max_episode_steps)
+        if type(task) is SpeedCost:
+            speed = task
         task = task.env
     # Looking at the module's name first avoids the import of mujoco where it is not needed.
     in_mujoco = type(task).__module__.startswith("gymnasium.envs.mujoco.")
@@ -65,7 +87,7 @@ def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
         return None
     stepper = stepper_class(env, task, max_steps)
     _skip_islands(task)
-    return stepper
+    return stepper if speed is None else SpeedStepper(stepper, speed)
 
 
 def _stepper_classes() -> dict[type, type[FastStepper]]:

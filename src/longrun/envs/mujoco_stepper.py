@@ -101,6 +101,15 @@ class FastStepper(ABC):
         for array, values in zip(self._lagging, lagging, strict=True):
             array[...] = values.reshape(array.shape)
 
+    @property
+    def dt(self) -> float:
+        """Seconds of a step."""
+        return float(self._dt)
+
+    def place(self) -> tuple[float, float]:
+        """x and y, from which Gymnasium computes velocities; y is 0 where a task has none."""
+        return self._x(), 0.0
+
     def _x(self) -> float:
         """The coordinate whose rate of change is rewarded."""
         return self._qpos.item(0)

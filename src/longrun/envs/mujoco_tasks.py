@@ -85,6 +85,9 @@ class Ant(ContactTask):
         if task._include_cfrc_ext_in_observation:
             self._obs_parts.append(self._contact_forces[1:].reshape(-1))
 
+    def place(self) -> tuple[float, float]:
+        return self._main_body_xyz.item(0), self._main_body_xyz.item(1)
+
     def _x(self) -> float:
         return self._main_body_xyz.item(0)
 
@@ -121,10 +124,13 @@ class Humanoid(ContactTask):
         # "is True" as in Gymnasium, where other true values leave the part out.
         self._obs_parts += [part.reshape(-1) for part, wanted in optional_parts if wanted is True]
 
+    def place(self) -> tuple[float, float]:
+        # All three coordinates, though two are used: a shorter einsum may round differently.
+        x, y, _ = np.einsum("b,bj->j", self._mass, self._xipos).tolist()
+        return x / self._total_mass, y / self._total_mass
+
     def _x(self) -> float:
-        # All three coordinates, though one is used: a shorter einsum may round differently.
-        moment: float = np.einsum("b,bj->j", self._mass, self._xipos).item(0)
-        return moment / self._total_mass
+        return self.place()[0]
 
     def _outcome(self, x_velocity: float, action: Array) -> tuple[float, bool]:
         self._compute_cfrc_ext(self._model, self._data)

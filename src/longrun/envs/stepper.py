@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import gymnasium
@@ -78,9 +78,11 @@ def state_room(env: gymnasium.Env[Any, Any]) -> int:
     return MOST_STATE_BYTES if SavedState(env).is_possible else 0
 
 
-def make_stepper(env: gymnasium.Env[Any, Any], with_info: bool = False) -> Stepper:
+def make_stepper(env: gymnasium.Env[Any, Any], info: Collection[str] = ()) -> Stepper:
     """A faster stepper for the MuJoCo tasks, with bitwise equal results, or the general one.
 
-    The faster one does not make the environment's info.
+    `info`: what is read of the environment's info, of which the faster one has the cost of the
+    velocity tasks alone.
     """
-    return (None if with_info else fast_stepper(env)) or GymnasiumStepper(env)
+    fast = fast_stepper(env)
+    return fast if fast is not None and set(info) <= set(fast.info) else GymnasiumStepper(env)

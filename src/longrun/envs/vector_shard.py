@@ -19,7 +19,8 @@ from longrun.envs.costs import ready_cost
 from longrun.envs.factories import close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
 from longrun.envs.numpy_policy import ActingPolicy, draw_noise, policy_of
-from longrun.envs.shard import Plan, Shard
+from longrun.envs.plan import Plan
+from longrun.envs.shard import Shard
 from longrun.envs.spaces import Array
 from longrun.envs.vector_env import VectorRows, VectorStep
 from longrun.envs.worker_part import Part, check_finite, failure

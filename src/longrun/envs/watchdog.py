@@ -1,15 +1,18 @@
-"""The parent's watch over its workers: a request may not go without progress for too long."""
+"""The limits on time: a worker's request, or a call of this process, that makes no progress."""
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
 from longrun.envs.heartbeat import ACTIVITY, MAKING
 from longrun.envs.spaces import Array
-from longrun.errors import InputError
+from longrun.errors import HungError, InputError
 
 STEP_TIMEOUT = 300.0
 """Default of `step_timeout`, in seconds."""
@@ -67,3 +70,57 @@ class Watchdog:
         for worker in np.flatnonzero(self._still >= limits):
             return int(worker), float(limits[worker])
         return None
+
+
+@contextmanager
+def making_limit(name: str, step_timeout: float) -> Iterator[None]:
+    """Raise HungError if making the environment `name` in this block takes too long."""
+    limit = max(step_timeout, START_SECONDS) if step_timeout else np.inf
+    begin = time.monotonic()
+
+    def stalled() -> str | None:
+        if time.monotonic() - begin < limit:
+            return None
+        return no_progress("this process", limit, f"making the environment '{name}'")
+
+    with interrupted_if(stalled):
+        yield
+
+
+@contextmanager
+def interrupted_if(stalled: Callable[[], str | None]) -> Iterator[None]:
+    """Raise HungError in this block once `stalled`, called twice a second, returns a message.
+
+    A signal interrupts what runs, which is possible in the main thread only, and not where C code
+    keeps Python's lock. Where SIGALRM is in use, or does not exist, there is no limit.
+    """
+    main, over, messages = threading.main_thread(), threading.Event(), list[str]()
+    free = hasattr(signal, "SIGALRM") and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    if not free or threading.current_thread() is not main:
+        yield
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        if not over.is_set():
+            raise HungError(messages[0])
+
+    def look() -> None:
+        while not over.wait(LOOK_SECONDS):
+            if message := stalled():
+                messages.append(message)
+                signal.pthread_kill(main.ident or 0, signal.SIGALRM)
+                return
+
+    signal.signal(signal.SIGALRM, interrupt)
+    watch = threading.Thread(target=look, daemon=True)
+    watch.start()
+    try:
+        yield
+    except BaseException as error:  # of the environment, or one that a HungError was turned into
+        if messages and not isinstance(error, HungError):
+            raise HungError(messages[0]) from error
+        raise
+    finally:
+        over.set()
+        watch.join()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from longrun.envs.factories import pickled
 from longrun.envs.heartbeat import place
 from longrun.envs.local_pool import LocalPool
+from longrun.envs.plan import Plan
 from longrun.envs.processes import (
     KILL_SECONDS,
     ONE_THREAD,
@@ -24,7 +25,6 @@ from longrun.envs.processes import (
     limited_pipe,
     start_process,
 )
-from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays, file_of
 from longrun.envs.spaces import Array
 from longrun.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress

@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 
 import cloudpickle
 
+from longrun.envs.plan import Plan
 from longrun.envs.processes import end_with
-from longrun.envs.shard import Plan
 from longrun.envs.shared_memory import SharedArrays, content_of
 from longrun.envs.vector_shard import make_shard
 from longrun.errors import NonFiniteError, text_of

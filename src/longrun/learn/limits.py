@@ -78,7 +78,7 @@ def learn_limits(
     learn = criterion_of(config).learn
     streams = [of_cost(config, rollout, k) for k in range(len(heads))]
     criteria = tuple(
-        learn(config, old, stream, values)
+        learn(config, old, stream, values)._replace(reset_cost=old.reset_cost)  # the reward's alone
         for old, stream, values in zip(state.criteria, streams, heads, strict=True)
     )
     costs = jnp.stack([stream.reward for stream in streams])

@@ -9,7 +9,11 @@ import jax.numpy as jnp
 
 
 class Moments(NamedTuple):
-    """Mean and variance, each [...], of `size` samples; 0 and 1 before the first."""
+    """Mean and variance, each [...], of `size` samples; 0 and 1 before the first.
+
+    `size` is a float32: with 2000 samples at a time it stops growing at about 3e10, and mean and
+    variance stay what they are by then.
+    """
 
     mean: jax.Array
     variance: jax.Array

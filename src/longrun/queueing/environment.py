@@ -16,7 +16,7 @@ from longrun.envs.native.protocol import Environment, Step
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.queueing.events import Events, Outputs, network_events, policy_outputs
-from longrun.queueing.exact_model import exact_model
+from longrun.queueing.exact_model import exact_model, unblocked
 from longrun.queueing.network import Decision, Network, warn_of_overload
 from longrun.tabular.mdp import MDP
 
@@ -118,10 +118,14 @@ class QueueingEnv(Environment):
         return exact_model(self.network, size, self.idling)
 
     def exact_policy(self, policy: Callable[[Any], jax.Array], size: int) -> NDArray[np.intp]:
-        """[S] the actions of a policy of queue lengths in `exact(size)`."""
+        """[S] the actions of a policy of queue lengths in `exact(size)`.
+
+        Where the box blocks the service that the policy chooses, its server serves another class.
+        """
         classes = self.network.num_classes
         states = np.indices((size + 1,) * classes, np.int32).reshape(classes, -1).T
         rows = np.asarray(jax.jit(jax.vmap(policy))(states))
+        rows = unblocked(self.network, self.network.decisions(self.idling), size, rows)
         return np.asarray(np.ravel_multi_index(tuple(rows.T), self.spaces.categories))
 
 

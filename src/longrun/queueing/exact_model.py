@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longrun.queueing.events import departures, policy_outputs
+from longrun.queueing.events import Outputs, departures, policy_outputs
 from longrun.queueing.network import Activity, Decision, Network
 from longrun.tabular.mdp import MDP
 from longrun.tabular.models.uniformised import Event, queueing_network
@@ -88,14 +87,58 @@ def _move(network: Network, leaves: int | None, enters: int | None) -> tuple[int
     return tuple((k == enters) - (k == leaves) for k in range(network.num_classes))
 
 
+def unblocked(
+    network: Network, decisions: tuple[Decision, ...], size: int, rows: NDArray[np.integer]
+) -> NDArray[np.intp]:
+    """[S, decisions] the choices of a policy in the box, without services that the box blocks.
+
+    A service is blocked where its customer can only go to queues that are full. The server then
+    takes the first class that it can serve, if there is one. If it waited, queues that wait for
+    each other could stay full for ever, which cannot happen in the network itself.
+    """
+    queues = _queues(network, size)
+    result = np.array(rows, np.intp)
+    ends = np.cumsum([len(decision.choices) for decision in decisions])
+    possible = np.split(_possible(policy_outputs(network, decisions), queues), ends[:-1], axis=1)
+    for column, decision, waiting in zip(result.T, decisions, possible, strict=True):
+        free = np.stack([_has_room(network, each, queues, size) for each in decision.choices], 1)
+        works = [each is not None for each in decision.choices]
+        other = waiting & free & works
+        blocked = ~free[np.arange(len(column)), column] & other.any(1)
+        column[blocked] = other[blocked].argmax(1)
+    return result
+
+
 def _available(network: Network, decisions: tuple[Decision, ...], size: int) -> NDArray[np.bool_]:
     """[S, A]: each decision's own choice must be allowed."""
-    queues = np.indices((size + 1,) * network.num_classes).reshape(network.num_classes, -1)
     outputs = policy_outputs(network, decisions)
-    possible: NDArray[Any] = (outputs.queue @ queues >= outputs.least[:, None]).T  # [S, O]
+    possible = _possible(outputs, _queues(network, size))
     allowed = possible | (possible.astype(int) @ outputs.together == 0)
     ends = np.cumsum([len(decision.choices) for decision in decisions])
-    result = np.ones((queues.shape[1], 1), bool)
+    result = np.ones((len(allowed), 1), bool)
     for each in np.split(allowed, ends[:-1], axis=1):  # the last decision's choice changes fastest
         result = (result[:, :, None] & each[:, None, :]).reshape(len(result), -1)
     return result
+
+
+def _possible(outputs: Outputs, queues: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """[S, O]: whether there are customers to be served."""
+    possible: NDArray[np.bool_] = (outputs.queue @ queues >= outputs.least[:, None]).T
+    return possible
+
+
+def _has_room(
+    network: Network, served: Activity | None, queues: NDArray[np.int32], size: int
+) -> NDArray[np.bool_]:
+    """[S] whether a customer who was served can go somewhere in the box."""
+    room = np.full(queues.shape[1], served is None)
+    if served is not None:
+        for successor, _ in departures(network, served.queue):
+            room |= successor in (None, served.queue) or queues[successor] < size
+    return room
+
+
+def _queues(network: Network, size: int) -> NDArray[np.int32]:
+    """[classes, S] the queue lengths of each state."""
+    classes = network.num_classes
+    return np.indices((size + 1,) * classes, np.int32).reshape(classes, -1)

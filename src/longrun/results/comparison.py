@@ -15,6 +15,7 @@ from longrun.envs.spaces import Array
 from longrun.errors import InputError, warn
 from longrun.results.baselines import find_baselines
 from longrun.results.data_frames import comparison_frame
+from longrun.results.limits import CostRates, cost_rates, feasible_first
 from longrun.results.metric_names import SCORES
 from longrun.results.read import NEARLY, Setting, read_results
 from longrun.results.settings import Paths
@@ -66,11 +67,15 @@ class Comparison:
     """the environments that the rows over all tasks are about"""
     partial: list[str]
     """labels that have not been run on all tasks, and have rows of single tasks only"""
+    costs: list[CostRates]
+    """every recorded cost of every setting; where costs have limits, settings that keep them come
+    first in `rows` and here"""
 
     def to_pandas(self) -> Any:
         """A row for each task, setting and metric, with scores, aggregates and intervals.
 
-        Over all tasks `env` is "". Needs the extra `pandas`.
+        Over all tasks `env` is "". A cost is a metric `cost_NAME` with its `limit`, and `kept`, the
+        number of seeds that keep it. Needs the extra `pandas`.
         """
         return comparison_frame(self)
 
@@ -106,7 +111,8 @@ def compare(
     comparison
         Its `rows` have the scores of the seeds, their interquartile mean, mean and median with
         nominal 95 % bootstrap intervals (with five seeds or more), and the probability of
-        improvement over the baseline; `to_pandas()` makes a data frame of them.
+        improvement over the baseline; `costs` the long-run rates of costs with their limits, by
+        which settings are ordered; `to_pandas()` makes a data frame of the rows.
     """
     settings = [setting for setting in _settings(results) if len(setting.steps)]
     if not settings:
@@ -116,10 +122,12 @@ def compare(
         known("metric", metric, SCORES)
     if at is None:
         _warn_of_lengths(settings)
-    scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
+    baselines = find_baselines(settings, baseline)
+    settings = feasible_first(settings, at)
     is_final = at is None and not best
     counts = {(s.env, s.label): final_evaluations(s) for s in settings} if is_final else {}
-    return _compared(settings, scores, find_baselines(settings, baseline), counts)
+    scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
+    return _compared(settings, scores, baselines, counts, cost_rates(settings, at))
 
 
 def _compared(
@@ -127,6 +135,7 @@ def _compared(
     scores: Mapping[str, Scores],
     baselines: dict[str, str],
     counts: Mapping[tuple[str, str], int],
+    costs: list[CostRates],
 ) -> Comparison:
     """From the scores in each metric; `counts` has the evaluations in those of (env, label)."""
     tasks = list(dict.fromkeys(s.env for s in settings))
@@ -142,7 +151,7 @@ def _compared(
             rows += _overall_rows(metric, matrices, baselines.get(""))
     count = Counter(s.label for s in settings)
     partial = [label for label in count if count[label] < len(tasks)]
-    return Comparison(rows, by_label, baselines, tasks, partial)
+    return Comparison(rows, by_label, baselines, tasks, partial, costs)
 
 
 def _settings(results: Paths | Sequence[Setting]) -> list[Setting]:

@@ -8,9 +8,10 @@ import numpy as np
 
 from longrun.results.comparison import Comparison, Row
 from longrun.results.labels import shortened
+from longrun.results.limits import CostRates, feasible_seeds
 from longrun.results.metric_names import metric_name
 from longrun.results.statistics import FEWEST_EVALUATIONS, FEWEST_SEEDS, ScoreEstimate
-from longrun.results.tables import TextTable, estimate_text, number_text
+from longrun.results.tables import TextTable, estimate_text, number_text, with_interval
 
 
 def text_tables(found: Comparison) -> list[TextTable]:
@@ -23,7 +24,34 @@ def text_tables(found: Comparison) -> list[TextTable]:
         shown = [m for m in metrics if any(r.aggregates for r in rows if r.metric == m)]
         if shown:
             tables.append(_text_table(rows, shown, short, found, shared))
+        if costs := [each for each in found.costs if each.env == env]:
+            tables.append(cost_table(env, costs, short))
     return tables
+
+
+def cost_table(env: str, costs: Sequence[CostRates], short: Mapping[str, str]) -> TextTable:
+    """The final rate of each cost, and how many seeds keep all limits."""
+    names = list(dict.fromkeys(each.cost for each in costs))
+    limited = any(each.limit is not None for each in costs)
+    lines = []
+    for label in dict.fromkeys(each.label for each in costs):
+        of = {each.cost: each for each in costs if each.label == label}
+        line = [short[label], str(len(next(iter(of.values())).rates))]
+        for name in names:
+            line.append(with_interval(np.array(of[name].rates)) if name in of else "-")
+            line += [_limit_text(of.get(name))] * limited
+        kept = [each for each in of.values() if each.limit is not None]
+        lines.append([*line, *([str(feasible_seeds(kept)) if kept else "-"] * limited)])
+    header = ["setting", "seeds"]
+    for name in names:
+        header += [name, *(["limit"] * limited)]
+    title = f"{env}: costs per step, final, mean over seeds [nominal 95 % interval]"
+    note = "limits kept: seeds of which no cost has a 95 % interval that is all above its limit"
+    return TextTable(title, header + ["limits kept"] * limited, lines, note if limited else "")
+
+
+def _limit_text(cost: CostRates | None) -> str:
+    return "-" if cost is None or cost.limit is None else f"{cost.limit:g}"
 
 
 def _text_table(
@@ -109,7 +137,22 @@ def raw_rows(found: Comparison) -> list[dict[str, object]]:
             | {"baseline": found.baselines.get(row.env, "")}
             | _flat("improvement", row.improvement)
         )
-    return lines
+    return [*lines, *(_cost_line(each, lines[0]) for each in found.costs)] if lines else []
+
+
+def _cost_line(cost: CostRates, names: Mapping[str, object]) -> dict[str, object]:
+    """A row of the CSV about a cost; `limit` and `kept` are columns of such rows alone."""
+    line: dict[str, object] = dict.fromkeys(names, "")
+    return line | {
+        "env": cost.env,
+        "setting": cost.label,
+        "metric": f"cost_{cost.cost}",
+        "seeds": len(cost.rates),
+        "scores": " ".join(f"{rate:.6g}" for rate in cost.rates),
+        "mean": f"{np.mean(cost.rates):.6g}",
+        "limit": "" if cost.limit is None else f"{cost.limit:.6g}",
+        "kept": "" if cost.limit is None else sum(cost.kept),
+    }
 
 
 def _flat(name: str, found: ScoreEstimate | None) -> dict[str, object]:

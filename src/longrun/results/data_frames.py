@@ -10,6 +10,7 @@ from longrun.errors import InputError
 
 if TYPE_CHECKING:
     from longrun.results.comparison import Comparison
+    from longrun.results.limits import CostRates
     from longrun.results.read import Setting
 
 
@@ -73,7 +74,20 @@ def comparison_frame(comparison: Comparison) -> Any:
         for name in ("iqm", "mean", "median"):
             line |= _estimate(name, row.aggregates.get(name))
         rows.append(line | _estimate("improvement", row.improvement))
-    return _pandas().DataFrame(rows)
+    return _pandas().DataFrame([*rows, *map(_cost_row, comparison.costs)])
+
+
+def _cost_row(cost: CostRates) -> dict[str, Any]:
+    return {
+        "env": cost.env,
+        "setting": cost.label,
+        "metric": f"cost_{cost.cost}",
+        "seeds": len(cost.rates),
+        "scores": cost.rates,
+        "mean": sum(cost.rates) / len(cost.rates),
+        "limit": cost.limit,
+        "kept": sum(cost.kept) if cost.limit is not None else None,
+    }
 
 
 def _estimate(name: str, found: Any) -> dict[str, float]:

@@ -31,6 +31,15 @@ NAMES = {
 }
 
 
+def is_drawn(column: str) -> bool:
+    """Whether the report draws a column of metrics.csv: those above, and multipliers of costs."""
+    return column in TRAINING or column.startswith("multiplier_")
+
+
 def metric_name(metric: str) -> str:
     """The name of a column of evaluations.csv or metrics.csv."""
+    if metric.startswith("cost_"):
+        return f"{metric.removeprefix('cost_')} (cost per step)"
+    if metric.startswith("multiplier_"):
+        return f"multiplier of {metric.removeprefix('multiplier_')}"
     return NAMES.get(metric, metric.replace("_", " "))

@@ -16,6 +16,7 @@ from longrun.errors import InputError
 from longrun.picture_files import picture
 from longrun.results.comparison import Comparison
 from longrun.results.labels import shortened
+from longrun.results.limits import COST, costs_of, limits_on, own_limits
 from longrun.results.metric_names import metric_name
 from longrun.results.plot_style import DPI, Colour, colours_of, legend, tidy
 from longrun.results.read import Setting, mean_interval
@@ -112,6 +113,7 @@ def draw_panels(
         banded = f", band: its nominal 95 % interval ({FEWEST_SEEDS} seeds or more)"
         about = f"thick: {middle}{banded if max(seeds, default=0) >= FEWEST_SEEDS else ''}"
         about += "" if len(labels) > CROWDED else ", thin: seeds"
+        about += ", dashed: limit" if any(_limits(p) for p in panels) else ""
         legend(figure, [(words[label], colours[label]) for label in labels], about, shared)
 
 
@@ -128,6 +130,11 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
         strength = 0.06 if crowded else 0.15
         axis.fill_between(steps, low, high, color=colour, alpha=strength, linewidth=0)
         axis.plot(steps, middle, color=colour, linewidth=1.8, marker=marker, zorder=3)
+    limits = _limits(panel)
+    for label, limit in limits.items():
+        alone = len(set(limits.values())) > 1  # settings with different limits
+        axis.axhline(limit, color=colours[label] if alone else "black", linestyle="--", linewidth=1)
+        shown.append(np.array([limit]))
     axis.set_title(textwrap.fill(panel.title, 36), fontsize=11)
     axis.set_ylabel(panel.ylabel)
     axis.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -135,6 +142,25 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
     axis.set_xlim(left=0)
     tidy(axis)
     _fit(axis, shown)
+
+
+def _limits(panel: Panel) -> dict[str, float]:
+    """Of a panel that shows a cost: the limit of each setting, by label."""
+    if not panel.metric.startswith(COST) or not panel.settings:
+        return {}
+    cost, found = panel.metric.removeprefix(COST), dict[str, float]()
+    shared = limits_on(panel.settings[0].env, panel.settings)
+    for setting in (s for s in panel.settings if _has(s, panel.metric)):
+        limit = (shared | own_limits(setting)).get(cost)
+        found |= {} if limit is None else {setting.label: limit}
+    return found
+
+
+def limited_costs(settings: Sequence[Setting]) -> list[str]:
+    """Metrics of the costs that have a limit in some setting."""
+    limited = {name for setting in settings for name in own_limits(setting)}
+    recorded = dict.fromkeys(name for setting in settings for name in costs_of(setting))
+    return [COST + name for name in recorded if name in limited]
 
 
 def band(values: Array, iqm: bool) -> Band:

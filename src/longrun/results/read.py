@@ -79,9 +79,9 @@ def read_results(paths: Paths) -> Results:
     Returns
     -------
     settings
-        Besides the columns of evaluations.csv there is `episode_average_reward`, the paper's second
-        metric: reward per step within episodes, NaN where none ended. `.to_pandas()` makes a data
-        frame of them.
+        Besides the columns of evaluations.csv (`cost_NAME` for each recorded cost among them) there
+        is `episode_average_reward`, the paper's second metric: reward per step within episodes, NaN
+        where none ended. `.to_pandas()` makes a data frame of them.
 
     Notes
     -----
@@ -105,12 +105,19 @@ def read_metrics(paths: Paths, columns: Sequence[str]) -> Results:
 
 def evaluations_of(found: Scan) -> list[Setting]:
     """What `read_results` returns."""
-    settings = _read(found, EVALUATIONS, EVALUATION_COLUMNS)
+    settings = _read(found, EVALUATIONS, [*EVALUATION_COLUMNS, *cost_columns(found)])
     for setting in settings:
         values = setting.values
         with np.errstate(invalid="ignore", divide="ignore"):
             values["episode_average_reward"] = values["episode_return"] / values["episode_length"]
     return settings
+
+
+def cost_columns(found: Scan) -> list[str]:
+    """Columns of the costs that evaluations of these runs recorded: cost_NAME and its interval."""
+    headers = [columns_of(run.path / EVALUATIONS) for run in found.runs]
+    names = dict.fromkeys(name for header in headers for name in header)
+    return [name for name in names if name.startswith("cost_")]
 
 
 def training_of(found: Scan, columns: Sequence[str]) -> list[Setting]:

@@ -61,7 +61,7 @@ def print_final(settings: Sequence[Setting]) -> None:
                 short[setting.label],
                 str(len(setting.seeds)),
                 f"{setting.steps[-1]:,}" if evaluated else "-",
-                *(_with_interval(scores_of(setting, m)[0]) if evaluated else "-" for m in metrics),
+                *(with_interval(scores_of(setting, m)[0]) if evaluated else "-" for m in metrics),
             ]
         )
     place = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
@@ -81,7 +81,7 @@ def print_reports(
 ) -> None:
     """One line for each evaluated replica."""
     header = ["replica", "steps", "warm-up", "average reward [95 %]", "episode return", "length"]
-    header += ["reward per step in episodes"]
+    header += ["reward per step in episodes", *(f"{name} [95 %]" for name in rows[0][1].costs)]
     lines = [
         [
             name,
@@ -89,6 +89,7 @@ def print_reports(
             f"{report.warmup:,}",
             f"{report.average_reward:.4g} [{report.low:.4g}, {report.high:.4g}]",
             *(f"{x:.4g}" if report.episodes else "-" for x in _episode_figures(report)),
+            *(f"{c.rate:.4g} [{c.low:.4g}, {c.high:.4g}]" for c in report.costs.values()),
         ]
         for name, report in rows
     ]
@@ -146,7 +147,8 @@ def write_table(
 
 def as_csv(rows: Sequence[Mapping[str, object]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else (), lineterminator="\n")
+    names = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -206,7 +208,7 @@ def _episode_figures(report: EvaluationReport) -> tuple[float, float, float]:
     return report.episode_return, report.episode_length, report.episode_average_reward
 
 
-def _with_interval(values: Array) -> str:
+def with_interval(values: Array) -> str:
     if np.isnan(values).any():
         return "-"
     mean, low, high = (float(x) for x in mean_interval(values))

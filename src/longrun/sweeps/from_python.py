@@ -34,6 +34,8 @@ def sweep(
     ranges: Mapping[str, Sequence[Any]] | None = None,
     search: str = "grid",
     trials: int | None = None,
+    metric: str | None = None,
+    references: Mapping[str, float] | None = None,
     preset: str = "paper",
     eval_every: int | None = None,
     eval_steps: int | None = None,
@@ -63,11 +65,17 @@ def sweep(
         How many seeds, from 0 on, or a list of them.
     grid
         Values of options: `{"gae_lambda": [0.9, 0.95]}` trains every combination. Algorithms
-        without an option ignore it; "ppo.gae_lambda" is for PPO alone.
+        without an option ignore it; "ppo.gae_lambda" is for PPO alone. Options that change
+        together are tied: `{"num_envs+rollout_steps": [(10, 200), (2, 1000)]}`.
     ranges
         Intervals of numeric options, `{"learning_rate": (1e-5, 1e-3, "log")}`, for a search.
     search, trials
         "grid", or `trials` points by "random" or "optuna".
+    metric, references
+        What Optuna maximises: the final "average_reward" (default), "episode_return" or
+        "episode_average_reward". Each algorithm and environment has its own search; with
+        `{"Ant-v5": 4079, ...}` for each environment one setting is searched for all of them, and
+        scored by the interquartile mean of score / |reference| over environments and seeds.
     workers, ray, retries
         Runs at once (by default one for each core), the address of a Ray cluster, retries of a
         failed run.
@@ -95,6 +103,8 @@ def sweep(
             ranges={name: _range(name, given) for name, given in (ranges or {}).items()},
             search=search,
             trials=trials,
+            metric=metric,
+            references=_references(references or {}),
             evaluation={
                 name: value
                 for name, value in (("eval_every", eval_every), ("eval_steps", eval_steps))
@@ -152,6 +162,13 @@ def _seeds(seeds: int | Sequence[int]) -> Sequence[int]:
     return range(whole_number("seeds", seeds, 1))
 
 
+def _references(references: Mapping[str, float]) -> dict[str, float]:
+    for env, reference in references.items():
+        if isinstance(reference, bool) or not isinstance(reference, int | float):
+            raise InputError(f"references[{env!r}]={reference!r} must be a number")
+    return dict(references)
+
+
 def _values(name: str, values: Sequence[Any]) -> list[Any]:
     if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
         raise InputError(f"grid[{name!r}]={values!r} must be a list of values")
@@ -187,4 +204,6 @@ def _words_of_python() -> Iterator[None]:
 
 
 def _argument(flag: str) -> str:
-    return {"env": "envs", "range": "ranges"}.get(flag, flag.replace("-", "_"))
+    return {"env": "envs", "range": "ranges", "reference": "references"}.get(
+        flag, flag.replace("-", "_")
+    )

@@ -1,7 +1,7 @@
 """Parse values to try: lists (`gae_lambda=0.9,0.95`) and ranges (`learning_rate=1e-5:1e-3:log`).
 
-A value that is itself a list joins its parts: sizes `64x64`, costs `terminated+fuel`, limits
-`terminated:0.001+fuel:0.5`; `none` is empty.
+A value that is itself a list joins its parts: sizes `64x64`, costs `terminated/fuel`, limits
+`terminated=0.001/fuel=0.5`; `none` is empty.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from longrun.config import ALGORITHMS, known, value_text
 from longrun.errors import InputError
 
 Options = Mapping[str, Any]
+
+TIE = "+"
+"""Between options that change together, as in `num_envs+rollout_steps=10+200,2+1000`."""
+JOIN = "/"
+"""Between costs, or limits, of one value."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def parse_lists(texts: Sequence[str]) -> dict[str, list[Any]]:
         name, values = _split(text, "--grid", "value_constraint=0,0.1,0.3")
         if name in lists:
             raise InputError(f"--grid names {name} twice; list all its values once")
-        lists[name] = [_value(name, value) for value in values.split(",")]
+        lists[name] = [_listed(name, value) for value in values.split(",")]
         if len({repr(v) for v in lists[name]}) < len(lists[name]):
             raise InputError(f"--grid '{text}' lists a value twice; list each once")
     return lists
@@ -108,6 +113,35 @@ def _option(name: str) -> dataclasses.Field[Any]:
     return fields[known("option", name.rpartition(".")[2], fields)]
 
 
+def tied_names(name: str) -> list[str]:
+    """The options of a grid's name, without the algorithm: `ppo.a+b` -> [a, b]."""
+    return name.rpartition(".")[2].split(TIE)
+
+
+def untied(point: Options) -> dict[str, Any]:
+    """A point with each option by itself: {a+b: [1, 2], c: 3} -> {a: 1, b: 2, c: 3}."""
+    options: dict[str, Any] = {}
+    for name, value in point.items():
+        names = tied_names(name)
+        if len(names) == 1:
+            options[name] = value
+            continue
+        if not isinstance(value, list) or len(value) != len(names):
+            raise InputError(f"{name}={value} must have {len(names)} values, one for each option")
+        options |= zip(names, value, strict=True)
+    return options
+
+
+def _listed(name: str, text: str) -> Any:
+    """A value of a grid, a list of values if options are tied."""
+    names, texts = tied_names(name), text.split(TIE)
+    if len(names) == 1:
+        return _value(name, text)
+    if len(names) != len(texts):
+        raise InputError(f"--grid: {name}={text} must have {len(names)} values joined by {TIE}")
+    return [_value(option, part) for option, part in zip(names, texts, strict=True)]
+
+
 def _value(name: str, text: str) -> Any:
     """A value in the option's type. Its range is checked later, with the whole configuration."""
     option, text = _option(name), text.strip()
@@ -133,18 +167,18 @@ def _value(name: str, text: str) -> Any:
 def _parts(option: dataclasses.Field[Any], name: str, text: str) -> list[Any]:
     """A value that is a list: sizes, names of costs, or pairs of a cost and its limit."""
     words = option.metadata.get("names") or option.metadata.get("limits")
-    parts = [] if text == "none" else text.split("+" if words else "x")
+    parts = [] if text == "none" else text.split(JOIN if words else "x")
     if option.metadata.get("names"):
         return parts
     try:
         if option.metadata.get("limits"):
-            pairs = [part.rpartition(":") for part in parts]
+            pairs = [part.rpartition("=") for part in parts]
             return [[cost, float(rate)] for cost, _, rate in pairs]
         if all(part.isdigit() for part in parts):
             return [int(part) for part in parts]
     except ValueError:
         pass
-    wanted = "limits such as terminated:0.001+fuel:0.5" if words else "sizes such as 64x64"
+    wanted = "limits such as terminated=0.001/fuel=0.5" if words else "sizes such as 64x64"
     raise InputError(f"--grid: {name}={text!r} must be {wanted}, or none")
 
 
@@ -153,4 +187,4 @@ def written(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     sizes = isinstance(value, list | tuple) and all(isinstance(part, int) for part in value)
-    return value_text(value, "x" if sizes else "+")
+    return value_text(value, "x" if sizes else JOIN)

@@ -1,98 +1,30 @@
-"""Searches: options drawn at random, or suggested by Optuna from the results so far."""
+"""A search with Optuna, which suggests options from the results so far."""
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
-import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from longrun.errors import InputError
-from longrun.files import read_json, write_bytes
-from longrun.sweeps.grids import Options, Range, written
-from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
+from longrun.errors import InputError, NonFiniteError
+from longrun.files import write_bytes
+from longrun.sweeps.grids import Options, untied, written
+from longrun.sweeps.objective import WORST
+from longrun.sweeps.plan import PlannedRun
+from longrun.sweeps.study import Space, Study
 from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.sweeps.sweep_json import read_sweep
-
-METRIC = "average_reward"
-"""What a search maximises: the mean over seeds of the last evaluation's average reward."""
-MOST_CORNERS = 1000
-"""Most combinations that are checked before a search starts."""
-
-
-@dataclass(frozen=True)
-class Space:
-    """Values to choose from; each name is an option of the algorithm."""
-
-    lists: Mapping[str, Sequence[Any]]
-    ranges: Mapping[str, Range]
-
-    def draw(self, count: int, seed: int) -> list[Options]:
-        """Distinct random points, the same for the same seed; fewer if the space has fewer."""
-        rng = np.random.default_rng(seed)
-        points: dict[str, Options] = {}
-        for _ in range(100 * count):
-            point = {n: values[int(rng.integers(len(values)))] for n, values in self.lists.items()}
-            point |= {n: numbers.draw(rng) for n, numbers in self.ranges.items()}
-            points.setdefault(repr(point), point)
-            if len(points) == count:
-                break
-        return list(points.values())
-
-    def corners(self) -> Iterator[Options]:
-        """Combinations of listed values and ends of ranges; if these are valid, all points are."""
-        axes = {n: list(values) for n, values in self.lists.items()}
-        for name, r in self.ranges.items():
-            axes[name] = [int(r.low), int(r.high)] if r.whole else [r.low, r.high]
-        for values in itertools.islice(itertools.product(*axes.values()), MOST_CORNERS):
-            yield dict(zip(axes, values, strict=True))
-
-
-@dataclass(frozen=True)
-class Study:
-    """A search for one algorithm on one environment, as sweep.json describes it."""
-
-    block: Block
-    space: Space
-    trials: int
-    batched: bool = False
-    """Whether all seeds of a trial are one run."""
-
-    def as_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Study:
-        ranges = {n: Range(**r) for n, r in content["space"]["ranges"].items()}
-        space = Space(content["space"]["lists"], ranges)
-        return cls(Block(**content["block"]), space, content["trials"], content["batched"])
-
-    @property
-    def name(self) -> str:
-        return f"{self.block.algorithm} {self.block.env}"
-
-    def runs(self, trial: int, options: Options) -> list[PlannedRun]:
-        """The runs of one trial, named after its number."""
-        block = dataclasses.replace(self.block, settings=[options])
-        about = (block.env, block.algorithm, block.preset, {"trial": f"{trial:03}"})
-        runs = runs_of([block])
-        return [
-            dataclasses.replace(run, name=run_name(*about, run.name.rpartition("_")[2]))
-            for run in (together(runs) if self.batched else runs)
-        ]
 
 
 class OptunaSearch:
     """Asks Optuna for points and passes it their scores; its journal is in the sweep's folder.
 
-    A trial without a score stays open: a failed one gets its score when its runs succeed later, and
-    one that was interrupted is resumed. Only a trial that was not fully written is replaced.
+    The first trial has the values of the preset where the space contains them. A trial without a
+    score stays open: a failed one gets its score when its runs succeed later, and one that was
+    interrupted is resumed. A trial that diverged has the worst score, so that Optuna leaves its
+    neighbourhood. Only a trial that was not fully written is replaced.
     """
 
     def __init__(self, folder: SweepFolder, studies: Sequence[Study]) -> None:
@@ -110,14 +42,13 @@ class OptunaSearch:
         """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
     def suggest(self, count: int) -> list[PlannedRun]:
-        """About so many further runs, taken from the studies in turn."""
+        """About so many further runs, each time of the study that lacks most of its trials."""
         runs, self._unwritten = self._unwritten, []
-        for name in itertools.cycle(self._studies):
-            wanting = [n for n in self._studies if self._unasked(n) > 0]
-            if not wanting or len(runs) >= count:
+        while len(runs) < count:
+            name = max(self._studies, key=self._unasked)
+            if self._unasked(name) <= 0:
                 break
-            if name in wanting:
-                runs += self._ask(name)
+            runs += self._ask(name)
         return runs
 
     def finished(self, run: PlannedRun) -> None:
@@ -125,18 +56,28 @@ class OptunaSearch:
         trial = self._trial_of.pop(run.name, None)
         if trial is None or trial in self._trial_of.values():
             return
-        score = self.score(self._runs_of[trial])
+        score = self.score(trial)
         if score is not None:
             self.optuna_studies[trial[0]].tell(trial[1], score)
+
+    def failed(self, run: PlannedRun, error: str) -> None:
+        """Give the trial the worst score if the run diverged; it would do so again."""
+        trial = self._trial_of.get(run.name)
+        if trial is not None and error.startswith(NonFiniteError.__name__):
+            self._trial_of = {name: t for name, t in self._trial_of.items() if t != trial}
+            self.optuna_studies[trial[0]].tell(trial[1], WORST)
+
+    def score(self, trial: tuple[str, int]) -> float | None:
+        """The score of a trial whose runs are finished; None if one is not finite."""
+        return self._studies[trial[0]].objective.score(self._folder, self._runs_of[trial])
 
     def to_come(self) -> dict[str, tuple[int, int]]:
         """For each environment the runs that have not been suggested yet, and their steps."""
         found: dict[str, tuple[int, int]] = {}
         for name, study in self._studies.items():
-            runs, steps = found.get(study.block.env, (0, 0))
-            trials, seeds = max(0, self._unasked(name)), len(study.block.seeds)
-            more = trials * (1 if study.batched else seeds)
-            found[study.block.env] = (runs + more, steps + trials * seeds * study.block.steps)
+            for env, (runs, steps) in study.runs_to_come(max(0, self._unasked(name))).items():
+                before = found.get(env, (0, 0))
+                found[env] = (before[0] + runs, before[1] + steps)
         return found
 
     def best(self) -> list[tuple[str, Options, float]]:
@@ -144,7 +85,7 @@ class OptunaSearch:
         return [
             (name, _options_of(self._studies[name].space, study.best_params), study.best_value)
             for name, study in self.optuna_studies.items()
-            if any(t.state.name == "COMPLETE" for t in study.get_trials(deepcopy=False))
+            if any((t.values or [WORST])[0] > WORST for t in study.get_trials(deepcopy=False))
         ]
 
     def _unasked(self, name: str) -> int:
@@ -155,10 +96,7 @@ class OptunaSearch:
 
     def _ask(self, name: str) -> list[PlannedRun]:
         journal, study = self.optuna_studies[name], self._studies[name]
-        # Seeded by the trial's number, so that a resumed search does not repeat earlier points.
-        number = len(journal.get_trials(deepcopy=False))
-        seed = np.random.SeedSequence((study.block.seeds[0], number)).generate_state(1)[0]
-        journal.sampler = self._optuna.samplers.TPESampler(seed=int(seed))
+        journal.sampler = self._sampler(name)
         trial = journal.ask()
         for option, values in study.space.lists.items():
             trial.suggest_categorical(option, [written(value) for value in values])
@@ -168,6 +106,20 @@ class OptunaSearch:
             else:
                 trial.suggest_float(option, r.low, r.high, log=r.log)
         return self.register(name, trial.number, trial.params)
+
+    def _sampler(self, name: str) -> Any:
+        """Seeded by the trial's number, so that a resumed search does not repeat earlier points."""
+        study, samplers = self._studies[name], self._optuna.samplers
+        number = len(self.optuna_studies[name].get_trials(deepcopy=False))
+        seed = np.random.SeedSequence((study.block.seeds[0], number)).generate_state(1)[0]
+        sampler = samplers.TPESampler(seed=int(seed))
+        if self._unasked(name) < study.trials:
+            return sampler
+        lists = study.space.lists
+        first = {n: written(v) if n in lists else v for n, v in study.preset_point().items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", self._optuna.exceptions.ExperimentalWarning)
+            return samplers.PartialFixedSampler(first, sampler)
 
     def _open_runs(self, name: str) -> list[PlannedRun]:
         """Runs of all trials that have no score yet."""
@@ -190,12 +142,6 @@ class OptunaSearch:
         self._runs_of[name, number] = runs
         self._trial_of |= {run.name: (name, number) for run in runs}
         return runs
-
-    def score(self, runs: Sequence[PlannedRun]) -> float | None:
-        """The mean over replicas; None if an evaluation was not finite."""
-        summaries = [read_json(self._folder.folder(run) / "summary.json") for run in runs]
-        finals = [replica[METRIC] for summary in summaries for replica in summary["final"]]
-        return None if None in finals else float(np.mean(finals))
 
     def _open(self, study: Study) -> Any:
         optuna = self._optuna
@@ -227,7 +173,9 @@ def repair(journal: Path) -> None:
 def _options_of(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:
     """Options from Optuna's parameters, where listed values are text."""
     listed = {n: {written(v): v for v in values} for n, values in space.lists.items()}
-    return {n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()}
+    return untied(
+        {n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()}
+    )
 
 
 def import_optuna() -> Any:
@@ -240,14 +188,3 @@ def import_optuna() -> Any:
         raise InputError("--search optuna needs a package; pip install 'longrun[optuna]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
-
-
-def read_studies(path: Path) -> list[Study]:
-    """The studies of a sweep's folder; none if it is not a search."""
-    return [Study.from_json(study) for study in read_sweep(path).get("search", [])]
-
-
-def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:
-    """The studies as sweep.json holds them."""
-    content: list[dict[str, Any]] = json.loads(json.dumps([study.as_json() for study in studies]))
-    return content

@@ -20,7 +20,7 @@ from longrun.config import ALGORITHMS, Config, known, make_config, numeric_field
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS
-from longrun.sweeps.grids import Options, written
+from longrun.sweeps.grids import Options, tied_names, untied, written
 
 LONGEST_NAME = 120
 
@@ -195,7 +195,7 @@ def settings_for(algorithm: str, grid: Mapping[str, Sequence[Any]]) -> list[Opti
     """Every point of the grid, restricted to the options that the algorithm has."""
     axes = options_for(algorithm, grid)
     points = itertools.product(*([(name, value) for value in axes[name]] for name in axes))
-    return [dict(point) for point in points]
+    return [untied(dict(point)) for point in points]
 
 
 def options_for(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def options_for(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         option: options[name]
         for name, (owner, _, option) in split.items()
-        if option in own and owner in ("", algorithm)
+        if own.issuperset(tied_names(option)) and owner in ("", algorithm)
     }
 
 
@@ -215,7 +215,7 @@ def require_known(algorithms: Sequence[str], names: Sequence[str]) -> None:
     A name with a prefix, as in `ppo.discount`, must be an option of that algorithm.
     """
     for name in names:
-        algorithm, dot, option = name.rpartition(".")
+        algorithm, dot, _ = name.rpartition(".")
         if dot and algorithm not in algorithms:
             listed = ", ".join(algorithms)
             raise InputError(f"'{name}' is not for an algorithm of this sweep; it has {listed}")
@@ -223,4 +223,5 @@ def require_known(algorithms: Sequence[str], names: Sequence[str]) -> None:
         options = dict.fromkeys(
             f.name for kind in kinds for f in dataclasses.fields(ALGORITHMS[kind])
         )
-        known(f"option of {', '.join(k.upper() for k in kinds)}", option, options)
+        for option in tied_names(name):
+            known(f"option of {', '.join(k.upper() for k in kinds)}", option, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -12,9 +12,10 @@ from longrun.config import known, whole_number
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.presets import PRESETS
-from longrun.sweeps.grids import Options, Range
-from longrun.sweeps.optuna_search import Space, Study
+from longrun.sweeps.grids import Options, Range, tied_names
+from longrun.sweeps.objective import checked_objective
 from longrun.sweeps.plan import Block, options_for, require_known, settings_for
+from longrun.sweeps.study import Space, Study
 from longrun.train.loops import open_env
 
 METHODS = ("grid", "random", "optuna")
@@ -37,6 +38,10 @@ class Request:
     search: str
     trials: int | None
     evaluation: Mapping[str, int]
+    metric: str | None = None
+    """What Optuna maximises; None for the default."""
+    references: Mapping[str, float] = field(default_factory=dict)
+    """A score of each environment: one search then covers all of them."""
 
     def space(self, algorithm: str) -> Space:
         """The lists and ranges of the options that the algorithm has."""
@@ -63,15 +68,23 @@ def blocks_of(request: Request) -> list[Block]:
 
 
 def studies_of(request: Request, batched: bool) -> list[Study]:
-    """One search with Optuna for each algorithm on each environment."""
+    """One search with Optuna for each algorithm on each environment, or on all of them together.
+
+    Raises InputError if anything is wrong.
+    """
+    blocks, count = blocks_of(request), len(request.algorithms)
+    names = dict(zip(request.envs, (block.env for block in blocks[::count]), strict=True))
+    objective = checked_objective(request.metric, request.references, names)
+    together = bool(request.references)
     studies = [
         Study(
             block,
             request.space(block.algorithm),
             request.trials or TRIALS,
-            batched=batched and is_native(block.env),
+            batched=batched and any(map(is_native, names if together else [block.env])),
+            objective=objective,
         )
-        for block in blocks_of(request)
+        for block in (blocks[:count] if together else blocks)
     ]
     for study in studies:
         for corner in study.space.corners():
@@ -107,11 +120,8 @@ def _check(request: Request) -> None:
         if twice := [name for name in names if list(names).count(name) > 1]:
             raise InputError(f"{what} is named twice: {twice[0]}; name each once")
     _check_unique(request)
+    _check_flags(request)
     if request.search == "grid":
-        given = {"--range": bool(request.ranges), "--trials": request.trials is not None}
-        for flag in given:
-            if given[flag]:
-                raise InputError(f"{flag} needs --search random or --search optuna")
         return
     whole_number("trials", TRIALS if request.trials is None else request.trials, 1)
     for algorithm in request.algorithms:
@@ -125,14 +135,30 @@ def _check(request: Request) -> None:
         raise InputError("--search optuna needs evaluations; leave out --no-eval")
 
 
+def _check_flags(request: Request) -> None:
+    """Raise InputError if something is given that the method of search does not use."""
+    searches, optuna = "--search random or --search optuna", "--search optuna"
+    for flag, given, needed, has_it in (
+        ("--range", bool(request.ranges), searches, request.search != "grid"),
+        ("--trials", request.trials is not None, searches, request.search != "grid"),
+        ("--metric", request.metric is not None, optuna, request.search == "optuna"),
+        ("--reference", bool(request.references), optuna, request.search == "optuna"),
+    ):
+        if given and not has_it:
+            raise InputError(f"{flag} needs {needed}")
+
+
 def _check_unique(request: Request) -> None:
     """Raise InputError if an option is given twice."""
     for name in [*request.lists, *request.ranges]:
-        option = name.rpartition(".")[2]
-        if option in request.fixed:
-            flag = "--" + option.replace("_", "-")
-            raise InputError(f"{flag} contradicts {name} in the grid; give one of the two")
+        for option in tied_names(name):
+            if option in request.fixed:
+                flag = "--" + option.replace("_", "-")
+                raise InputError(f"{flag} contradicts {name} in the grid; give one of the two")
     for algorithm in request.algorithms:
         space = request.space(algorithm)
         if both := [name for name in space.lists if name in space.ranges]:
             raise InputError(f"--grid and --range both name {both[0]}; give one of the two")
+        names = [option for name in [*space.lists, *space.ranges] for option in tied_names(name)]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InputError(f"the grid has {twice[0]} tied and by itself; give one of the two")

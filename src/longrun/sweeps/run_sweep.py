@@ -15,16 +15,11 @@ from longrun.errors import InputError
 from longrun.files import remove_leftovers
 from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers, Workers
-from longrun.sweeps.optuna_search import (
-    OptunaSearch,
-    Study,
-    import_optuna,
-    read_studies,
-    written_studies,
-)
+from longrun.sweeps.optuna_search import OptunaSearch, import_optuna
 from longrun.sweeps.plan import runs_of
 from longrun.sweeps.request import Request, blocks_of, studies_of
 from longrun.sweeps.scheduler import Outcome, Sweep
+from longrun.sweeps.study import Study, read_studies, written_studies
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.train.job import available_cores
 from longrun.train.stop_signals import stop_signals
@@ -105,7 +100,7 @@ def _workers(
     studies: Sequence[Study],
     step_timeout: float,
 ) -> Workers:
-    envs = [run.env for run in folder.runs] + [study.block.env for study in studies]
+    envs = [run.env for run in folder.runs] + [env for study in studies for env in study.envs]
     native = any(map(is_native, envs))
     if ray is not None:
         from longrun.sweeps.ray_workers import RayWorkers

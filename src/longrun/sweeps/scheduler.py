@@ -31,6 +31,10 @@ class Search(Protocol):
         """Called when a run is finished and its summary is written."""
         ...
 
+    def failed(self, run: PlannedRun, error: str) -> None:
+        """Called when a run has failed for good; `error` begins with the exception's name."""
+        ...
+
     def to_come(self) -> ToCome:
         """What will still be suggested."""
         ...
@@ -43,6 +47,9 @@ class NoSearch:
         return []
 
     def finished(self, run: PlannedRun) -> None:
+        pass
+
+    def failed(self, run: PlannedRun, error: str) -> None:
         pass
 
     def to_come(self) -> ToCome:
@@ -164,3 +171,4 @@ class Sweep:
         self._live.ended(slot, "failed", message["error"])
         self._outcome.failures.append(failure)
         self._folder.add_failure(failure)
+        self._search.failed(run, failure.error)

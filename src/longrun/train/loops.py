@@ -6,25 +6,28 @@ The choice is made once, when an environment is opened; all other code calls the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import gymnasium
 from gymnasium.vector import VectorEnv
 
 from longrun.config import Config
-from longrun.envs.factories import EnvLike, close_env, env_factory, make_env
+from longrun.envs.factories import EnvLike, close_env, env_factory, env_name, is_a, make_env
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Spaces
+from longrun.envs.watchdog import STEP_TIMEOUT, making_limit
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
-from longrun.tabular import MDP, to_gymnasium
 from longrun.train.device.loop import DeviceLoop
 from longrun.train.evaluation import Streams
 from longrun.train.host.loop import HostLoop
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot
 
-AnyEnv = EnvLike | Environment | MDP
+if TYPE_CHECKING:  # with its solvers it would be a fifth of the start of every run
+    from longrun.tabular import MDP
+
+AnyEnv: TypeAlias = "EnvLike | Environment | MDP"
 """An id or env string, a Gymnasium environment, a function that makes one, a JAX-native one, or a
 finite model."""
 
@@ -68,27 +71,48 @@ class Loop(Protocol):
         """Train all replicas from their snapshots; `on_events` may return False to stop."""
 
     def simulate(
-        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+        self,
+        config: Config,
+        state: TrainState,
+        seed: int,
+        shape: tuple[int, int],
+        explore: bool,
+        step_timeout: float = STEP_TIMEOUT,
     ) -> Streams:
         """S steps in E environments (shape is E, S).
 
         Each starts from a reset. Actions are drawn if `explore`, else the most likely ones.
+        A Gymnasium environment that takes longer than `step_timeout` seconds for a step (0: no
+        limit) ends it with a HungError.
         """
 
     def close(self) -> None:
         """Close the environments that were kept from the last training, if any."""
 
 
-def open_env(env: AnyEnv) -> Loop:
-    """The loop for an environment. Raises InputError if the environment cannot be used."""
-    if isinstance(env, MDP):
-        return open_env(to_gymnasium(env))
+def open_env(env: AnyEnv, step_timeout: float = STEP_TIMEOUT) -> Loop:
+    """The loop for an environment. Raises InputError if the environment cannot be used.
+
+    Making a Gymnasium environment may take `step_timeout` seconds (0: no limit), but never less
+    than five minutes, since modules are imported.
+    """
+    if is_a(env, "longrun.tabular.mdp", "MDP"):
+        from longrun.tabular import to_gymnasium
+
+        return open_env(to_gymnasium(cast("MDP", env)))
     if isinstance(env, Environment):
         return DeviceLoop.open(env)
     native = native_env(env)
     if native is not None:
         return DeviceLoop.open(native)
-    made: object = make_env(env_factory(env))
+    of_gymnasium = cast(EnvLike, env)
+    factory = env_factory(of_gymnasium)
+    with making_limit(env_name(factory), step_timeout):
+        return _loop_of(of_gymnasium, make_env(factory))
+
+
+def _loop_of(env: EnvLike, made: object) -> Loop:
+    """The loop for `env`, which has made this; an environment of Gymnasium is closed."""
     if isinstance(made, Environment):  # `env` is a class or a function that makes one
         return DeviceLoop.open(made, env if isinstance(env, str) else None)
     if not isinstance(made, gymnasium.Env | VectorEnv):

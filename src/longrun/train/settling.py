@@ -7,10 +7,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from longrun.envs.spaces import Array
-from longrun.train.evaluation import EvaluationReport, Streams, evaluation_shape, report
+from longrun.train.evaluation import (
+    EvaluationReport,
+    Streams,
+    evaluation_shape,
+    report,
+    student_quantile,
+)
 
 DIVISIONS = 64
 """The first block is this part of a stream; each of the following is as long as all before it."""
@@ -90,7 +95,7 @@ def _differs(block: Array, tail: Array) -> bool:
         spread = float(means.var(1, ddof=1).mean())
         own_spread, freedom = max(spread, float(own.var(ddof=1))), envs - 1
     error = np.sqrt(own_spread / envs + spread / means.size)
-    reach = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error + _negligible(tail)
+    reach = student_quantile(freedom, CONFIDENCE) * error + _negligible(tail)
     return bool(abs(own.mean() - means.mean()) > reach)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from longrun.config import Config, saved_config
 from longrun.envs.factories import require_saved
+from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
@@ -34,7 +35,7 @@ def start(
     **settings: Any,
 ) -> Session:
     """A new run in a new folder. Raises FolderError if the folder holds a run already."""
-    loop = open_env(env)
+    loop = open_env(env, checked_timeout(settings.get("step_timeout", STEP_TIMEOUT)))
     job = make_job(configs, seeds, steps, **settings)
     starts = _fresh_snapshots(loop, configs, seeds)
     folder = None
@@ -69,7 +70,7 @@ def load(path: Path, trust: bool = False) -> SavedRun:
     """
     config = RunFolder(path).read_config()
     require_saved(config["env"], path, trust)
-    loop = open_env(config["env"])
+    loop = open_env(config["env"], checked_timeout(config.get("step_timeout", STEP_TIMEOUT)))
     if (path / "checkpoint" / "checkpoint.json").exists():
         return SavedRun(path, config, loop, checkpoint.load(path))
     configs = [

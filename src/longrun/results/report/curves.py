@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from longrun.envs.spaces import Array
-from longrun.results.metric_names import SCORES, TRAINING
+from longrun.results.limits import COST, costs_of
+from longrun.results.metric_names import SCORES, is_drawn
 from longrun.results.read import Setting, mean_interval
 from longrun.results.statistics import FEWEST_SEEDS
 
@@ -25,11 +26,13 @@ def brief(value: float) -> float | None:
 
 
 def evaluation_curves(setting: Setting | None) -> dict[str, Any]:
-    return _curves(setting, SCORES, most=10_000)
+    costs = [] if setting is None else [COST + name for name in costs_of(setting)]
+    return _curves(setting, [*SCORES, *costs], most=10_000)
 
 
 def training_curves(setting: Setting | None, points: int) -> dict[str, Any]:
-    return _curves(setting, TRAINING, points)
+    names = [] if setting is None else [n for n in setting.values if is_drawn(n)]
+    return _curves(setting, names, points)
 
 
 def points_each(settings: Sequence[Setting | None]) -> int:

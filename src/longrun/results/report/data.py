@@ -15,6 +15,7 @@ from longrun import __version__
 from longrun.config import make_config, value_text
 from longrun.envs.spaces import Array
 from longrun.results.labels import shortened
+from longrun.results.limits import COST, cost_rates, costs_of, feasible_seeds
 from longrun.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.results.read import Setting, mean_interval
 from longrun.results.report import formatting
@@ -28,6 +29,7 @@ Json = dict[str, Any]
 def page_data(folder: Folder) -> Json:
     """The page's numbers and text; its pictures are added later."""
     settings = _settings(folder.settings)
+    _add_limits(folder.settings, settings)
     _add_statistics(folder.settings, settings)
     return {
         "title": formatting.title(folder.settings),
@@ -65,6 +67,8 @@ def _settings(found: Sequence[ReportedSetting]) -> list[Json]:
             "seeds": _seeds(each),
             "step": _last_step(each.evaluation),
             "best": False,
+            "limits": {},
+            "kept": None,
             "final": final_figures(each.evaluation),
         }
         for each in found
@@ -89,7 +93,8 @@ def final_figures(setting: Setting | None) -> dict[str, Json]:
     """
     if setting is None or not len(setting.steps):
         return {}
-    scores = {metric: scores_of(setting, metric)[0] for metric in SCORES}
+    metrics = [*SCORES, *(COST + name for name in costs_of(setting))]
+    scores = {metric: scores_of(setting, metric)[0] for metric in metrics}
     return {
         metric: _with_ends([float(x) for x in mean_interval(own)], own)
         for metric, own in scores.items()
@@ -97,8 +102,22 @@ def final_figures(setting: Setting | None) -> dict[str, Json]:
     }
 
 
+def _add_limits(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> None:
+    """Add the limits on costs, and how many seeds keep all of them."""
+    evaluated = [s.evaluation for s in found if s.evaluation and len(s.evaluation.steps)]
+    rates = [each for each in cost_rates(evaluated) if each.limit is not None]
+    for row in rows:
+        own = [each for each in rates if (each.env, each.label) == (row["env"], row["label"])]
+        if own:
+            row["limits"] = {COST + each.cost: each.limit for each in own}
+            row["kept"] = feasible_seeds(own)
+
+
 def _add_statistics(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> None:
-    """Add interquartile means, and probabilities to beat the highest mean of the environment."""
+    """Add interquartile means, and probabilities to beat the highest mean of the environment.
+
+    Where costs have limits, the highest of those settings that keep them best.
+    """
     for env in dict.fromkeys(each.env for each in found):
         means = {
             k: row["final"]["average_reward"]["mean"]
@@ -106,7 +125,7 @@ def _add_statistics(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> N
             if row["env"] == env and "average_reward" in row["final"]
         }
         scores = {k: _scores(found[k]) for k in means}
-        best = max(means, key=lambda k: means[k], default=-1)
+        best = max(means, key=lambda k: (formatting.feasible(rows[k]), means[k]), default=-1)
         for k in means:
             rows[k]["best"] = k == best and len(means) > 1  # not if there is a single setting
             rng = np.random.default_rng(0)  # the same page from the same runs
@@ -134,8 +153,8 @@ def _metrics(settings: Sequence[Json]) -> list[Json]:
     """The metrics that at least one setting has a curve of."""
     return [
         {"key": key, "label": metric_name(key), "kind": kind}
-        for kind, metrics in (("evaluation", SCORES), ("training", TRAINING))
-        for key in metrics
+        for kind, first in (("evaluation", SCORES), ("training", TRAINING))
+        for key in dict.fromkeys([*first, *(n for s in settings for n in s[kind]["curves"])])
         if any(key in setting[kind]["curves"] for setting in settings)
     ]
 

@@ -65,10 +65,7 @@ def result(rows: Sequence[Row]) -> str:
     for row in rows:
         if "average_reward" in row["final"]:
             by_env.setdefault(row["env"], []).append(row)
-    ranked = {
-        env: sorted(mine, key=lambda row: -float(row["final"]["average_reward"]["mean"]))
-        for env, mine in by_env.items()
-    }
+    ranked = {env: _ranked(mine) for env, mine in by_env.items()}
     if not ranked:
         return "No policy was evaluated yet."
     if len(ranked) == 1:
@@ -78,14 +75,30 @@ def result(rows: Sequence[Row]) -> str:
     return f"Highest average reward on {'; on '.join(firsts[:LISTED])}{more}."
 
 
+def feasible(row: Row) -> float:
+    """The share of seeds that keep the limits on costs; 1 where there are none."""
+    return 1.0 if row["kept"] is None else float(row["kept"] / len(row["seeds"]))
+
+
+def _ranked(rows: Sequence[Row]) -> list[Row]:
+    """By average reward, those of which most seeds keep their limits; the others are left out."""
+    most = max(map(feasible, rows))
+    kept = [row for row in rows if feasible(row) == most]
+    return sorted(kept, key=lambda row: -float(row["final"]["average_reward"]["mean"]))
+
+
 def _sentence(env: str, ranked: Sequence[Row]) -> str:
     """Rows of one environment, best first."""
     best = ranked[0]
     seeds = len(best["seeds"])
     over = f"{seeds} seed{'s' * (seeds != 1)}"
+    if best["kept"] is not None:
+        over += f", {best['kept']} of them within the limits on costs"
     if len(ranked) == 1:
         return f"On {env}, {best['name']} has an average reward of {_figure(best)} ({over})."
-    first = f"On {env}, {best['name']} has the highest average reward: {_figure(best)} ({over})"
+    among = "" if best["kept"] is None else " of those that keep their limits best"
+    first = f"On {env}, {best['name']} has the highest average reward{among}: {_figure(best)}"
+    first += f" ({over})"
     second = ranked[1]
     compared = f"{first}, ahead of {second['name']} with {_figure(second)}"
     if min(len(best["seeds"]), len(second["seeds"])) < FEWEST_SEEDS:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from longrun.envs.native.lookup import is_native
 from longrun.files import read_json
+from longrun.results.limits import feasible_shares
 from longrun.results.read import Setting
 from longrun.results.report.runs import ReportedSetting
 from longrun.results.settings import SettingReplica
@@ -32,15 +33,18 @@ class FilmedPolicy(NamedTuple):
 
 
 def best_policies(settings: Sequence[ReportedSetting]) -> list[FilmedPolicy]:
-    """One for each environment that can be rendered; those in JAX cannot."""
-    best: dict[str, tuple[float, Setting]] = {}
-    for each in settings:
-        found = each.evaluation
-        if found is None or not len(found.steps) or is_native(each.env):
-            continue
+    """One for each environment that can be rendered; those in JAX cannot.
+
+    The highest average reward, among settings that keep limits on costs best where there are any.
+    """
+    evaluated = [s.evaluation for s in settings if s.evaluation and len(s.evaluation.steps)]
+    shares = feasible_shares(evaluated)
+    best: dict[str, tuple[tuple[float, float], Setting]] = {}
+    for found in (s for s in evaluated if not is_native(s.env)):
         score = float(scores_of(found, "average_reward")[0].mean())
-        if each.env not in best or score > best[each.env][0]:
-            best[each.env] = score, found
+        rank = shares[found.env, found.label], score
+        if found.env not in best or rank > best[found.env][0]:
+            best[found.env] = rank, found
     return [FilmedPolicy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
 
 

@@ -30,9 +30,17 @@ function fullRange(settings) {
       });
     }
   }
+  for (const limit of limitsOf(settings)) [y0, y1] = [Math.min(y0, limit), Math.max(y1, limit)];
   if (x0 > x1) return { x: [0, 1], y: [0, 1] };
   const margin = 0.08 * (y1 - y0) || Math.abs(y0) * 0.1 || 1;
   return { x: x0 === x1 ? [x0 * 0.5, x0 * 1.5 || 1] : [x0, x1], y: [y0 - margin, y1 + margin] };
+}
+
+// The limits on the cost that is shown, if it is one.
+function limitsOf(settings) {
+  if (state.metric.kind !== "evaluation") return [];
+  const found = settings.map((setting) => setting.limits[state.metric.key]);
+  return [...new Set(found.filter((limit) => limit !== undefined))];
 }
 
 function makeScales({ x: [x0, x1], y: [y0, y1] }, { left, right, top, bottom }) {
@@ -120,6 +128,12 @@ function drawChart() {
   const inside = { x: left, y: box.top - 4, width: box.right - left + 3, height: box.bottom - 24 };
   const lines = svg("g", { id: "series", "clip-path": "url(#inside)" });
   lines.append(...settings.map((setting) => series(setting, scales)));
+  for (const limit of limitsOf(settings)) {
+    const ends = { x1: left, x2: box.right, y1: scales.y(limit), y2: scales.y(limit) };
+    lines.append(svg("line", { class: "limit", ...ends }));
+    const place = { x: box.right - 4, y: scales.y(limit) - 5, "text-anchor": "end" };
+    lines.append(svg("text", { class: "limit-label", ...place }, `limit ${number(limit)}`));
+  }
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" },
     svg("defs", {}, svg("clipPath", { id: "inside" }, svg("rect", inside))),
     ...axes(scales, box, xTicks, yTicks), lines, svg("g", { id: "over" }));

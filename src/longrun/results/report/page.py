@@ -14,7 +14,6 @@ from typing import Any
 from rich.console import Console
 
 from longrun.files import write_bytes
-from longrun.results.metric_names import TRAINING
 from longrun.results.report.data import page_data
 from longrun.results.report.frames import best_policies, film
 from longrun.results.report.runs import read_folder
@@ -30,7 +29,7 @@ def write_report(path: Path, out: Path, frames: bool = True, trust: bool = False
 
     `trust` imports modules that runs name for their environments, to film these.
     """
-    folder = read_folder(path, TRAINING)
+    folder = read_folder(path)
     data = page_data(folder)
     if frames:
         names = {(s["env"], s["label"]): s["name"] for s in data["settings"]}

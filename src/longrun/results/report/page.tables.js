@@ -23,8 +23,22 @@ function who(setting, more) {
 }
 
 function nameCell(setting) {
-  const badge = setting.best ? el("span", { class: "badge" }, "highest mean") : null;
+  const words = limited ? "highest mean of those that keep the limits" : "highest mean";
+  const badge = setting.best ? el("span", { class: "badge" }, words) : null;
   return { value: setting.name, cell: [who(setting, badge)] };
+}
+
+// Settings with limits on costs: which limits, and how many of the seeds keep them.
+const limited = data.settings.some((setting) => setting.kept !== null);
+const costs = data.metrics.filter((each) => each.kind === "evaluation" && each.key.startsWith("cost_"));
+
+function keptCell(setting) {
+  if (setting.kept === null) return plain(null);
+  const limits = Object.entries(setting.limits).map(
+    ([key, limit]) => `${key.slice("cost_".length)} ≤ ${number(limit)}`);
+  const what = el("span", { class: "interval" }, limits.join(", "));
+  const share = setting.kept / setting.seeds.length;
+  return { value: share, cell: [`${setting.kept} of ${setting.seeds.length}`, what] };
 }
 
 function score(key) {
@@ -41,6 +55,8 @@ const COLUMNS = [
   ["forest", "", (s) => ({ value: null, cell: [forest(s)] })],
   score("episode_return"),
   score("episode_average_reward"),
+  ...costs.map((each) => score(each.key)),
+  ...(limited ? [["kept", "seeds that keep the limits", keptCell]] : []),
   ["iqm", "IQM of the average reward", (s) => figure(s, "iqm")],
   ["improvement", "P(beats the highest)", (s) => figure(s, "improvement")],
 ];

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.files import read_json
+from longrun.results.metric_names import is_drawn
 from longrun.results.read import Setting, evaluations_of, training_metrics, training_of
 from longrun.results.run_files import FoundRun
 from longrun.results.settings import FoundSetting, Scan, scan
@@ -57,12 +58,12 @@ class Folder:
     """the content of sweep.json; empty for a run folder"""
 
 
-def read_folder(path: Path, metrics: Sequence[str]) -> Folder:
-    """A run, a sweep or a folder of these, with the training metrics that its runs have."""
+def read_folder(path: Path) -> Folder:
+    """A run, a sweep or a folder of these, with the training metrics that the report draws."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         found = _scan(path)
-        known = [name for name in training_metrics(found) if name in metrics]
+        known = [name for name in training_metrics(found) if is_drawn(name)]
         evaluations = _or_empty(lambda: evaluations_of(found))
         training = _or_empty(lambda: training_of(found, known))
     sources = list(dict.fromkeys(run.source for run in found.runs)) or [path]

@@ -125,9 +125,15 @@ class DeviceLoop:
         return seconds
 
     def simulate(
-        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+        self,
+        config: Config,
+        state: TrainState,
+        seed: int,
+        shape: tuple[int, int],
+        explore: bool,
+        step_timeout: float = 0.0,
     ) -> Streams:
-        """The policy, simulated in a program of its own."""
+        """The policy, simulated in a program of its own, which has no limit of time."""
         found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
         return Streams(found.reward, found.ended, found.costs, config.recorded)

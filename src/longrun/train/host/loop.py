@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 import math
-import queue
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import gymnasium
-import jax
 import numpy as np
 from gymnasium.vector import VectorEnv
 
 from longrun.config import MLP, Config
 from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
-from longrun.envs.factories import EnvLike, env_factory, env_name
-from longrun.envs.shard import Plan
+from longrun.envs.factories import EnvLike, env_factory, env_name, is_a
+from longrun.envs.local_pool import LocalPool
+from longrun.envs.plan import Plan
 from longrun.envs.spaces import Spaces, describe, own_spaces, require_no_image
 from longrun.envs.stepper import state_room
 from longrun.envs.vector_env import autoreset_mode
-from longrun.envs.worker_pool import Pool, open_pool
+from longrun.envs.watchdog import STEP_TIMEOUT, interrupted_if
+from longrun.envs.worker_pool import open_pool
 from longrun.errors import InputError
-from longrun.learn import learner
-from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.learn.types import TrainState
 from longrun.memory import require_memory
-from longrun.tabular.mdp_environment import MDPEnv
 from longrun.train.evaluation import STEPS_EACH, Streams, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes
 from longrun.train.host.replica import Replica, flat_weights, streams_of
+from longrun.train.host.run_replicas import run_replicas, warm_up
 from longrun.train.job import (
     Job,
     OnEvents,
     Seconds,
     Snapshot,
-    TrainingEvent,
-    available_cores,
     fresh_state,
 )
-from longrun.train.training_checks import ConstantRewardWatch, LimitWatch
-
-POLL_SECONDS = 0.2
-"""How often a loop without events asks whether to stop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +60,8 @@ class HostLoop:
     def open(cls, env: EnvLike, made: Any) -> Self:
         """`made` is what `env` makes, maybe a VectorEnv; it is neither reset nor stepped."""
         spaces = describe(made)
-        name = env.name if isinstance(env, MDPEnv) else env_name(env)
+        is_mdp = is_a(env, "longrun.tabular.mdp_environment", "MDPEnv")
+        name: str = env.name if is_mdp else env_name(env)  # type: ignore[union-attr]
         if name == "<lambda>":
             name = type(made.unwrapped).__name__
         is_function = isinstance(env, str) and made.spec is None  # 'module:function'
@@ -123,7 +115,7 @@ class HostLoop:
                 )
             ]
             warm_up(config, self.spaces, replicas[0].state)  # compile while the workers start
-            seconds, done = _run_all(job, replicas, pool, on_events)
+            seconds, done = run_replicas(job, replicas, pool, on_events)
         finally:
             if not (done and job.keep_environments):
                 pool.close()
@@ -148,7 +140,13 @@ class HostLoop:
         kept_pools.close(self)
 
     def simulate(
-        self, config: Config, state: TrainState, seed: int, shape: tuple[int, int], explore: bool
+        self,
+        config: Config,
+        state: TrainState,
+        seed: int,
+        shape: tuple[int, int],
+        explore: bool,
+        step_timeout: float = STEP_TIMEOUT,
     ) -> Streams:
         """The policy, simulated in this process."""
         envs, steps = (self.vector_size or shape[0]), shape[1]
@@ -161,10 +159,11 @@ class HostLoop:
             eval_steps=steps,
             eval_noise=explore,
         )
-        pool = open_pool(plan, num_workers=0)
+        pool = LocalPool(plan, step_timeout, who="this process")
         try:
             pool.arrays["weights"][0] = flat_weights(state)
-            pool.start("evaluate", 0, int(state.iteration))()
+            with interrupted_if(pool.stalled):
+                pool.start("evaluate", 0, int(state.iteration))()
             return streams_of(pool, 0, config)
         finally:
             pool.close()
@@ -200,93 +199,3 @@ def _require_room(config: Config, plan: Plan) -> None:
 def _shape(plan: Plan) -> tuple[Any, ...]:
     """All of a plan but the factory, of which a loop has one."""
     return tuple(getattr(plan, f.name) for f in fields(plan) if f.name != "factory")
-
-
-def _run_all(
-    job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents
-) -> tuple[Seconds, bool]:
-    """Run each replica in a thread; this thread handles their events until all are done.
-
-    Whether all are done is returned as well; if not, the pool is closed.
-    """
-    done = False
-    # An event with its snapshot, the error that ended a replica, or None for one that is done.
-    queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
-    stopping = threading.Event()
-    constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
-    with ThreadPoolExecutor(available_cores()) as compute:
-
-        def run(replica: Replica) -> None:
-            try:
-                replica.run(pool, job, stopping, compute, lambda *item: queued.put(item))
-                queued.put(None)
-            except BaseException as error:
-                queued.put(error)
-
-        threads = [threading.Thread(target=run, args=(r,), daemon=True) for r in replicas]
-        for thread in threads:
-            thread.start()
-        try:
-            running = len(threads)
-            while running:
-                try:
-                    item = queued.get(timeout=POLL_SECONDS)
-                except queue.Empty:
-                    pool.look()
-                    if not on_events([], {}):
-                        break
-                    continue
-                if item is None:
-                    running -= 1
-                elif isinstance(item, BaseException):
-                    raise item
-                else:
-                    event, snapshot = item
-                    constant.check(event.metrics)
-                    limits.check(event.replica, event.metrics)
-                    if not on_events([event], {event.replica: snapshot}):
-                        break
-            done = not running
-        finally:
-            stopping.set()
-            if not done:
-                pool.close()  # calls that still wait for a worker fail now, and their threads end
-            for thread in threads:
-                thread.join()
-    return _mean([replica.seconds for replica in replicas]), done
-
-
-def _mean(seconds: Sequence[Seconds]) -> Seconds:
-    return Seconds(
-        collect=sum(s.collect for s in seconds) / len(seconds),
-        update=sum(s.update for s in seconds) / len(seconds),
-        evaluate=sum(s.evaluate for s in seconds) / len(seconds),
-    )
-
-
-def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
-    """Compile the update by running it on zeros."""
-    t, n, d = config.rollout_steps, config.num_envs, spaces.observation_size
-    facts = Rollout(
-        obs=np.zeros((t, n, d), np.float32),
-        action=np.zeros((t, n, spaces.action_size), spaces.action_dtype),
-        reward=np.zeros((t, n), np.float32),
-        next_obs=np.zeros((t, n, d), np.float32),
-        terminated=np.zeros((t, n), bool),
-        truncated=np.zeros((t, n), bool),
-        resume_obs=np.zeros((n, d), np.float32),
-        costs=np.zeros((t, n, len(config.recorded)), np.float32) if config.recorded else None,
-    )
-    order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
-    if learner.is_one_program(config):
-        jax.block_until_ready(
-            learner.update(config, spaces, state, facts, Networks(order, order), 0.0)
-        )
-        return
-    batch, state, _ = learner.prepare(config, spaces, state, facts)
-    jax.block_until_ready(
-        (
-            learner.improve_policy(config, spaces, state, batch, order, 0.0),
-            learner.fit_value(config, state, batch, order, 0.0),
-        )
-    )

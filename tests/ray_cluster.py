@@ -1,4 +1,4 @@
-"""A Ray cluster on this machine, with two cores."""
+"""A Ray cluster on this machine, with two cores, for tests and for benchmarks/faults."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
-
-from faults.processes import child_variables
 
 
 class Cluster(NamedTuple):
@@ -24,15 +22,15 @@ class Cluster(NamedTuple):
 
 
 @contextmanager
-def ray_cluster() -> Iterator[Cluster]:
-    """Started when entered; all of its processes are ended in the end."""
+def ray_cluster(variables: Mapping[str, str]) -> Iterator[Cluster]:
+    """Started when entered, with these environment variables; all of its processes are ended."""
     # The paths of sockets are limited, hence a short one.
-    place, port = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp")), _free_port()
+    place, port = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp")), free_port()
     head = ["start", "--head", "--block", "--num-cpus", "2", "--port", str(port)]
     options = ["--include-dashboard=false", "--disable-usage-stats", "--temp-dir", str(place)]
     process = subprocess.Popen(
         [str(Path(sys.executable).parent / "ray"), *head, *options],
-        env={name: v for name, v in child_variables().items() if name != "RAY_ADDRESS"},
+        env={name: v for name, v in variables.items() if name != "RAY_ADDRESS"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -51,10 +49,11 @@ def ray_cluster() -> Iterator[Cluster]:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        process.stdout.close()
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

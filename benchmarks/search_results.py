@@ -1,0 +1,187 @@
+"""Tables of a search for one setting on several environments.
+
+    python benchmarks/search_results.py SWEEP        # writes results/search/trials.csv
+
+`quoted_figures.py` writes the tables into results/RESULTS.md. A score is the final return (the mean
+over the last tenth of training) divided by the environment's reference.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+TRIALS = Path(__file__).parents[1] / "results" / "search" / "trials.csv"
+OPTIONS = {
+    "gae_lambda": "lambda",
+    "num_envs x rollout_steps": "environments x steps",
+    "minibatch_size": "minibatch",
+    "epochs": "epochs",
+    "learning_rate": "learning rate",
+    "normalize_observations": "standardised observations",
+    "action_bounds": "action bounds",
+    "initial_log_std": "initial log std",
+    "discount": "discount",
+    "gain_step_size": "alpha",
+    "value_constraint": "nu",
+}
+"""Columns of the file, and their names in tables."""
+TASKS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Swimmer-v5", "Humanoid-v5")
+BEST = 4
+"""Trials of each algorithm in the table of the best."""
+LEARNING_RATES = (1e-4, 2e-4, 4e-4, 1e-3)
+"""Ends of the intervals by which the effect of the learning rate is shown."""
+Row = dict[str, str]
+
+
+def collect(sweep: Path) -> list[Row]:
+    """A row for each trial: its options, the return on each environment, the score."""
+    from longrun.results.read import read_results
+    from longrun.results.statistics import scores_of
+    from longrun.sweeps.study import read_studies
+    from longrun.sweeps.sweep_folder import SweepFolder
+
+    folder, studies = SweepFolder.open(sweep), read_studies(sweep)
+    objective = {study.block.algorithm: study.objective for study in studies}
+    rows = []
+    for algorithm, number in sorted({(run.algorithm, _trial(run.name)) for run in folder.runs}):
+        runs = [r for r in folder.runs if (r.algorithm, _trial(r.name)) == (algorithm, number)]
+        options = dict(runs[0].options)
+        shape = f"{options.pop('num_envs')} x {options.pop('rollout_steps')}"
+        options["num_envs x rollout_steps"] = shape
+        done = [run for run in runs if folder.is_finished(run)]
+        returns = {
+            run.env: float(scores_of(setting, objective[algorithm].metric)[0][0])
+            for run in done
+            for setting in read_results(folder.folder(run))
+        }
+        score = objective[algorithm].score(folder, runs) if len(done) == len(runs) else None
+        row = {"algorithm": algorithm, "trial": str(number)}
+        row |= {name: str(options.get(name, "")) for name in OPTIONS}
+        row |= {env: f"{returns[env]:.1f}" if env in returns else "" for env in TASKS}
+        rows.append(row | {"score": "" if score is None else f"{score:.4f}"})
+    return rows
+
+
+def _trial(run: str) -> int:
+    return int(run.rpartition("trial=")[2].partition("_")[0])
+
+
+def finished(algorithm: str) -> list[Row]:
+    """Trials that have a score, the best first."""
+    with TRIALS.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["algorithm"] == algorithm]
+    return sorted((r for r in rows if r["score"]), key=lambda row: -float(row["score"]))
+
+
+def best() -> str:
+    """The best trials of each algorithm, and its preset."""
+    names = [name.removesuffix("-v5") for name in TASKS]
+    lines = [f"| trial | score | {' | '.join(names)} | options |", "|" + "---|" * (len(TASKS) + 3)]
+    for algorithm in ("apo", "ppo"):
+        rows = finished(algorithm)
+        chosen = rows[:BEST] + [row for row in rows[BEST:] if row["trial"] == "0"]
+        for row in chosen:
+            preset = " (`tuned`)" if row["trial"] == "0" else ""
+            options = ", ".join(f"{OPTIONS[n]} {_short(row[n])}" for n in OPTIONS if row[n])
+            cells = [f"{float(row[task]):.0f}" for task in TASKS]
+            name = f"{algorithm.upper()} {row['trial']}{preset}"
+            score = f"{float(row['score']):.2f}"
+            lines.append(f"| {name} | {score} | {' | '.join(cells)} | {options} |")
+    return "\n".join(lines)
+
+
+def effects() -> str:
+    """For each option and value the mean score of the trials that have it."""
+    lines = ["| option | APO: mean score (trials) | PPO: mean score (trials) |", "|---|---|---|"]
+    for option, name in OPTIONS.items():
+        cells = [_means(finished(algorithm), option) for algorithm in ("apo", "ppo")]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    spreads = [np.std([float(r["score"]) for r in finished(a)], ddof=1) for a in ("apo", "ppo")]
+    lines.append(f"| standard deviation over trials | {spreads[0]:.2f} | {spreads[1]:.2f} |")
+    return "\n".join(lines)
+
+
+def fitted() -> str:
+    """What each choice adds to the score, from a least-squares fit to all trials together."""
+    rows = finished("apo") + finished("ppo")
+    terms = {"": np.ones(len(rows))} | {
+        name: np.array([float(of(row)) for row in rows]) for name, of in TERMS.items()
+    }
+    choices, scores = (
+        np.stack(list(terms.values()), -1),
+        np.array([float(r["score"]) for r in rows]),
+    )
+    effect = np.linalg.lstsq(choices, scores, rcond=None)[0]
+    rest = ((scores - choices @ effect) ** 2).sum() / (len(scores) - len(effect))
+    error = np.sqrt(rest * np.diag(np.linalg.inv(choices.T @ choices)))
+    lines = [f"| choice ({len(rows)} trials) | score, +- standard error |", "|---|---|"]
+    for name, value, about in zip(terms, effect, error, strict=True):
+        if name:
+            lines.append(f"| {name} | {value:+.2f} +- {about:.2f} |")
+    lines.append(f"| what the fit leaves, standard deviation | {np.sqrt(rest):.2f} |")
+    return "\n".join(lines)
+
+
+TERMS: dict[str, Callable[[Row], float]] = {
+    "PPO instead of APO": lambda row: row["algorithm"] == "ppo",
+    "initial log std lower by 0.5": lambda row: -2 * float(row["initial_log_std"]),
+    "standardised observations": lambda row: row["normalize_observations"] == "True",
+    "raw actions instead of clipped": lambda row: row["action_bounds"] == "raw",
+    "learning rate doubled": lambda row: np.log2(float(row["learning_rate"])),
+    "10 epochs instead of 5": lambda row: row["epochs"] == "10",
+    "minibatch doubled": lambda row: np.log2(float(row["minibatch_size"])),
+    "2 x 1000 instead of 10 x 200": lambda row: (
+        np.log(10 / float(row["num_envs x rollout_steps"].split()[0])) / np.log(5)
+    ),
+    "lambda .8 instead of .9 or .95": lambda row: row["gae_lambda"] == "0.8",
+    "lambda .97 or .99 instead of .9 or .95": lambda row: float(row["gae_lambda"]) > 0.96,
+}
+"""Terms of the fit."""
+
+
+def _means(rows: Sequence[Row], option: str) -> str:
+    groups: dict[str, list[float]] = {}
+    for row in sorted(rows, key=lambda row: _order(row[option])):
+        if row[option]:
+            value = _interval(row[option]) if option == "learning_rate" else _short(row[option])
+            groups.setdefault(value, []).append(float(row["score"]))
+    return ", ".join(f"{v}: {np.mean(own):.2f} ({len(own)})" for v, own in groups.items())
+
+
+def _order(value: str) -> tuple[float, str]:
+    """Numbers by size, words by the alphabet."""
+    with suppress(ValueError, IndexError):
+        return float(value.split()[0]), value
+    return 0.0, value
+
+
+def _interval(value: str) -> str:
+    ends = itertools.pairwise(LEARNING_RATES)
+    return next(f"{_short(str(a))} to {_short(str(b))}" for a, b in ends if float(value) <= b)
+
+
+def _short(value: str) -> str:
+    """A value as tables have it: True is yes, 0.0003 is 3e-4."""
+    if " " in value or value.isalpha():
+        return {"True": "yes", "False": "no"}.get(value, value)
+    number = float(value)
+    if not 0 < number < 0.002:
+        return f"{number:g}"
+    digits, power = f"{number:.1e}".split("e")
+    return f"{float(digits):g}e{int(power)}"
+
+
+if __name__ == "__main__":
+    found = collect(Path(sys.argv[1]))
+    TRIALS.parent.mkdir(exist_ok=True)
+    with TRIALS.open("w", newline="") as file:
+        writer = csv.DictWriter(file, found[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)

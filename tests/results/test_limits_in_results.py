@@ -1,0 +1,138 @@
+"""Costs and their limits in tables, plots and the report: feasible settings come first."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import pytest
+
+from fake_runs import fake_run
+from longrun.cli.compare import compare_command
+from longrun.cli.plot import plot_command
+from longrun.results.comparison import compare
+from longrun.results.limits import cost_rates, feasible_first
+from longrun.results.read import read_results
+from longrun.results.report.data import page_data
+from longrun.results.report.frames import best_policies
+from longrun.results.report.runs import read_folder
+from longrun.train.evaluation import CostRate
+
+LIMITED = {"limits": {"wear": 0.1}}
+FREE = {"costs": ["wear"]}
+
+
+def run_with_costs(path, reward, rates, options, reach=0.01):
+    """A run with one replica for each rate of the cost "wear", the same in all evaluations."""
+    curve = dict.fromkeys(range(100, 1001, 100), reward)
+    costs = [{"wear": CostRate(rate, rate - reach, rate + reach)} for rate in rates]
+    return fake_run(path, *[curve] * len(rates), options=[options], costs=costs)
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """One that earns more and violates the limit, one that keeps it but for a seed."""
+    free = run_with_costs(tmp_path / "all" / "free", 2.0, [0.5, 0.6, 0.09], FREE)
+    kept = run_with_costs(tmp_path / "all" / "kept", 1.0, [0.09, 0.105, 0.2], LIMITED)
+    return [free, kept]
+
+
+def test_results_have_the_costs_of_evaluations(runs):
+    free, kept = read_results(runs)
+    assert free.values["cost_wear"].shape == (10, 3)
+    assert kept.values["cost_wear_low"][0] == pytest.approx([0.08, 0.095, 0.19])
+
+
+def test_a_seed_keeps_its_limit_unless_its_whole_interval_is_above(runs):
+    """One evaluation is in the last tenth of training."""
+    free, kept = cost_rates(read_results(runs))
+    assert (kept.limit, kept.rates) == (0.1, pytest.approx((0.09, 0.105, 0.2)))
+    assert kept.lows == pytest.approx((0.09 - 0.01, 0.105 - 0.01, 0.2 - 0.01))
+    assert kept.kept == (True, True, False)
+    assert free.limit == 0.1, "measured by the limit of the others"
+    assert free.kept == (False, False, True)
+
+
+def test_more_evaluations_make_the_interval_of_a_rate_shorter(tmp_path):
+    curve = dict.fromkeys(range(10, 1001, 10), 1.0)
+    costs = [{"wear": CostRate(0.105, 0.095, 0.115)}]
+    fake_run(tmp_path / "run", curve, options=[LIMITED], costs=costs)
+    (rates,) = cost_rates(read_results(tmp_path / "run"))
+    assert rates.lows == pytest.approx([0.105 - 0.01 / 10**0.5])
+    assert rates.kept == (False,)
+
+
+def test_feasible_settings_come_first(runs):
+    settings = read_results(runs)
+    assert [s.values["average_reward"][0, 0] for s in feasible_first(settings)] == [1.0, 2.0]
+    found = compare(runs, "average_reward")
+    assert [row.aggregates["mean"].value for row in found.rows] == [1.0, 2.0]
+    assert found.baselines["Drift-v0"] == settings[0].label, "as before: the first that was given"
+
+
+def test_settings_without_limits_keep_their_order(tmp_path):
+    first = run_with_costs(tmp_path / "a", 1.0, [0.5], FREE)
+    second = run_with_costs(tmp_path / "b", 2.0, [0.1], FREE | {"learning_rate": 1e-4})
+    settings = read_results([first, second])
+    assert feasible_first(settings) == settings
+    assert [each.limit for each in cost_rates(settings)] == [None, None]
+
+
+def test_settings_with_different_limits_have_each_its_own(tmp_path):
+    loose = run_with_costs(tmp_path / "a", 1.0, [0.5], {"limits": {"wear": 0.6}})
+    tight = run_with_costs(tmp_path / "b", 1.0, [0.5], {"limits": {"wear": 0.1}})
+    free = run_with_costs(tmp_path / "c", 1.0, [0.5], FREE)
+    found = {each.label: each for each in cost_rates(read_results([loose, tight, free]))}
+    assert sorted((each.limit or 0, sum(each.kept)) for each in found.values()) == [
+        (0, 1),  # it is not known by which one to measure it
+        (0.1, 0),
+        (0.6, 1),
+    ]
+
+
+def test_the_table_of_costs(runs, capsys, tmp_path):
+    out = tmp_path / "table.csv"
+    compare_command([*map(str, runs), "--metric", "average_reward", "--out", str(out)])
+    shown = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "costs per step, final" in shown
+    assert "limits kept" in shown
+    with out.open() as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "cost_wear"]
+    assert [(row["limit"], row["kept"], row["scores"]) for row in rows] == [
+        ("0.1", "2", "0.09 0.105 0.2"),
+        ("0.1", "1", "0.5 0.6 0.09"),
+    ]
+
+
+def test_data_frames_have_the_costs(runs):
+    pytest.importorskip("pandas")
+    frame = compare(runs, "average_reward").to_pandas()
+    costs = frame[frame.metric == "cost_wear"]
+    assert costs.limit.tolist() == [0.1, 0.1]
+    assert costs.kept.tolist() == [2, 1]
+
+
+def test_a_cost_is_drawn_with_its_limit(runs, tmp_path):
+    out = tmp_path / "curves.svg"
+    plot_command([*map(str, runs), "--out", str(out)])
+    drawn = out.read_text()
+    assert "wear (cost per step)" in drawn
+    assert "dashed: limit" in drawn
+    plot_command([*map(str, runs), "--metric", "average_reward", "--out", str(out)])
+    assert "dashed: limit" not in out.read_text()
+
+
+def test_the_report_prefers_settings_that_keep_the_limits(runs, tmp_path):
+    folder = read_folder(tmp_path / "all")
+    data = page_data(folder)
+    by_reward = sorted(data["settings"], key=lambda s: s["final"]["average_reward"]["mean"])
+    kept, free = by_reward
+    assert (kept["kept"], free["kept"]) == (2, 1)
+    assert kept["limits"] == {"cost_wear": 0.1}
+    assert (kept["best"], free["best"]) == (True, False)
+    assert "2 of them within the limits on costs" in data["result"]
+    assert {"key": "cost_wear", "label": "wear (cost per step)", "kind": "evaluation"} in data[
+        "metrics"
+    ]
+    assert kept["final"]["cost_wear"]["mean"] == pytest.approx(0.13167, rel=1e-3)
+    assert [policy.label for policy in best_policies(folder.settings)] == [kept["label"]]

@@ -1,0 +1,219 @@
+"""Searches for one setting on several environments, and the scores that Optuna gets."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import longrun
+from fake_runs import fake_run, rising
+from fake_workers import ENV, InlineWorkers
+from longrun.cli import main
+from longrun.sweeps import run_sweep as start
+from longrun.sweeps.objective import WORST, Objective
+from longrun.sweeps.optuna_search import OptunaSearch
+from longrun.sweeps.plan import Block
+from longrun.sweeps.study import Space, Study, read_studies
+from longrun.sweeps.sweep_folder import SweepFolder
+from tiny_envs import ITERATION, TINY, TINY_FLAGS
+
+OTHER = "tiny_envs:EndlessDrift-v0"
+REFERENCES = {OTHER: -2.0, ENV: 0.5}
+
+
+@pytest.fixture(autouse=True)
+def inline(monkeypatch):
+    monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
+
+
+def arguments(out: Path, trials: int, *more: str) -> list[str]:
+    steps = ["--steps", str(ITERATION), "--eval-every", str(ITERATION), "--eval-steps", "20"]
+    what = ["sweep", "apo", "ppo", "--env", *REFERENCES, "--out", str(out), "--search", "optuna"]
+    references = [word for e, r in REFERENCES.items() for word in ("--reference", f"{e}={r}")]
+    space = ["--grid", "gae_lambda=0.8,0.9", "--range", "learning_rate=1e-4:1e-2:log"]
+    return [*what, "--trials", str(trials), *references, *space, *steps, *TINY_FLAGS, *more]
+
+
+def searches(out: Path) -> OptunaSearch:
+    return OptunaSearch(SweepFolder.open(out), read_studies(out))
+
+
+def trials_of(out: Path) -> dict[str, list[tuple[str, Any, Any]]]:
+    """State, options and value of each trial of each study."""
+    studies = searches(out).optuna_studies.items()
+    return {
+        name: [(t.state.name, t.params, t.value) for t in s.get_trials()] for name, s in studies
+    }
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two trials of each algorithm with two seeds on two environments."""
+    out = tmp_path_factory.mktemp("sweeps") / "searched"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(start, "LocalWorkers", InlineWorkers)
+        assert main(arguments(out, 2, "--seed", "100", "--seeds", "2")) == 0
+    return out
+
+
+def last_reward(run: Path) -> float:
+    with (run / "evaluations.csv").open(newline="") as file:
+        return float(list(csv.DictReader(file))[-1]["average_reward"])
+
+
+def test_a_trial_is_one_setting_on_all_environments(searched: Path) -> None:
+    folder = SweepFolder.open(searched)
+    assert [(run.algorithm, run.env, run.seeds) for run in folder.runs[:4]] == [
+        ("apo", OTHER, [100]),
+        ("apo", ENV, [100]),
+        ("apo", OTHER, [101]),
+        ("apo", ENV, [101]),
+    ]
+    in_turn = [run.algorithm for run in folder.runs]
+    assert in_turn == [a for a in ("apo", "ppo", "apo", "ppo") for _ in range(4)]
+    for first in range(0, 16, 4):
+        assert len({json.dumps(run.options) for run in folder.runs[first : first + 4]}) == 1
+
+
+def test_its_score_is_the_interquartile_mean_of_scores_by_reference(searched: Path) -> None:
+    folder = SweepFolder.open(searched)
+    trials = trials_of(searched)
+    assert list(trials) == [f"{algorithm} {OTHER} {ENV}" for algorithm in ("apo", "ppo")]
+    for algorithm, found in zip(("apo", "ppo"), trials.values(), strict=True):
+        for number, (state, _, value) in enumerate(found):
+            runs = [
+                r for r in folder.runs if r.algorithm == algorithm and f"={number:03}" in r.name
+            ]
+            ratios = sorted(last_reward(folder.folder(r)) / abs(REFERENCES[r.env]) for r in runs)
+            assert len(ratios) == 4
+            assert (state, value) == ("COMPLETE", pytest.approx(np.mean(ratios[1:3])))
+
+
+def test_the_first_trial_is_the_preset_where_the_space_has_it(searched: Path) -> None:
+    for found in trials_of(searched).values():
+        assert found[0][1]["learning_rate"] == 3e-4
+        assert found[0][1]["gae_lambda"] in ("0.8", "0.9")  # not the preset's .95
+        assert found[1][1]["learning_rate"] != 3e-4
+
+
+def test_a_point_of_the_preset_has_tied_and_listed_values() -> None:
+    lists = {"num_envs+rollout_steps": [[2, 1000], [10, 200]], "hidden_sizes": [[8], [64, 64]]}
+    lists |= {"scale_rewards": [True], "initial_log_std": [-1, -0.5]}
+    block = Block("apo", ENV, [], 1, [0], "tuned", fixed={"scale_rewards": True})
+    point = Study(block, Space(lists, {}), 1).preset_point()
+    assert point == {
+        "num_envs+rollout_steps": [10, 200],
+        "hidden_sizes": [64, 64],
+        "scale_rewards": True,
+        "initial_log_std": -0.5,
+    }
+
+
+def test_a_finished_search_is_printed_and_extended(searched: Path, tmp_path, capsys) -> None:
+    out = tmp_path / "more"
+    assert main(arguments(out, 1)) == 0
+    assert f"best for apo {OTHER} {ENV}: " in capsys.readouterr().out
+    before = trials_of(out)
+    assert searches(out).to_come() == {OTHER: (0, 0), ENV: (0, 0)}
+    assert main(arguments(out, 2)) == 0
+    assert [found[:1] for found in trials_of(out).values()] == list(before.values())
+    assert [len(found) for found in trials_of(out).values()] == [2, 2]
+    assert main(arguments(out, 2, "--metric", "episode_return")) == 2
+    assert "holds another sweep" in capsys.readouterr().err
+
+
+def test_runs_to_come_are_counted_for_each_environment(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(OptunaSearch, "suggest", lambda *_: [])
+    assert main(arguments(tmp_path, 3, "--seeds", "2")) == 0
+    assert searches(tmp_path).to_come() == dict.fromkeys(
+        REFERENCES, (2 * 3 * 2, 2 * 3 * 2 * ITERATION)
+    )
+
+
+def test_a_search_from_python_has_the_same_objective(tmp_path) -> None:
+    longrun.sweep(
+        "apo",
+        list(REFERENCES),
+        ITERATION,
+        tmp_path,
+        search="optuna",
+        trials=1,
+        grid={"num_envs+rollout_steps": [(4, 16), (8, 8)]},
+        metric="average_reward",
+        references=REFERENCES,
+        eval_every=ITERATION,
+        eval_steps=20,
+        quiet=True,
+        **{n: v for n, v in TINY.items() if n not in ("num_envs", "rollout_steps")},
+    )
+    [study] = read_studies(tmp_path)
+    assert study.objective == Objective("average_reward", REFERENCES)
+    assert {
+        (run.options["num_envs"], run.options["rollout_steps"])
+        for run in SweepFolder.open(tmp_path).runs
+    } <= {(4, 16), (8, 8)}
+    with pytest.raises(longrun.InputError, match="references lacks"):
+        longrun.sweep(
+            "apo",
+            list(REFERENCES),
+            1,
+            tmp_path,
+            search="optuna",
+            references={ENV: 1},
+            grid={"epochs": [1]},
+        )
+    with pytest.raises(longrun.InputError, match=r"references\['a'\]='1' must be a number"):
+        longrun.sweep("apo", ENV, 1, tmp_path, search="optuna", references={"a": "1"})
+
+
+def test_a_trial_that_diverges_has_the_worst_score(tmp_path, monkeypatch, capsys) -> None:
+    original = InlineWorkers.start
+
+    def diverging(self: InlineWorkers, slot: int, run: Any) -> None:
+        if run.env == OTHER and run.algorithm == "apo":
+            error = "NonFiniteError: the policy of replica 0 became non-finite"
+            self.reported.append((slot, {"kind": "failed", "error": error, "again": False}))
+        else:
+            original(self, slot, run)
+
+    monkeypatch.setattr(InlineWorkers, "start", diverging)
+    assert main(arguments(tmp_path, 2)) == 1
+    apo, ppo = trials_of(tmp_path).values()
+    assert [(state, value) for state, _, value in apo] == [("COMPLETE", WORST)] * 2
+    assert all(state == "COMPLETE" and value > WORST for state, _, value in ppo)
+    printed = capsys.readouterr().out
+    assert "best for ppo" in printed
+    assert "best for apo" not in printed
+    assert main(["sweep", "--resume", "--out", str(tmp_path)]) == 1
+    assert [len(found) for found in trials_of(tmp_path).values()] == [2, 2]
+
+
+def score(objective: Objective, *runs: Path) -> float | None:
+    """The score of fake runs, whose environment is their folder's name."""
+    folder: Any = SimpleNamespace(folder=lambda run: run.path)
+    return objective.score(folder, [SimpleNamespace(env=p.name, path=p) for p in runs])  # type: ignore[misc]
+
+
+def test_a_score_is_the_mean_over_the_last_tenth(tmp_path) -> None:
+    run = fake_run(tmp_path / "A-v0", rising(100, points=50), finished=True)
+    assert score(Objective(), run) == pytest.approx(96)  # 92, 94, ..., 100
+    assert score(Objective("episode_return"), run) == pytest.approx(960)
+    assert score(Objective("episode_return", {"A-v0": -960}), run) == pytest.approx(1)
+
+
+def test_without_references_it_is_the_mean_over_seeds(tmp_path) -> None:
+    runs = [fake_run(tmp_path / f"{h}", {1000: h}, finished=True) for h in (1.0, 2.0, 3.0, 10.0)]
+    assert score(Objective(), *runs) == pytest.approx(4)
+    ones = dict.fromkeys(["1.0", "2.0", "3.0", "10.0"], 1.0)
+    assert score(Objective(references=ones), *runs) == pytest.approx(2.5)
+
+
+def test_a_score_that_is_not_finite_is_none(tmp_path) -> None:
+    run = fake_run(tmp_path / "A-v0", rising(1), ends=False, finished=True)
+    assert score(Objective("episode_return"), run) is None

@@ -35,10 +35,10 @@ OPTIONS: dict[str, Any] = {
     "learning_rate": 3e-3,
     "gae_lambda": 0.97,
 }
-"""Chosen on seeds 100 to 102, on access control."""
+"""Chosen on seeds 100 to 103, on access control."""
 OF_ALGORITHM: dict[str, dict[str, Any]] = {
-    "atrpo": {"kl_limit": 0.003},
-    "trpo": {"kl_limit": 0.003},
+    "atrpo": {"kl_limit": 0.003, "limit_approach": 0.1},
+    "trpo": {"kl_limit": 0.003, "limit_approach": 0.1},
     "apo": {"normalize_advantages": True, "entropy_coefficient": 0.0, "epochs": 10},
     "ppo": {"normalize_advantages": True, "entropy_coefficient": 0.0, "epochs": 10},
 }
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--algorithm", choices=list(ALGORITHMS), nargs="+", default=["atrpo"])
     parser.add_argument("--problem", choices=list(problems()), nargs="+", default=list(problems()))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=5, help="the first seed; 0 to 4 were seen")
+    parser.add_argument("--seed", type=int, default=10, help="the first seed; lower ones were seen")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     rows = []

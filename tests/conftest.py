@@ -78,7 +78,7 @@ def pytest_collection_finish() -> None:
     from longrun import picture_files
 
     # Three quarters of the time to draw a figure; the tests of each kind of figure ask for it.
-    picture_files.LAYOUT = "none"
+    picture_files.LAYOUT = None
     gc.freeze()  # what was imported stays
 
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 from longrun.errors import InputError
 
-LAYOUT: Literal["constrained", "none"] = "constrained"
-"""how the parts of a figure get their places: "none" leaves them where Matplotlib puts them"""
+LAYOUT: Literal["constrained"] | None = "constrained"
+"""how the parts of a figure get their places; None leaves them where Matplotlib puts them"""
 
 
 def require_picture(out: Path) -> None:

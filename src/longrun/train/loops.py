@@ -86,12 +86,14 @@ def open_env(env: AnyEnv) -> Loop:
     if is_a(env, "longrun.tabular.mdp", "MDP"):
         from longrun.tabular import to_gymnasium
 
-        return open_env(to_gymnasium(env))
+        return open_env(to_gymnasium(env))  # type: ignore[arg-type]
     if isinstance(env, Environment):
         return DeviceLoop.open(env)
     native = native_env(env)
     if native is not None:
         return DeviceLoop.open(native)
+    if TYPE_CHECKING:
+        assert not isinstance(env, MDP)  # see above
     made: object = make_env(env_factory(env))
     if isinstance(made, Environment):  # `env` is a class or a function that makes one
         return DeviceLoop.open(made, env if isinstance(env, str) else None)

@@ -44,7 +44,6 @@ SMALL: dict[str, Any] = {
 # Compiled dozens of times for a few steps each: optimising would take twice as long.
 QUICK = {"xla_backend_optimization_level": 0}
 quick_update = jax.jit(learner.update, static_argnums=1, compiler_options=QUICK)
-quick_prepare = jax.jit(learner.prepare, static_argnums=1, compiler_options=QUICK)
 
 
 def random_rollout(seed: int, config: Config, spaces: Spaces, scale: float = 1.0) -> Rollout:
@@ -183,6 +182,9 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
     policy, value = (
         (getattr(state.params, part), getattr(state.opt_state, part)) for part in Networks._fields
     )
+    seen, rollout = state._replace(opt_state=()), random_rollout(0, config, BOX)
+    read = options_read(config, lambda c: learner._prepare.__wrapped__(c, BOX, seen, rollout))
+    assert read <= {*program_options.BATCH}
     read = options_read(
         config,
         lambda c: learner._improve_policy.__wrapped__(c, BOX, *policy, batch, orders.policy, 0.0),
@@ -410,7 +412,7 @@ def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
     config = make_config(algorithm, **SMALL | dict(options))
     state = fresh(config, BOX)
     for seed in (0, 1):
-        batch, state, _ = quick_prepare(config, BOX, state, random_rollout(seed, config, BOX))
+        batch, state, _ = learner.prepare(config, BOX, state, random_rollout(seed, config, BOX))
     read_by_training = (batch.features, batch.advantage, batch.value_target)
     return np.concatenate([np.ravel(x) for x in read_by_training])
 
@@ -650,7 +652,7 @@ def test_an_update_of_stacked_replicas_is_the_update_of_each(algorithm: str) -> 
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-PROGRAMS = (learner.prepare, learner._improve_policy, learner._fit_value)
+PROGRAMS = (learner._prepare, learner._improve_policy, learner._fit_value)
 
 
 @pytest.mark.parametrize("algorithm", ["apo", "trpo"])  # together they have all the options
@@ -677,10 +679,10 @@ def test_another_reset_cost_does_not_recompile() -> None:
     config = make_config("apo", **SMALL, termination="reset")
     state = fresh(config, BOX)
     learner.prepare(config, BOX, state, random_rollout(0, config, BOX))
-    compiled = learner.prepare._cache_size()
+    compiled = learner._prepare._cache_size()
     changed = dataclasses.replace(config, reset_cost=3.0, reset_cost_step_size=0.1)
     learner.prepare(changed, BOX, fresh(changed, BOX), random_rollout(1, config, BOX))
-    assert learner.prepare._cache_size() == compiled
+    assert learner._prepare._cache_size() == compiled
 
 
 # --- observation moments ---------------------------------------------------------------------

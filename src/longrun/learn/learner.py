@@ -27,7 +27,12 @@ from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import init_policy_network, init_value_network, value_network
 from longrun.learn.policy_steps import policy_step_of
-from longrun.learn.program_options import options_of_init, options_of_policy, options_of_value
+from longrun.learn.program_options import (
+    options_of_batch,
+    options_of_init,
+    options_of_policy,
+    options_of_value,
+)
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
 from longrun.learn.weights import sample_weights, weighted_mean
@@ -71,11 +76,20 @@ def _optimisers(config: Config, networks: Networks) -> Networks:
     )
 
 
-@partial(jax.jit, static_argnames="spaces")
 def prepare(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
     """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
+    # Neither the policy nor the optimisers are read.
+    seen = state._replace(params=Networks((), state.params.value), opt_state=Networks((), ()))
+    batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout)
+    return batch, after._replace(params=state.params, opt_state=state.opt_state), metrics
+
+
+@partial(jax.jit, static_argnames="spaces")
+def _prepare(
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
+) -> tuple[Batch, TrainState, Metrics]:
     values, *of_costs = heads = _predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)

@@ -1,12 +1,12 @@
 """The options that the learner's programs read.
 
 A program gets no others, so that it is compiled once for all configurations that agree in these:
-training a policy does not depend on the criterion, and fitting a value not on the policy step.
+training a policy does not depend on the criterion, and all the rest not on the policy step.
 """
 
 from __future__ import annotations
 
-from longrun.config import ALGORITHMS, Clipped, Config, PPOConfig, TRPOConfig
+from longrun.config import ALGORITHMS, APOConfig, Average, Clipped, Config, PPOConfig, TRPOConfig
 from longrun.learn.config_pytree import with_only
 
 INIT = (
@@ -18,6 +18,19 @@ INIT = (
     "joint_optimizer",
     "limits",
     "scale_rewards",
+)
+BATCH = (
+    "activation",
+    "layer_norm",
+    "value_network",
+    "normalize_observations",
+    "normalize_advantages",
+    "scale_rewards",
+    "time_limit",
+    "gain_estimate",
+    "termination",
+    "limits",
+    "costs",
 )
 MINIBATCHES = ("minibatch_size", "learning_rate_decay", "activation", "layer_norm")
 POLICY = (
@@ -36,6 +49,13 @@ def options_of_init(config: Config) -> Config:
     if not _is_known(config):
         return config
     return with_only(config, (*INIT, "num_envs") if config.scale_rewards else INIT)
+
+
+def options_of_batch(config: Config) -> Config:
+    """What values, gain, advantages and targets depend on, the same for both policy steps."""
+    if not _is_known(config):
+        return config
+    return with_only(config, BATCH, APOConfig if isinstance(config, Average) else PPOConfig)
 
 
 def options_of_policy(config: Config) -> Config:

@@ -1,4 +1,7 @@
-"""Configurations as pytrees: numeric options are leaves, the others are part of the structure."""
+"""Configurations as pytrees: numeric options are leaves, the others are part of the structure.
+
+Of `limits` the rates are leaves and the names are structure.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,22 @@ def register(kind: type[Config]) -> None:
 
 def _flatten(config: Config) -> tuple[list[Any], tuple[Any, ...]]:
     leaves = numeric_fields(config)
-    shape = [o.name for o in dataclasses.fields(config) if o.name not in leaves]
-    return [getattr(config, n) for n in leaves], tuple(getattr(config, n) for n in shape)
+    shape = [o.name for o in dataclasses.fields(config) if o.name not in (*leaves, "limits")]
+    numbers = [getattr(config, n) for n in leaves]
+    rates = [rate for _, rate in config.limits]
+    limited = tuple(name for name, _ in config.limits)
+    return [*numbers, *rates], (limited, *(getattr(config, n) for n in shape))
 
 
 def _unflatten(kind: type[Config], shape: tuple[Any, ...], leaves: Iterable[Any]) -> Config:
     config = object.__new__(kind)  # no validation: the values may be tracers
-    names = numeric_fields(kind)
-    rest = [o.name for o in dataclasses.fields(kind) if o.name not in names]
-    for name, value in (*zip(names, leaves, strict=True), *zip(rest, shape, strict=True)):
+    names, (limited, *others) = numeric_fields(kind), shape
+    rest = [o.name for o in dataclasses.fields(kind) if o.name not in (*names, "limits")]
+    leaves = list(leaves)
+    numbers, rates = leaves[: len(names)], leaves[len(names) :]
+    for name, value in (*zip(names, numbers, strict=True), *zip(rest, others, strict=True)):
         object.__setattr__(config, name, value)
+    object.__setattr__(config, "limits", tuple(zip(limited, rates, strict=True)))
     return config
 
 

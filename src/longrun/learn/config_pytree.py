@@ -5,7 +5,6 @@ Of `limits` the rates are leaves and the names are structure.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterable
 from functools import cache, partial
@@ -49,13 +48,15 @@ def _unflatten(kind: type[Config], shape: tuple[Any, ...], leaves: Iterable[Any]
     return config
 
 
-def with_only(config: Config, names: Iterable[str]) -> Config:
+def with_only(config: Config, names: Iterable[str], kind: type[Config] | None = None) -> Config:
     """The numeric options and those with these `names`; all others have their defaults.
 
-    Programs that read no other option are then compiled once for all configurations that agree.
+    Programs that read no other option are then compiled once for all configurations that agree,
+    and, with a `kind` of configuration, once for all algorithms.
     """
-    kept, same = {*numeric_fields(config), *names}, copy.copy(config)
-    for option in dataclasses.fields(config):
-        if option.name not in kept:
-            object.__setattr__(same, option.name, option.default)  # no validation, as above
+    kind = kind or type(config)
+    same, kept = object.__new__(kind), {*numeric_fields(config), *names}
+    for option in dataclasses.fields(kind):
+        value = getattr(config, option.name) if option.name in kept else option.default
+        object.__setattr__(same, option.name, value)  # no validation, as above
     return same

@@ -52,9 +52,14 @@ def options_of_init(config: Config) -> Config:
 
 
 def options_of_batch(config: Config) -> Config:
-    """What values, gain, advantages and targets depend on, the same for both policy steps."""
+    """What values, gain, advantages and targets depend on, the same for both policy steps.
+
+    Limits are kept in two ways, so that with limits the policy step matters.
+    """
     if not _is_known(config):
         return config
+    if config.limits:
+        return with_only(config, BATCH)
     return with_only(config, BATCH, APOConfig if isinstance(config, Average) else PPOConfig)
 
 
@@ -62,7 +67,9 @@ def options_of_policy(config: Config) -> Config:
     """What a policy step depends on, the same for both criteria."""
     if not _is_known(config):
         return config
-    return with_only(config, POLICY, PPOConfig if isinstance(config, Clipped) else TRPOConfig)
+    if isinstance(config, Clipped):
+        return with_only(config, POLICY, PPOConfig)
+    return with_only(config, (*POLICY, "limits"), TRPOConfig)
 
 
 def options_of_value(config: Config) -> Config:

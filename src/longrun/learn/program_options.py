@@ -39,6 +39,7 @@ POLICY = (
     "bounded_mean",
     "cg_iterations",
     "line_search_steps",
+    "limits",
 )
 VALUE = (*MINIBATCHES, "value_network", "limits")
 """besides numeric options"""
@@ -52,9 +53,14 @@ def options_of_init(config: Config) -> Config:
 
 
 def options_of_batch(config: Config) -> Config:
-    """What values, gain, advantages and targets depend on, the same for both policy steps."""
+    """What values, gain, advantages and targets depend on.
+
+    It is the same for both policy steps, unless there are limits, which each keeps in its own way.
+    """
     if not _is_known(config):
         return config
+    if config.limits:
+        return with_only(config, BATCH)
     return with_only(config, BATCH, APOConfig if isinstance(config, Average) else PPOConfig)
 
 

@@ -43,7 +43,7 @@ class EvaluationReport:
     high: float
     """batch-means 95 % interval of the average reward"""
     episode_return: float
-    """mean return of up to 10 finished episodes; NaN when none ended"""
+    """mean return of the first finished episodes, up to 10 (the paper's); NaN when none ended"""
     episode_length: float
     """mean length of the same episodes"""
     episodes: int
@@ -69,13 +69,13 @@ class EvaluationReport:
             for name, cost in self.costs.items()
         )
         if not self.episodes:
-            after = f" after a warm-up of {self.warmup}" if self.warmup else ""
+            after = f" after a warm-up of {self.warmup} in each environment" if self.warmup else ""
             still = "" if self.settled else "; the rewards have not settled, give more steps"
             told = f"average reward {rate} over {self.steps} steps{after}, no episode ended"
             return f"{told}{costs}{still}"
         return (
             f"average reward {rate}, episode return {self.episode_return:.4g}"
-            f" over {self.episodes} episodes of {self.episode_length:.4g} steps{costs}"
+            f" over the first {self.episodes} episodes, of {self.episode_length:.4g} steps{costs}"
         )
 
 

@@ -40,8 +40,9 @@ class EvaluationReport:
     average_reward: float
     """reward per step: the estimate of the gain"""
     low: float
+    """lower end of the batch-means 95 % interval of the average reward"""
     high: float
-    """batch-means 95 % interval of the average reward"""
+    """its upper end"""
     episode_return: float
     """mean return of the first finished episodes, up to 10 (the paper's); NaN when none ended"""
     episode_length: float

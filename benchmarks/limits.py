@@ -28,15 +28,17 @@ RESULTS = Path(__file__).parent / "results" / "limits.csv"
 ALGORITHMS = {"apo": APO, "atrpo": ATRPO, "ppo": PPO, "trpo": TRPO}
 OPTIONS: dict[str, Any] = {
     "num_envs": 64,
-    "rollout_steps": 128,
-    "minibatch_size": 1024,
+    "rollout_steps": 256,
+    "minibatch_size": 2048,
     "hidden_sizes": (16, 16),
     "epochs": 4,
     "learning_rate": 3e-3,
     "gae_lambda": 0.97,
 }
-"""Chosen on seeds 100 and 101, on access control."""
+"""Chosen on seeds 100 to 103, on access control."""
 OF_ALGORITHM: dict[str, dict[str, Any]] = {
+    "atrpo": {"kl_limit": 0.003, "limit_approach": 0.1},
+    "trpo": {"kl_limit": 0.003, "limit_approach": 0.1},
     "apo": {"normalize_advantages": True, "entropy_coefficient": 0.0, "epochs": 10},
     "ppo": {"normalize_advantages": True, "entropy_coefficient": 0.0, "epochs": 10},
 }
@@ -89,10 +91,10 @@ def problems() -> dict[str, Problem]:
     access, model = AccessControl(), access_control()
     random = garnet(states=20, actions=4, branching=5, seed=1)
     return {
-        "busy": Problem(access, model, {"busy": 6.0}, 300),
-        "rejected": Problem(access, model, {"rejected": 0.5}, 300),
-        "two": Problem(access, model, {"busy": 6.0, "rejected_3": 0.13}, 300),
-        "garnet": Problem(Table(random), random, {"cost": 0.35}, 300),
+        "busy": Problem(access, model, {"busy": 6.0}, 250),
+        "rejected": Problem(access, model, {"rejected": 0.5}, 250),
+        "two": Problem(access, model, {"busy": 6.0, "rejected_3": 0.13}, 250),
+        "garnet": Problem(Table(random), random, {"cost": 0.35}, 250),
     }
 
 
@@ -149,7 +151,7 @@ def main() -> None:
     parser.add_argument("--algorithm", choices=list(ALGORITHMS), nargs="+", default=["atrpo"])
     parser.add_argument("--problem", choices=list(problems()), nargs="+", default=list(problems()))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, default=10, help="the first seed; lower ones were seen")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     rows = []
@@ -158,7 +160,11 @@ def main() -> None:
             for seed in range(given.seed, given.seed + given.seeds):
                 rows.append(run(name, problem, algorithm, seed))
                 print(*rows[-1].values(), sep=", ", flush=True)
-    with given.out.open("w", newline="") as file:
+                write(given.out, rows)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

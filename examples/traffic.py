@@ -13,17 +13,25 @@ It takes about 70 seconds of processor time on a CPU. It prints (seeds 0 to 2):
     APO, seed 1: 9.53 [9.50, 9.56]
     APO, seed 2: 9.51 [9.48, 9.53]
 
-The same with SUMO is a recipe, which was not run here (`pip install sumo-rl eclipse-sumo`, and set
-SUMO_HOME). sumo-rl's environment of one crossing is a Gymnasium environment; that of several is to
-be wrapped, with a `MultiDiscrete` action. Its episodes are cut off after `num_seconds`, which
-longrun does not take for the end of the task:
+The same with SUMO is a recipe (`pip install sumo-rl eclipse-sumo`; the variable SUMO_HOME is what
+`python -c "import sumo; print(sumo.SUMO_HOME)"` prints; tried with sumo-rl 1.4.5, SUMO 1.28.0).
+sumo-rl's environment of one crossing is a Gymnasium environment; that of several is to be wrapped,
+with a `MultiDiscrete` action. Its episodes are cut off after `num_seconds`, which longrun does not
+take for the end of the task. SUMO takes seeds below 2**31 only:
 
-    def crossing():
-        files = {"net_file": "crossing.net.xml", "route_file": "crossing.rou.xml"}
-        options = {"single_agent": True, "num_seconds": 20_000, "reward_fn": "queue"}
-        return sumo_rl.SumoEnvironment(**files, **options)
+    class Crossing(sumo_rl.SumoEnvironment):
+        def __init__(self):
+            nets = Path(sumo_rl.__file__).parent / "nets" / "single-intersection"
+            names = {"net_file": "single-intersection.net.xml"}
+            names |= {"route_file": "single-intersection.rou.xml"}
+            files = {name: str(nets / file) for name, file in names.items()}
+            options = {"single_agent": True, "num_seconds": 20_000, "reward_fn": "queue"}
+            super().__init__(**files, **options)
 
-    agent = APO(crossing, preset="tuned", num_envs=4, num_workers=4)  # SUMO in four processes
+        def reset(self, *, seed=None, **others):
+            return super().reset(seed=None if seed is None else seed % 2**31, **others)
+
+    agent = APO(Crossing, preset="tuned", num_envs=4, num_workers=4)  # SUMO in four processes
     agent.learn(200_000, log_dir="runs/sumo")
 """
 

@@ -75,7 +75,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
+    from longrun import picture_files
+
+    # Three quarters of the time to draw a figure; the tests of each kind of figure ask for it.
+    picture_files.LAYOUT = None
     gc.freeze()  # what was imported stays
+
+
+@pytest.fixture
+def laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layout of figures that users get."""
+    monkeypatch.setattr("longrun.picture_files.LAYOUT", "constrained")
 
 
 @pytest.hookimpl(trylast=True)

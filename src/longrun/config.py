@@ -8,7 +8,8 @@ The four algorithms are a table, criterion x policy step, and so are their optio
 | `Discounted`| `PPOConfig` | `TRPOConfig`  |
 
 Options marked `numeric` are arrays in the compiled update: they can differ between replicas, and
-changing one never recompiles. All others determine the compiled program.
+changing one never recompiles, and so are the rates of `limits`. All others determine the compiled
+program.
 """
 
 from __future__ import annotations
@@ -381,7 +382,12 @@ def differing(configs: Sequence[Config]) -> list[str]:
 
 
 def value_text(value: Any, separator: str = ",") -> str:
-    """An option's value as text; layer sizes are joined by `separator`, or "none" if empty."""
+    """An option's value as text; several are joined by `separator`, "none" if there are none.
+
+    Layer sizes are numbers, costs are names, and limits are NAME=RATE.
+    """
+    if isinstance(value, Mapping):
+        value = [(name, float(rate)) for name, rate in value.items()]
     if isinstance(value, list | tuple):
         return separator.join(value_text(each, "=") for each in value) or "none"
     return str(value)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
 from longrun.errors import InputError
+
+LAYOUT: Literal["constrained"] | None = "constrained"
+"""how the parts of a figure get their places; None leaves them where Matplotlib puts them"""
 
 
 def require_picture(out: Path) -> None:
@@ -23,8 +27,9 @@ def picture(*outs: Path, size: tuple[float, float], dpi: int = 110) -> Iterator[
     """An empty figure, which is written to all files at the end."""
     for out in outs:
         require_picture(out)
-    figure = Figure(figsize=size, layout="constrained")  # no pyplot: its backend is for the user
+    figure = Figure(figsize=size, layout=LAYOUT)  # no pyplot: its backend is for the user
     yield figure
     for out in outs:
         out.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(out, dpi=dpi)
+        figure.set_layout_engine("none")  # the other files have the places of the first

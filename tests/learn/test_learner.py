@@ -15,7 +15,7 @@ from longrun.algorithms import AGENTS, APO
 from longrun.config import ALGORITHMS, Config, TrustRegion, make_config, numeric_fields
 from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces
-from longrun.learn import learner
+from longrun.learn import learner, program_options
 from longrun.learn.acting import read
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.minibatches import Trained, train_epochs
@@ -30,6 +30,7 @@ from tiny_envs import Drift
 BOX = Spaces(3, 2, (), (-1.0, -1.0), (1.0, 1.0))
 CHOICES = Spaces(3, 2, (2, 3))
 families: Any = pytest.mark.parametrize("spaces", [BOX, CHOICES], ids=["Gaussian", "categorical"])
+algorithms: Any = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 SMALL: dict[str, Any] = {
     "num_envs": 2,
@@ -43,7 +44,6 @@ SMALL: dict[str, Any] = {
 # Compiled dozens of times for a few steps each: optimising would take twice as long.
 QUICK = {"xla_backend_optimization_level": 0}
 quick_update = jax.jit(learner.update, static_argnums=1, compiler_options=QUICK)
-quick_prepare = jax.jit(learner.prepare, static_argnums=1, compiler_options=QUICK)
 
 
 def random_rollout(seed: int, config: Config, spaces: Spaces, scale: float = 1.0) -> Rollout:
@@ -145,11 +145,9 @@ def test_a_gaussian_policy_starts_with_the_configured_standard_deviation(
     assert not log_std.weak_type  # otherwise the first update would be compiled twice
 
 
-@pytest.mark.parametrize("options", [{}, {"scale_rewards": True, "initialisation": "torch"}])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[str, Any]) -> None:
-    """So that it is compiled once for all configurations that agree in those it reads."""
-    config, read = make_config(algorithm, **SMALL | options), set()
+def options_read(config: Config, program: Any) -> set[str]:
+    """Names of the options that are not numeric and that a program reads while it is traced."""
+    read: set[str] = set()
 
     class Spied(type(config)):  # type: ignore[misc]
         def __getattribute__(self, name: str) -> Any:
@@ -159,11 +157,44 @@ def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[
     spied = object.__new__(Spied)
     vars(spied).update(vars(config))
     read.clear()
-    jax.eval_shape(lambda: learner._init.__wrapped__(spied, BOX, jax.random.key(0)))
-    others = {option.name for option in dataclasses.fields(config)} - {*numeric_fields(config)}
-    expected = {*learner.READ_BY_INIT} | ({"num_envs"} if options else set())
-    assert "hidden_sizes" in read
-    assert read & others <= expected
+    jax.eval_shape(lambda: program(spied))
+    return read & {option.name for option in dataclasses.fields(config)} - {*numeric_fields(config)}
+
+
+@pytest.mark.parametrize("options", [{}, {"scale_rewards": True, "initialisation": "torch"}])
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[str, Any]) -> None:
+    """So that it is compiled once for all configurations that agree in those it reads."""
+    config = make_config(algorithm, **SMALL | options)
+    read = options_read(config, lambda c: learner._init.__wrapped__(c, BOX, jax.random.key(0)))
+    expected = {*program_options.INIT} | ({"num_envs"} if options else set())
+    assert read <= expected
+    assert {"hidden_sizes", "initialisation"} <= read
+
+
+@algorithms
+def test_training_depends_on_no_other_option(algorithm: str) -> None:
+    """So that policies are trained by one program for both criteria, and values for all four."""
+    config = make_config(algorithm, **SMALL | {"hidden_sizes": (4,)})
+    state, orders = fresh(config, BOX), shuffles(0, config)
+    widths = ((3,), (0,), (0,), (2,), (), ())
+    batch = Batch(*(jnp.zeros((len(orders.value[0]), *width)) for width in widths))
+    policy, value = (
+        (getattr(state.params, part), getattr(state.opt_state, part)) for part in Networks._fields
+    )
+    seen, rollout = state._replace(opt_state=()), random_rollout(0, config, BOX)
+    read = options_read(config, lambda c: learner._prepare.__wrapped__(c, BOX, seen, rollout))
+    assert read <= {*program_options.BATCH}
+    read = options_read(
+        config,
+        lambda c: learner._improve_policy.__wrapped__(c, BOX, *policy, batch, orders.policy, 0.0),
+    )
+    assert read <= {*program_options.POLICY}
+    read = options_read(
+        config, lambda c: learner._fit_value.__wrapped__(c, *value, batch, orders.value, 0.0)
+    )
+    assert read <= {*program_options.VALUE}
+    assert {"minibatch_size", "activation"} <= read
 
 
 def test_a_new_replica_is_compiled_once_for_all_shapes_of_a_rollout() -> None:
@@ -381,7 +412,7 @@ def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
     config = make_config(algorithm, **SMALL | dict(options))
     state = fresh(config, BOX)
     for seed in (0, 1):
-        batch, state, _ = quick_prepare(config, BOX, state, random_rollout(seed, config, BOX))
+        batch, state, _ = learner.prepare(config, BOX, state, random_rollout(seed, config, BOX))
     read_by_training = (batch.features, batch.advantage, batch.value_target)
     return np.concatenate([np.ravel(x) for x in read_by_training])
 
@@ -481,7 +512,6 @@ ANEW: dict[str, Any] = SMALL | {
     "normalize_advantages": True,
     "scale_rewards": True,
 }
-algorithms: Any = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 
 @partial(jax.jit, compiler_options=QUICK)
@@ -622,7 +652,7 @@ def test_an_update_of_stacked_replicas_is_the_update_of_each(algorithm: str) -> 
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-PROGRAMS = (learner.prepare, learner.improve_policy, learner.fit_value)
+PROGRAMS = (learner._prepare, learner._improve_policy, learner._fit_value)
 
 
 @pytest.mark.parametrize("algorithm", ["apo", "trpo"])  # together they have all the options
@@ -649,10 +679,10 @@ def test_another_reset_cost_does_not_recompile() -> None:
     config = make_config("apo", **SMALL, termination="reset")
     state = fresh(config, BOX)
     learner.prepare(config, BOX, state, random_rollout(0, config, BOX))
-    compiled = learner.prepare._cache_size()
+    compiled = learner._prepare._cache_size()
     changed = dataclasses.replace(config, reset_cost=3.0, reset_cost_step_size=0.1)
     learner.prepare(changed, BOX, fresh(changed, BOX), random_rollout(1, config, BOX))
-    assert learner.prepare._cache_size() == compiled
+    assert learner._prepare._cache_size() == compiled
 
 
 # --- observation moments ---------------------------------------------------------------------

@@ -15,11 +15,14 @@ from longrun import APO, ATRPO, TRPO
 from longrun.cli import main
 from longrun.config import make_config
 from longrun.envs.native import Environment, Step
+from longrun.envs.native.access_control import AccessControl
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.criteria import Targets, Values
 from longrun.learn.limits import HIGHEST, combined, init_limits, learn_limits, prices
 from longrun.learn.types import Rollout
+from longrun.tabular import solve
+from longrun.tabular.models.classic import access_control
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 
@@ -149,18 +152,38 @@ class Toll(Environment):
         return Step(state, jnp.ones(1), paid, False, {"toll": paid})
 
 
-@pytest.mark.parametrize("algorithm", [APO, ATRPO])
-def test_a_limit_is_kept_and_used(algorithm):
+def test_a_limit_is_kept_and_used():
     """The optimum pays in 30 % of all steps; without the limit it would pay in all.
 
-    Plain dual ascent (APO with limit_gain=0) oscillates here between 2 % and 87 %.
+    Plain dual ascent (limit_gain=0) oscillates here between 2 % and 87 %.
     """
     options = {**TINY, "num_envs": 16, "minibatch_size": 128, "normalize_observations": False}
-    agent = algorithm(Toll(), seed=100, limits={"toll": 0.3}, learning_rate=0.01, **options)
+    agent = APO(Toll(), seed=100, limits={"toll": 0.3}, learning_rate=0.01, **options)
     costs: list[float] = []
     agent.learn(120 * 16 * 16, on_log=lambda p: costs.append(p.metrics["cost_toll"]))
     assert np.mean(costs[-40:]) == pytest.approx(0.3, abs=0.03)
     assert max(costs[:20]) > 0.45
+
+
+def test_a_trust_region_finds_the_constrained_optimum():
+    """Three servers for customers who pay 1 or 4, of which 1.2 may be busy on average.
+
+    Mean reward and cost of the last 30 iterations, whose standard errors are below half a percent.
+    benchmarks/limits.py evaluates the last policies exactly.
+    """
+    env = AccessControl(servers=3, free_probability=0.3, priorities=(1.0, 4.0))
+    limits = {"busy": 1.2}
+    model = access_control(servers=3, free_probability=0.3, priorities=(1.0, 4.0))
+    best = solve(model, limits=limits)
+    sizes = {"num_envs": 64, "rollout_steps": 64, "minibatch_size": 1024, "hidden_sizes": (16,)}
+    options = {"epochs": 2, "learning_rate": 0.01, "gae_lambda": 0.9}
+    agent = ATRPO(env, seed=100, limits=limits, **sizes, **options)
+    log: list[Any] = []
+    agent.learn(80 * 64 * 64, on_log=lambda p: log.append(p.metrics))
+    late = {name: np.mean([row[name] for row in log[-30:]]) for name in log[0]}
+    assert late["reward"] == pytest.approx(best.gain, rel=0.02)
+    assert late["cost_busy"] <= 1.02 * 1.2
+    assert late["multiplier_busy"] == pytest.approx(best.multipliers["busy"], rel=0.3)
 
 
 @pytest.mark.parametrize("algorithm", [APO, TRPO])
@@ -184,6 +207,11 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
     assert again.config.limits == (("terminated", 0.01), ("action_energy", 0.02))
     assert list(again.evaluate(20).costs) == ["out_of_bounds", "terminated", "action_energy"]
     assert len(whole.state.limits.criteria) == 2
+    other = {"limits": {"terminated": 0.02, "action_energy": 0.02}}
+    tuned = algorithm.load(tmp_path / "saved", lambda: Drift(), num_workers=0, **other)
+    assert tuned.config.limits[0] == ("terminated", 0.02)
+    with pytest.raises(InputError, match=r"limits=.* cannot be changed at load: what was saved"):
+        algorithm.load(tmp_path / "saved", lambda: Drift(), limits={"terminated": 0.02})
 
 
 @pytest.mark.parametrize(
@@ -194,6 +222,9 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
         ({"limits": 3}, "limits=3 must be rates by name"),
         ({"limits": {"cost": float("nan")}}, "limits: cost=nan must be a finite number"),
         ({"limits": {"cost": 1.0}, "limit_step_size": -1}, "limit_step_size=-1 is out of range"),
+        ({"limits": {"cost": 1.0}, "limit_gain": float("nan")}, "limit_gain=nan must be a number"),
+        ({"limits": {"cost": 1.0}, "limit_damping": -0.5}, "limit_damping=-0.5 is out of range"),
+        ({"limits": {"cost": 1.0}, "limit_approach": 0.1}, "ATRPO, TRPO have it, APO does not"),
         ({"limits": {"cost": 1.0}, "joint_optimizer": True}, "has no place for limits"),
         (
             {"limits": {"terminated": 1}, "termination": "reset", "reset_cost_step_size": 0.1},
@@ -204,6 +235,17 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
 def test_wrong_limits(options, words):
     with pytest.raises(InputError, match=words):
         make_config("apo", **options)
+
+
+def test_a_trust_region_has_options_of_its_own_and_takes_at_most_eight_limits():
+    with pytest.raises(InputError, match="unknown ATRPO option 'limit_gain'; APO, PPO have it"):
+        make_config("atrpo", limits={"cost": 1.0}, limit_gain=1.0)
+    many = {f"cost{k}": 1.0 for k in range(9)}
+    with pytest.raises(
+        InputError, match=r"limits has 9 entries.* at most 8; give fewer, or use AP"
+    ):
+        make_config("atrpo", limits=many)
+    assert len(make_config("apo", limits=many).limits) == 9
 
 
 def test_a_limit_on_terminations_takes_the_place_of_the_presets_own():
@@ -229,5 +271,10 @@ def test_the_command_line(tmp_path, capsys):
     assert main([*run, "--limit", "action_energy=0.5", "--out", str(tmp_path / "run")]) == 0
     header = (tmp_path / "run" / "metrics.csv").read_text().splitlines()[0]
     assert "cost_action_energy" in header and "multiplier_action_energy" in header
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    resume = [*run, "--resume", "--out", str(tmp_path / "run"), "--limit"]
+    assert main([*resume, "action_energy=0.6"]) == 2
+    assert "cannot be changed on --resume; the run has" in capsys.readouterr().err
+    assert before == {path: path.read_bytes() for path in before}
     assert main([*run, "--limit", "action_energy", "--out", str(tmp_path / "other")]) == 2
     assert "invalid NAME=RATE value: 'action_energy'" in capsys.readouterr().err

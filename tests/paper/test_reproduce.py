@@ -110,7 +110,11 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
 
 
 @pytest.mark.parametrize("way", [[], ["--as", "authors"]], ids=["paper", "authors"])
-def test_an_experiment_is_trained_and_drawn_and_resumed(way, tmp_path, capsys, monkeypatch):
+def test_an_experiment_is_trained_and_drawn_and_resumed(
+    way, tmp_path, capsys, monkeypatch, request
+):
+    if not way:
+        request.getfixturevalue("laid_out")
     monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     monkeypatch.setitem(experiments.TASKS, "figure2", (KIND,))
     monkeypatch.setattr(experiments, "CONSTRAINTS", (0.0, 0.1))
@@ -180,6 +184,7 @@ PANELS: dict[str, list[tuple[str, str]]] = {
 }
 
 
+@pytest.mark.usefixtures("laid_out")
 @pytest.mark.parametrize("experiment", PANELS)
 def test_every_experiment_has_its_figure_and_tables(experiment, drawn):
     folder, written, saved = drawn(experiment)

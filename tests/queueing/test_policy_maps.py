@@ -226,6 +226,7 @@ def test_a_map_shows_the_queue_lengths_that_are_visited() -> None:
     assert slices[0].sides == ("customers of class 1", "customers of class 2")
 
 
+@pytest.mark.usefixtures("laid_out")
 @pytest.mark.parametrize(
     ("env", "size", "words"),
     [

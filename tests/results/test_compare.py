@@ -259,6 +259,7 @@ def test_numbers_are_short_and_plain():
 
 
 @pytest.mark.parametrize("tasks", ["one", "several"])
+@pytest.mark.usefixtures("laid_out")
 def test_profiles_are_drawn(tasks, sweep, tmp_path, capsys):
     paths = [sweep] if tasks == "several" else sorted((sweep / "runs").glob("*A-v0*"))
     out = tmp_path / "profile.svg"

@@ -43,6 +43,7 @@ def plot(*arguments: object) -> None:
 # The command.
 
 
+@pytest.mark.usefixtures("laid_out")
 def test_a_sweep_is_a_grid_of_metrics_and_environments_with_one_legend(sweep, tmp_path, capsys):
     out = tmp_path / "curves.svg"
     plot(sweep, "--out", out)
@@ -189,6 +190,7 @@ def test_few_seeds_have_no_band(seeds, iqm, tmp_path):
     assert not any("95 %" in text for text in words_in(tmp_path / "few.svg"))
 
 
+@pytest.mark.usefixtures("laid_out")
 def test_panels_of_any_settings_share_colours_and_legend(sweep, tmp_path):
     settings = read_results(sweep)
     grid = [
@@ -204,6 +206,7 @@ def test_panels_of_any_settings_share_colours_and_legend(sweep, tmp_path):
         assert words.count(text) == 1
 
 
+@pytest.mark.usefixtures("laid_out")
 def test_more_settings_than_colours_and_long_names_can_be_drawn(tmp_path):
     many = [
         fake_setting(

@@ -232,6 +232,7 @@ def check_picture(path: Path) -> None:
     assert plt.get_fignums() == [], "figures are closed"
 
 
+@pytest.mark.usefixtures("laid_out")
 @pytest.mark.parametrize("ending", [".png", ".svg"])
 def test_xi_over_discount(ending: str, tmp_path: Path) -> None:
     out = tmp_path / "new folder" / f"xi{ending}"
@@ -241,6 +242,7 @@ def test_xi_over_discount(ending: str, tmp_path: Path) -> None:
         assert "RiverSwim, 3 states" in out.read_text()
 
 
+@pytest.mark.usefixtures("laid_out")
 def test_bound_tightness(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     comparisons = []
@@ -263,12 +265,14 @@ def test_certified_steps(certificate: str, discount: float, tmp_path: Path) -> N
     check_picture(tmp_path / "steps.png")
 
 
+@pytest.mark.usefixtures("laid_out")
 def test_certified_steps_of_an_optimal_policy(tmp_path: Path) -> None:
     path = trust_region_policy_iteration(riverswim(), np.ones(6))
     figures.certified_steps(path, tmp_path / "steps.pdf")
     check_picture(tmp_path / "steps.pdf")
 
 
+@pytest.mark.usefixtures("laid_out")
 @pytest.mark.parametrize(
     "mdp", [tandem(size=4), criss_cross(size=2), criss_cross(size=5), access_control(2)]
 )

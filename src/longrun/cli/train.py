@@ -98,8 +98,8 @@ def _add_run_options(parser: Parser) -> None:
         "--grid",
         action="append",
         metavar="NAME=A,B,...",
-        help="train one setting for each value of a numeric option; with several --grid, one for"
-        " each combination of values",
+        help="train one setting for each value of a numeric option or of limits (limits=falls=0.01,"
+        "falls=0.1); with several --grid, one for each combination of values",
     )
     add_preset_option(group)
     group.add_argument(

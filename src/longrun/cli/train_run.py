@@ -156,12 +156,16 @@ def _replicas(
         raise InputError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
     grid = parse_lists(given.get("grid", []))
     for name in grid:
-        known("numeric option for --grid", name, numeric_fields(config))
+        known("numeric option for --grid", name, [*numeric_fields(config), "limits"])
     pairs = [
         (dataclasses.replace(config, **point), seed)
         for point in settings_for(algorithm, grid)
         for seed in range(first, first + count)
     ]
+    if len({tuple(name for name, _ in c.limits) for c, _ in pairs}) > 1:
+        raise InputError(
+            "--grid: limits of one run must be on the same costs; use longrun sweep for others"
+        )
     return [c for c, _ in pairs], [s for _, s in pairs]
 
 

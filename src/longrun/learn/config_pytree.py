@@ -1,8 +1,10 @@
-"""Configurations as pytrees: numeric options are leaves, the others are part of the structure."""
+"""Configurations as pytrees: numeric options are leaves, the others are part of the structure.
+
+Of `limits` the rates are leaves and the names are structure.
+"""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterable
 from functools import cache, partial
@@ -27,26 +29,34 @@ def register(kind: type[Config]) -> None:
 
 def _flatten(config: Config) -> tuple[list[Any], tuple[Any, ...]]:
     leaves = numeric_fields(config)
-    shape = [o.name for o in dataclasses.fields(config) if o.name not in leaves]
-    return [getattr(config, n) for n in leaves], tuple(getattr(config, n) for n in shape)
+    shape = [o.name for o in dataclasses.fields(config) if o.name not in (*leaves, "limits")]
+    numbers = [getattr(config, n) for n in leaves]
+    rates = [rate for _, rate in config.limits]
+    limited = tuple(name for name, _ in config.limits)
+    return [*numbers, *rates], (limited, *(getattr(config, n) for n in shape))
 
 
 def _unflatten(kind: type[Config], shape: tuple[Any, ...], leaves: Iterable[Any]) -> Config:
     config = object.__new__(kind)  # no validation: the values may be tracers
-    names = numeric_fields(kind)
-    rest = [o.name for o in dataclasses.fields(kind) if o.name not in names]
-    for name, value in (*zip(names, leaves, strict=True), *zip(rest, shape, strict=True)):
+    names, (limited, *others) = numeric_fields(kind), shape
+    rest = [o.name for o in dataclasses.fields(kind) if o.name not in (*names, "limits")]
+    leaves = list(leaves)
+    numbers, rates = leaves[: len(names)], leaves[len(names) :]
+    for name, value in (*zip(names, numbers, strict=True), *zip(rest, others, strict=True)):
         object.__setattr__(config, name, value)
+    object.__setattr__(config, "limits", tuple(zip(limited, rates, strict=True)))
     return config
 
 
-def with_only(config: Config, names: Iterable[str]) -> Config:
+def with_only(config: Config, names: Iterable[str], kind: type[Config] | None = None) -> Config:
     """The numeric options and those with these `names`; all others have their defaults.
 
-    Programs that read no other option are then compiled once for all configurations that agree.
+    Programs that read no other option are then compiled once for all configurations that agree,
+    and, with a `kind` of configuration, once for all algorithms.
     """
-    kept, same = {*numeric_fields(config), *names}, copy.copy(config)
-    for option in dataclasses.fields(config):
-        if option.name not in kept:
-            object.__setattr__(same, option.name, option.default)  # no validation, as above
+    kind = kind or type(config)
+    same, kept = object.__new__(kind), {*numeric_fields(config), *names}
+    for option in dataclasses.fields(kind):
+        value = getattr(config, option.name) if option.name in kept else option.default
+        object.__setattr__(same, option.name, value)  # no validation, as above
     return same

@@ -15,11 +15,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.config import ALGORITHMS, Config
+from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
 from longrun.learn.checks import all_finite, choice_is_left, flagged
-from longrun.learn.config_pytree import register_config, with_only
+from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.learning_rate import learning_rate
 from longrun.learn.limits import init_limits, learn_limits
@@ -27,6 +27,12 @@ from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import init_policy_network, init_value_network, value_network
 from longrun.learn.policy_steps import policy_step_of
+from longrun.learn.program_options import (
+    options_of_batch,
+    options_of_init,
+    options_of_policy,
+    options_of_value,
+)
 from longrun.learn.targets import batch_targets
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
@@ -35,25 +41,9 @@ from longrun.learn.weights import sample_weights
 register_config()
 
 
-READ_BY_INIT = (
-    "hidden_sizes",
-    "value_hidden_sizes",
-    "policy_network",
-    "value_network",
-    "initialisation",
-    "joint_optimizer",
-    "limits",
-    "scale_rewards",
-)
-"""the options that a new replica depends on besides numeric ones, and num_envs with the last"""
-
-
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     """A new replica."""
-    if type(config) in ALGORITHMS.values():  # a kind of configuration beside these may read more
-        read = (*READ_BY_INIT, "num_envs") if config.scale_rewards else READ_BY_INIT
-        config = with_only(config, read)
-    state: TrainState = _init(config, spaces, key)
+    state: TrainState = _init(options_of_init(config), spaces, key)
     return state
 
 
@@ -87,11 +77,20 @@ def _optimisers(config: Config, networks: Networks) -> Networks:
     )
 
 
-@partial(jax.jit, static_argnames="spaces")
 def prepare(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
     """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
+    # Neither the policy nor the optimisers are read.
+    seen = state._replace(params=Networks((), state.params.value), opt_state=Networks((), ()))
+    batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout)
+    return batch, after._replace(params=state.params, opt_state=state.opt_state), metrics
+
+
+@partial(jax.jit, static_argnames="spaces")
+def _prepare(
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
+) -> tuple[Batch, TrainState, Metrics]:
     values, *of_costs = heads = _predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
@@ -160,17 +159,32 @@ def _flat(x: jax.Array) -> jax.Array:
     return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
-@partial(jax.jit, static_argnames="spaces")
 def improve_policy(
     config: Config,
     spaces: Spaces,
     state: TrainState,
     batch: Batch,
+    shuffles: Any,
+    progress: jax.Array | float,
+) -> Trained:
+    """Line 9 of Algorithm 1. `progress` in [0, 1) is the fraction of the run that is done."""
+    config = options_of_policy(config)
+    batch = batch._replace(value_target=None)  # type: ignore[arg-type]  # it is not read
+    before = state.params.policy, state.opt_state.policy
+    trained: Trained = _improve_policy(config, spaces, *before, batch, shuffles, progress)
+    return trained
+
+
+@partial(jax.jit, static_argnames="spaces")
+def _improve_policy(
+    config: Config,
+    spaces: Spaces,
+    policy: Policy,
+    opt_state: Any,
+    batch: Batch,
     shuffles: jax.Array,
     progress: jax.Array,
 ) -> Trained:
-    """Line 9 of Algorithm 1. `progress` in [0, 1) is the fraction of the run that is done."""
-    policy, opt_state = state.params.policy, state.opt_state.policy
     step = policy_step_of(config)
     if step.minibatch_task is not None:
         task = step.minibatch_task(config, spaces, policy, opt_state, batch, shuffles)
@@ -182,12 +196,32 @@ def improve_policy(
     return flagged("policy", trained)
 
 
-@jax.jit
 def fit_value(
-    config: Config, state: TrainState, batch: Batch, shuffles: jax.Array, progress: jax.Array
+    config: Config,
+    state: TrainState,
+    batch: Batch,
+    shuffles: Any,
+    progress: jax.Array | float,
 ) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
-    task = value_task(config, state.params.value, state.opt_state.value, batch, shuffles)
+    config = options_of_value(config)
+    of_policy: dict[str, Any] = dict.fromkeys(("mask", "action", "advantage"))  # not read
+    batch = batch._replace(**of_policy)
+    before = state.params.value, state.opt_state.value
+    trained: Trained = _fit_value(config, *before, batch, shuffles, progress)
+    return trained
+
+
+@jax.jit
+def _fit_value(
+    config: Config,
+    layers: Any,
+    opt_state: Any,
+    batch: Batch,
+    shuffles: jax.Array,
+    progress: jax.Array,
+) -> Trained:
+    task = value_task(config, layers, opt_state, batch, shuffles)
     [trained] = train_epochs(config, [task], learning_rate(config, progress))
     return flagged("value", trained)
 

@@ -1,4 +1,8 @@
-"""Parse values to try: lists (`gae_lambda=0.9,0.95`) and ranges (`learning_rate=1e-5:1e-3:log`)."""
+"""Parse values to try: lists (`gae_lambda=0.9,0.95`) and ranges (`learning_rate=1e-5:1e-3:log`).
+
+A value that is itself a list joins its parts: sizes `64x64`, costs `terminated/fuel`, limits
+`terminated=0.001/fuel=0.5`; `none` is empty.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,8 @@ Options = Mapping[str, Any]
 
 TIE = "+"
 """Between options that change together, as in `num_envs+rollout_steps=10+200,2+1000`."""
+JOIN = "/"
+"""Between costs, or limits, of one value."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ def _range(name: str, text: str, parts: Sequence[str]) -> Range:
 
 def checked_range(name: str, where: str, low: float, high: float, log: bool) -> Range:
     """The range of an option. Raises InputError, which begins with `where`, if it is wrong."""
-    default = _default(name)
+    default = _option(name).default
     if isinstance(default, bool) or not isinstance(default, int | float):
         raise InputError(f"{where}: {name} is not numeric; list its values with --grid")
     whole = isinstance(default, int)
@@ -101,11 +107,10 @@ def _split(text: str, flag: str, example: str) -> tuple[str, str]:
     return name.strip().replace("-", "_"), values
 
 
-def _default(name: str) -> Any:
-    """The default of an option, whose name may have an algorithm before it (`ppo.discount`)."""
-    fields = [f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind)]
-    defaults = {f.name: f.default for f in fields}
-    return defaults[known("option", name.rpartition(".")[2], defaults)]
+def _option(name: str) -> dataclasses.Field[Any]:
+    """An option, whose name may have an algorithm before it (`ppo.discount`)."""
+    fields = {f.name: f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind)}
+    return fields[known("option", name.rpartition(".")[2], fields)]
 
 
 def tied_names(name: str) -> list[str]:
@@ -139,17 +144,15 @@ def _listed(name: str, text: str) -> Any:
 
 def _value(name: str, text: str) -> Any:
     """A value in the option's type. Its range is checked later, with the whole configuration."""
-    default, text = _default(name), text.strip()
+    option, text = _option(name), text.strip()
+    default = option.default
     wanted: str | None = None
     if isinstance(default, bool):
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
         wanted = "true or false"
     elif isinstance(default, tuple):
-        parts = [] if text == "none" else text.split("x")
-        if all(part.isdigit() for part in parts):
-            return [int(part) for part in parts]
-        wanted = "sizes such as 64x64, or none"
+        return _parts(option, name, text)
     elif isinstance(default, str):
         return text
     else:
@@ -161,6 +164,27 @@ def _value(name: str, text: str) -> Any:
     raise InputError(f"--grid: {name}={text!r} must be {wanted}")
 
 
+def _parts(option: dataclasses.Field[Any], name: str, text: str) -> list[Any]:
+    """A value that is a list: sizes, names of costs, or pairs of a cost and its limit."""
+    words = option.metadata.get("names") or option.metadata.get("limits")
+    parts = [] if text == "none" else text.split(JOIN if words else "x")
+    if option.metadata.get("names"):
+        return parts
+    try:
+        if option.metadata.get("limits"):
+            pairs = [part.rpartition("=") for part in parts]
+            return [[cost, float(rate)] for cost, _, rate in pairs]
+        if all(part.isdigit() for part in parts):
+            return [int(part) for part in parts]
+    except ValueError:
+        pass
+    wanted = "limits such as terminated=0.001/fuel=0.5" if words else "sizes such as 64x64"
+    raise InputError(f"--grid: {name}={text!r} must be {wanted}, or none")
+
+
 def written(value: Any) -> str:
     """A value as `--grid` takes it."""
-    return str(value).lower() if isinstance(value, bool) else value_text(value, "x")
+    if isinstance(value, bool):
+        return str(value).lower()
+    sizes = isinstance(value, list | tuple) and all(isinstance(part, int) for part in value)
+    return value_text(value, "x" if sizes else JOIN)

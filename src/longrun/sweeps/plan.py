@@ -150,10 +150,17 @@ def together(runs: Sequence[PlannedRun], taken: Sequence[str] = ()) -> list[Plan
     batches: dict[str, list[PlannedRun]] = {}
     for run in runs:
         numeric = numeric_fields(ALGORITHMS[run.algorithm])
-        static = {n: v for n, v in run.options.items() if n not in numeric}
+        static = {n: _structure(n, v) for n, v in run.options.items() if n not in numeric}
         same = (run.env, run.algorithm, run.preset, static, run.fixed, run.steps, run.settings)
         batches.setdefault(repr(same) if is_native(run.env) else run.name, []).append(run)
     return [_batch(batch, taken) if len(batch) > 1 else batch[0] for batch in batches.values()]
+
+
+def _structure(name: str, value: Any) -> Any:
+    """The part of an option that shapes the program: of limits the names, of others all."""
+    if name != "limits":
+        return value
+    return [limit[0] for limit in (value.items() if isinstance(value, Mapping) else value)]
 
 
 def _batch(runs: Sequence[PlannedRun], taken: Sequence[str]) -> PlannedRun:

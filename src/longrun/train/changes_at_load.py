@@ -29,7 +29,8 @@ FIXED = (
     "initial_log_std",
     "limits",
 )
-"""Options that say what the networks compute or how they start, which is part of what was saved."""
+"""Options that say what the networks compute or how they start, which is part of what was saved. Of
+limits it is the names; their rates may change."""
 
 
 def changed_at_load(
@@ -57,7 +58,9 @@ def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
     changed = saved_config(algorithm_name(config), vars(config) | dict(options))
     for name in options:
         before, after = getattr(config, name), getattr(changed, name)
-        if name in FIXED and before != after:
+        # Other rates are other goals; what is learned depends on the names alone.
+        same = [n for n, _ in before] == [n for n, _ in after] if name == "limits" else False
+        if name in FIXED and before != after and not same:
             raise InputError(
                 f"{name}={after!r} cannot be changed at load: what was saved has {name}={before!r}"
             )

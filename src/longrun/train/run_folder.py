@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,7 @@ def _as_csv(rows: Iterable[Mapping[str, Any]], header: bool) -> str:
     return text.getvalue()
 
 
+@cache
 def _version(package: str) -> str:
     try:
         return metadata.version(package)

@@ -1,4 +1,4 @@
-"""Checks of each iteration: non-finite values, masks that allow nothing, constant rewards."""
+"""Checks of each iteration: non-finite values, empty masks, constant rewards, limits not kept."""
 
 from __future__ import annotations
 
@@ -51,6 +51,39 @@ def require_finite_rewards(reward: ArrayLike, who: str, iteration: int) -> None:
             f"a reward of {who} was not finite in the evaluation after iteration {iteration}; the"
             " environment must return finite numbers"
         )
+
+
+class LimitWatch:
+    """Warns once for each replica and cost if a limit seems to be out of reach.
+
+    That is said after `PATIENCE` iterations in a row in which the policy was improved for the costs
+    alone (`recovering`: a multiplier at its bound, or recovering trust-region steps).
+    """
+
+    PATIENCE = 100
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        self._limits = [dict(config.limits) for config in configs]
+        self._iterations = [0] * len(configs)
+        self._named: set[tuple[int, str]] = set()
+
+    def check(self, replica: int, metrics: Mapping[str, float]) -> None:
+        """Take in one iteration's metrics of a replica, and warn if it is time to."""
+        recovers = bool(metrics.get("recovering", 0))
+        self._iterations[replica] = self._iterations[replica] + 1 if recovers else 0
+        if self._iterations[replica] < self.PATIENCE:
+            return
+        for name, limit in self._limits[replica].items():
+            rate = metrics[f"cost_{name}"]
+            if rate > limit and (replica, name) not in self._named:
+                self._named.add((replica, name))
+                warnings.warn(
+                    f"cost '{name}' is {rate:.4g} and its limit is {limit:g}, after"
+                    f" {self.PATIENCE} iterations in which replica {replica} only lowered costs; no"
+                    " policy may keep it: raise the limit",
+                    UserWarning,
+                    stacklevel=2,
+                )
 
 
 class ConstantRewardWatch:

@@ -18,8 +18,11 @@ STORABLE = {np.dtype(t) for t in (bool, np.float16, np.float32, np.float64)} | {
 """What checkpoints can store."""
 
 
-def require_sound(env: Environment) -> None:
-    """Raise InputError if the protocol is broken, EnvironmentFailure if a method raises."""
+def require_sound(env: Environment) -> tuple[str, ...]:
+    """Names of the costs that a step gives.
+
+    Raises InputError if the protocol is broken, EnvironmentFailure if a method raises.
+    """
     try:
         hash(env)
     except TypeError:
@@ -47,6 +50,7 @@ def require_sound(env: Environment) -> None:
                 f"{what} of '{env.name}' has shape {np.shape(found)}; it must have {shape}"
             )
     _require_same_state(env, state, after.state)
+    return tuple(dict(after.costs))
 
 
 def _traced(env: Environment, what: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.config import Config
-from longrun.envs.costs import check_costs
+from longrun.envs.costs import READY, check_costs, unknown_cost
 from longrun.envs.env_source import env_source
 from longrun.envs.native.protocol import Environment
 from longrun.envs.native.protocol_check import require_sound
@@ -29,6 +29,7 @@ from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, f
 from longrun.train.training_checks import (
     FLAGS,
     ConstantRewardWatch,
+    LimitWatch,
     require_finite_rewards,
     require_healthy,
     without_flags,
@@ -48,12 +49,13 @@ class DeviceLoop:
     env: Environment
     given_name: str | None = None
     """'module:function' that made it, if it was named so"""
+    costs: tuple[str, ...] = ()
+    """names of the costs that a step gives"""
 
     @classmethod
     def open(cls, env: Environment, given_name: str | None = None) -> Self:
         """Raises an error if the environment does not follow the protocol."""
-        require_sound(env)
-        return cls(env, given_name)
+        return cls(env, given_name, require_sound(env))
 
     @property
     def name(self) -> str:
@@ -85,6 +87,9 @@ class DeviceLoop:
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
         check_costs(config.recorded, self.spaces)
+        for name in config.recorded:
+            if name not in (*READY, *self.costs):
+                raise unknown_cost(name, self.costs)
         return Snapshot(fresh_state(config, self.spaces, seed), {})
 
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
@@ -93,7 +98,8 @@ class DeviceLoop:
         seeds = jax.device_put(np.array(job.seeds, np.uint32), layout.by_replica)
         configs = jax.device_put(stacked(job.configs), layout.by_replica)
         replicas = placed(layout, self.env, job.configs[0].num_envs, seeds, starts)
-        seconds, constant = Seconds(), ConstantRewardWatch(job.configs)
+        seconds = Seconds()
+        constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
         iteration, calls = int(starts[0].state.iteration), Calls(job)
         shape = evaluation_shape(job.eval_steps) if job.eval_every else (1, 1)
         advance = device.compiled_advance(jax.default_backend())
@@ -113,6 +119,7 @@ class DeviceLoop:
             iteration += steps
             for event in events:
                 constant.check(event.metrics)
+                limits.check(event.replica, event.metrics)
             if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
                 break
         return seconds

@@ -17,7 +17,7 @@ from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.train.host.replica import Replica
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, available_cores
-from longrun.train.training_checks import ConstantRewardWatch
+from longrun.train.training_checks import ConstantRewardWatch, LimitWatch
 
 POLL_SECONDS = 0.2
 """How often a loop without events asks whether to stop."""
@@ -34,7 +34,7 @@ def run_replicas(
     # An event with its snapshot, the error that ended a replica, or None for one that is done.
     queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
-    constant = ConstantRewardWatch(job.configs)
+    constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
     with ThreadPoolExecutor(available_cores()) as compute:
 
         def run(replica: Replica) -> None:
@@ -64,6 +64,7 @@ def run_replicas(
                 else:
                     event, snapshot = item
                     constant.check(event.metrics)
+                    limits.check(event.replica, event.metrics)
                     if not on_events([event], {event.replica: snapshot}):
                         break
             done = not running

@@ -1,0 +1,151 @@
+"""Limits in grids and sweeps, costs that cannot be used, and limits that cannot be kept."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from longrun import ATRPO
+from longrun.cli import main
+from longrun.config import make_config
+from longrun.envs.native import Environment, Step
+from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
+from longrun.learn import learner
+from longrun.learn.types import Rollout
+from longrun.sweeps.grids import parse_lists, written
+from longrun.sweeps.plan import Block, runs_of, settings_for, together
+from longrun.train.training_checks import LimitWatch
+from tiny_envs import TINY
+
+
+@dataclass(frozen=True)
+class Odd(Environment):
+    """Its only cost, `fuel`, is two numbers."""
+
+    terminates = False
+
+    @property
+    def name(self) -> str:
+        return "odd"
+
+    @property
+    def spaces(self) -> Spaces:
+        return Spaces(1, 1, (2,))
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        return jnp.zeros(()), jnp.ones(1)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
+        return Step(state, jnp.ones(1), jnp.ones(()), False, {"fuel": jnp.ones(2)})
+
+
+def test_costs_that_cannot_be_used() -> None:
+    with pytest.raises(
+        InputError, match=r"cost 'fuel' of 'odd' has shape \(2,\); it must have \(\)"
+    ):
+        ATRPO(Odd(), limits={"fuel": 0.1}, **TINY)
+    known = "busy, rejected, rejected_1, rejected_2, rejected_3, rejected_4"
+    with pytest.raises(InputError, match=f"cost 'fuel' is unknown; the environment gave {known};"):
+        ATRPO("jax:access-control", limits={"fuel": 0.1}, **TINY)
+
+
+def test_an_unknown_cost_leaves_no_folder(tmp_path, capsys) -> None:
+    out = ["--steps", "64", "--out", str(tmp_path / "run")]
+    assert main(["train", "apo", "--env", "jax:access-control", "--costs", "fuel", *out]) == 2
+    assert "cost 'fuel' is unknown; the environment gave busy, rejected," in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+# --- grids and sweeps ------------------------------------------------------------------------
+
+
+def test_a_grid_lists_costs_and_limits() -> None:
+    texts = ["limits=busy=6,busy=6.5/rejected_1=1e-3,none", "costs=busy/rejected,none"]
+    lists = parse_lists(texts)
+    assert lists["limits"] == [[["busy", 6.0]], [["busy", 6.5], ["rejected_1", 0.001]], []]
+    assert lists["costs"] == [["busy", "rejected"], []]
+    assert [written(v) for v in lists["limits"]] == [
+        "busy=6.0",
+        "busy=6.5/rejected_1=0.001",
+        "none",
+    ]
+    assert written({"busy": 6}) == "busy=6.0"
+    assert [written(v) for v in ([64, 64], ["busy", "rejected"])] == ["64x64", "busy/rejected"]
+    for text in ("limits=busy", "limits=busy:6"):
+        with pytest.raises(InputError, match=r"must be limits such as terminated=0.001.*, or none"):
+            parse_lists([text])
+
+
+def test_runs_that_differ_in_rates_are_joined_on_a_device() -> None:
+    settings = settings_for("atrpo", parse_lists(["limits=busy=6,busy=7,rejected=0.5"]))
+    runs = runs_of([Block("atrpo", "jax:access-control", settings, 1000, [0, 1])])
+    assert len({run.name for run in runs}) == 6
+    joined = together(runs)
+    assert [len(run.replicas) for run in joined] == [4, 2]
+    rates = [config.limits[0][1] for config in joined[0].configs()]
+    assert rates == [6.0, 7.0, 6.0, 7.0]
+
+
+def test_another_rate_does_not_recompile() -> None:
+    spaces = Spaces(1, 1, (2,))
+    facts, never = np.zeros((16, 4, 1), np.float32), np.zeros((16, 4), bool)
+    action, costs = np.zeros((16, 4, 1), np.int32), np.ones((16, 4, 1), np.float32)
+    rollout = Rollout(facts, action, facts[..., 0], facts, never, never, facts[0], costs)
+    margins, compiled = [], []
+    for rate in (0.25, 0.5, 0.0):
+        config = make_config("atrpo", limits={"fuel": rate}, **TINY)
+        state = learner.init(config, spaces, jax.random.key(0))
+        _, state, _ = learner.prepare(config, spaces, state, rollout)
+        margins.append(float(state.limits.margin[0]))
+        compiled.append(learner.prepare._cache_size())
+    assert len(set(compiled)) == 1
+    # A quarter of limit_approach, 0.3, of the excess, which counts as the limit at most, or as two
+    # of the largest costs in a batch of 64.
+    assert margins == pytest.approx([0.075 * 0.25, 0.075 * 0.5, 0.075 * 2 / 64], rel=1e-5)
+
+
+# --- limits that are out of reach ------------------------------------------------------------
+
+
+def test_a_limit_out_of_reach_is_named_once() -> None:
+    configs = [make_config("apo", limits={"fuel": 0.5, "falls": 0.1})] * 2
+    watch = LimitWatch(configs)
+    high = {"recovering": 1.0, "cost_fuel": 0.75, "cost_falls": 0.05}
+    for _ in range(LimitWatch.PATIENCE - 1):
+        watch.check(0, high)
+        watch.check(1, high | {"recovering": 0.0})
+    with pytest.warns(UserWarning) as caught:
+        watch.check(0, high)
+        watch.check(0, high)
+        watch.check(1, high)
+    [warning] = caught
+    assert str(warning.message) == (
+        "cost 'fuel' is 0.75 and its limit is 0.5, after 100 iterations in which replica 0 only"
+        " lowered costs; no policy may keep it: raise the limit"
+    )
+
+
+def test_replicas_with_different_limits_in_one_program(tmp_path, monkeypatch) -> None:
+    """One limit is out of reach, and said to be; the other is far away."""
+    monkeypatch.setattr(LimitWatch, "PATIENCE", 2)
+    flags = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--quiet"]
+    run = ["train", "atrpo", "--env", "jax:access-control", "--steps", "192", "--no-eval", *flags]
+    out = ["--hidden-sizes", "8", "--out", str(tmp_path / "run")]
+    with pytest.warns(UserWarning, match="cost 'busy' is .* and its limit is -100, .* replica 0"):
+        assert main([*run, *out, "--grid", "limits=busy=-100,busy=100"]) == 0
+    lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    recovering = {(row["replica"], row["recovering"]) for row in csv.DictReader(lines)}
+    assert recovering == {("0", "1"), ("1", "0")}
+
+
+def test_limits_of_one_run_are_on_the_same_costs(capsys) -> None:
+    run = ["train", "atrpo", "--env", "jax:access-control", "--steps", "64"]
+    assert main([*run, "--grid", "limits=busy=6,none"]) == 2
+    assert "must be on the same costs; use longrun sweep" in capsys.readouterr().err

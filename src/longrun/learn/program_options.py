@@ -39,6 +39,7 @@ POLICY = (
     "bounded_mean",
     "cg_iterations",
     "line_search_steps",
+    "limits",
 )
 VALUE = (*MINIBATCHES, "value_network", "limits")
 """besides numeric options"""
@@ -52,9 +53,9 @@ def options_of_init(config: Config) -> Config:
 
 
 def options_of_batch(config: Config) -> Config:
-    """What values, gain, advantages and targets depend on, the same for both policy steps.
+    """What values, gain, advantages and targets depend on.
 
-    Limits are kept in two ways, so that with limits the policy step matters.
+    It is the same for both policy steps, unless there are limits, which each keeps in its own way.
     """
     if not _is_known(config):
         return config
@@ -67,9 +68,7 @@ def options_of_policy(config: Config) -> Config:
     """What a policy step depends on, the same for both criteria."""
     if not _is_known(config):
         return config
-    if isinstance(config, Clipped):
-        return with_only(config, POLICY, PPOConfig)
-    return with_only(config, (*POLICY, "limits"), TRPOConfig)
+    return with_only(config, POLICY, PPOConfig if isinstance(config, Clipped) else TRPOConfig)
 
 
 def options_of_value(config: Config) -> Config:

@@ -57,15 +57,10 @@ def limited_step(
     def divergence(x: jax.Array) -> jax.Array:
         return mean_kl(unravel(x))
 
-    @jax.jit
-    def product(v: jax.Array) -> jax.Array:
-        result: jax.Array = fisher_product(divergence, flat, v, damping)
-        return result
-
     start, gradients = objectives(flat), jax.jacrev(objectives)(flat)
-    directions = jax.vmap(lambda g: cg(product, g, maxiter=cg_iterations)[0])(gradients)
+    directions, products = _natural(divergence, flat, gradients, damping, cg_iterations)
     full_step, solution, reach = _best_of(
-        directions, jax.vmap(product)(directions), gradients, approach * excess, kl_limit
+        directions, products, gradients, approach * excess, kl_limit
     )
 
     def at(fraction: jax.Array) -> NaturalStep:
@@ -79,6 +74,24 @@ def limited_step(
     taken = backtrack(at, is_good, start, line_search_steps)
     new = moved(params, flat + taken.fraction * full_step, taken.fraction)
     return new, LimitedStep(taken, solution.price, solution.recovering)
+
+
+def _natural(
+    divergence: Callable[[jax.Array], jax.Array],
+    flat: jax.Array,
+    gradients: jax.Array,
+    damping: jax.Array | float,
+    cg_iterations: int,
+) -> tuple[jax.Array, jax.Array]:
+    """H^-1 times the gradients [1 + K, P], by conjugate gradient, and H times these directions."""
+
+    @jax.jit  # traced once, although `cg` calls it repeatedly
+    def product(v: jax.Array) -> jax.Array:
+        result: jax.Array = fisher_product(divergence, flat, v, damping)
+        return result
+
+    directions = jax.vmap(lambda g: cg(product, g, maxiter=cg_iterations)[0])(gradients)
+    return directions, jax.vmap(product)(directions)
 
 
 def _best_of(

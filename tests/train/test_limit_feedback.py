@@ -104,7 +104,7 @@ def test_another_rate_does_not_recompile() -> None:
         state = learner.init(config, spaces, jax.random.key(0))
         _, state, _ = learner.prepare(config, spaces, state, rollout)
         margins.append(float(state.limits.margin[0]))
-        compiled.append(learner.prepare._cache_size())
+        compiled.append(learner._prepare._cache_size())
     assert len(set(compiled)) == 1
     # A quarter of limit_approach, 0.3, of the excess, which counts as the limit at most, or as two
     # of the largest costs in a batch of 64.

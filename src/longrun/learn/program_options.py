@@ -37,6 +37,7 @@ POLICY = (
     *MINIBATCHES,
     "policy_network",
     "bounded_mean",
+    "limits",
     "cg_iterations",
     "line_search_steps",
 )
@@ -52,10 +53,14 @@ def options_of_init(config: Config) -> Config:
 
 
 def options_of_batch(config: Config) -> Config:
-    """What values, gain, advantages and targets depend on, the same for both policy steps."""
+    """What values, gain, advantages and targets depend on.
+
+    Without limits, which the policy steps keep in different ways, it is the same for both.
+    """
     if not _is_known(config):
         return config
-    return with_only(config, BATCH, APOConfig if isinstance(config, Average) else PPOConfig)
+    same = APOConfig if isinstance(config, Average) else PPOConfig
+    return with_only(config, BATCH, type(config) if config.limits else same)
 
 
 def options_of_policy(config: Config) -> Config:

@@ -84,6 +84,14 @@ CALLS = {
         r"APO\(env, seed=0\).*no policy class.*'MlpPolicy'",
     ),
     "policy": (lambda _: APO("MlpPolicy"), r"no policy class such as 'MlpPolicy'"),
+    "another library's learn": (
+        lambda _: APO(MORTAL).learn(total_timesteps=10),  # type: ignore[call-arg]
+        r"unknown argument of learn 'total_timesteps'; it is called steps here$",
+    ),
+    "another library's evaluate": (
+        lambda _: APO(MORTAL).evaluate(n_eval_episodes=10),  # type: ignore[call-arg]
+        r"unknown argument of evaluate 'n_eval_episodes'; give steps",
+    ),
 }  # fmt: skip
 
 

@@ -121,6 +121,18 @@ def test_code_and_commands_of_a_page_run_in_order(page, elsewhere, capsys):
         assert (elsewhere / name).exists(), name
 
 
+def test_no_two_pages_train_into_one_folder() -> None:
+    """A reader works in one folder, page after page, and a folder of another run is refused."""
+    trained: dict[str, str] = {}
+    for page, blocks in BLOCKS.items():
+        python = "".join(block.code for block in blocks if block.language == "python")
+        commands = "\n".join(c for block in blocks for c in block.commands if "--resume" not in c)
+        folders = re.findall(r'log_dir="(\S+?)"', python)
+        folders += re.findall(r"^longrun (?:train|sweep) .*--out (\S+)", commands, re.MULTILINE)
+        for folder in folders:
+            assert trained.setdefault(folder, page) == page, folder
+
+
 def run_python(page: str, block: Block, names: dict[str, object]) -> None:
     """Execute a block after those above it; what it prints is what is shown, unless shortened."""
     printed = io.StringIO()
@@ -141,6 +153,11 @@ def run_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     if words[0] in ("train", "sweep") and "--steps" not in words and "--resume" not in words:
         words += ["--steps", "2000"]
     assert cli.main(words) == 0, (command, capsys.readouterr().err)
+
+
+def test_no_page_has_marks_of_a_merge() -> None:
+    for name in (*PAGES, "CHANGELOG.md", "results/RESULTS.md"):
+        assert not re.search(r"^(<<<<<<<|>>>>>>>) ", (ROOT / name).read_text(), re.MULTILINE), name
 
 
 def test_the_pages_show_every_command():

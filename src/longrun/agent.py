@@ -17,7 +17,7 @@ from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
-from longrun.other_names import require_order
+from longrun.other_names import names_ours, require_order
 from longrun.policy import Policy
 from longrun.train import checkpoint
 from longrun.train.changes_at_load import changed_at_load
@@ -134,6 +134,7 @@ class Agent:
             )
         return float(self.state.criterion.gain)
 
+    @names_ours
     def learn(
         self,
         steps: int,
@@ -218,6 +219,7 @@ class Agent:
             self._made_policy = self.snapshot, made
         return self._made_policy[1]
 
+    @names_ours
     def evaluate(
         self,
         steps: int = 10_000,

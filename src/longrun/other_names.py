@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, ParamSpec, TypeVar
 
 from longrun.errors import InputError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 OURS = {
     "gamma": "discount",
@@ -40,6 +45,18 @@ ELSEWHERE = {
     "device": "JAX chooses it; set JAX_PLATFORMS=cpu for the CPU",
 }
 
+ARGUMENTS = {
+    "total_timesteps": "it is called steps here",
+    "callback": "it is called on_log here; longrun.callbacks has the usual ones",
+    "reset_num_timesteps": "leave it out: learn always continues",
+    "log_interval": "leave it out: every iteration is logged",
+    "verbose": "it is called progress_bar here",
+    "tb_log_name": "write log_dir=..., tensorboard=True",
+    "n_eval_episodes": "give steps: all of them count, and the first 10 episodes are reported",
+    "eval_freq": "it is called eval_every here",
+}
+"""Names of arguments of `learn` and `evaluate` in Stable-Baselines3."""
+
 
 def hint(name: str, options: Collection[str], algorithm: str) -> str | None:
     """What to write instead of another library's name; None if it is not known."""
@@ -61,3 +78,19 @@ def require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
             f"write {kind}(env, seed=0): the environment comes first, all else has a name{about};"
             " hidden_sizes are those of the networks"
         )
+
+
+def names_ours(method: Callable[P, R]) -> Callable[P, R]:
+    """The same method; an argument by another library's name is an InputError that says ours."""
+    known = inspect.signature(method).parameters
+
+    @functools.wraps(method)
+    def checked(*args: P.args, **named: P.kwargs) -> R:
+        for name in named:
+            if name in ARGUMENTS and name not in known:
+                raise InputError(
+                    f"unknown argument of {method.__name__} {name!r}; {ARGUMENTS[name]}"
+                )
+        return method(*args, **named)
+
+    return checked

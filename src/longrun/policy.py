@@ -62,6 +62,9 @@ class Policy:
         self._rng = rng
         self._about = about
 
+    def __repr__(self) -> str:
+        return f"Policy({self._about['env']!r}, algorithm={self._about['algorithm']!r})"
+
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
         """The action for an observation; or one for each row of a batch, or of a list of dicts.
 

@@ -80,7 +80,8 @@ def test_riverswim(longrun_solve):
     assert any("right" in line and line.count("100.00%") == 2 for line in lines)
     assert "Kemeny's constant 13.5037" in lines
     assert lines[-1].startswith("policy_iteration, 1 iteration: ")
-    assert lines[-1].endswith(" s to build the model")
+    assert " s to build the model, " in lines[-1]
+    assert lines[-1].endswith(" s to evaluate the policy")
 
 
 def test_costs_are_shown_as_costs(longrun_solve):
@@ -110,6 +111,7 @@ def test_json(report):
         "solve_seconds",
         "kemeny",
         "kemeny_error",
+        "evaluate_seconds",
     ]
     assert (found["model"], found["states"]) == ("RiverSwim, 5 states", 5)
     assert found["rewards_are_costs"] is False and found["method"] == "policy_iteration"
@@ -120,6 +122,7 @@ def test_json(report):
     }
     assert found["kemeny"] == pytest.approx(expected.kemeny) and found["kemeny_error"] == 0
     assert found["build_seconds"] >= 0 and found["solve_seconds"] >= 0
+    assert found["evaluate_seconds"] >= 0
 
 
 def test_json_of_costs(report):

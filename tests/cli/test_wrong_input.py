@@ -83,7 +83,9 @@ def test_wrong_input_is_refused_in_one_line_and_nothing_is_written(
 
 def test_an_existing_run_is_not_written_over(longrun, run):
     before = files_of(run)
-    refused(longrun(*train_arguments(run)), "already holds a run", str(run))
+    refused(
+        longrun(*train_arguments(run)), "already holds a run; resume it (train --resume", str(run)
+    )
     assert files_of(run) == before
 
 

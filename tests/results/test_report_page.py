@@ -123,6 +123,13 @@ def test_five_seeds_have_an_interval(browser, tmp_path):
     assert re.search(r"4 \[\d", browser.texts(".tip")[0])
 
 
+def test_scores_of_few_seeds_are_shown_with_the_same_digits(browser, tmp_path):
+    report_run(tmp_path / "run", [[0.5, 0.7261], [0.5, 0.7332], [0.5, 0.7069]])
+    write_report(tmp_path / "run", tmp_path / "page.html", frames=False)
+    browser.open(tmp_path / "page.html")
+    assert "(0.7261, 0.7332, 0.7069)" in " ".join(browser.texts("#table td"))
+
+
 def test_the_table_sorts_by_a_click_on_a_header(page):
     page.click("[data-column='seeds']")
     assert page.texts("#table tbody td:nth-child(3)") == ["2", "2", "1", "1", "1"]

@@ -218,9 +218,26 @@ WRONG_OBSERVATIONS = {
 
 @pytest.mark.parametrize("name", WRONG_OBSERVATIONS)
 def test_a_wrong_observation_is_one_line(name: str, tmp_path: Path) -> None:
-    case_agent(name).save(tmp_path)
-    with pytest.raises(InputError, match="an observation"):
-        load_policy(tmp_path).predict(WRONG_OBSERVATIONS[name])
+    agent = case_agent(name)
+    agent.save(tmp_path)
+    for policy in (load_policy(tmp_path), agent):
+        with pytest.raises(InputError, match="an observation"):
+            policy.predict(WRONG_OBSERVATIONS[name])
+
+
+def test_a_wrong_part_of_an_observation_is_named() -> None:
+    form = form_of(spaces.Dict(level=spaces.Box(0, 1, (2,)), mode=spaces.Discrete(3)))
+    write, row = row_writer(form), np.zeros(5, np.float32)
+    with pytest.raises(InputError, match=r"an observation 7 is not in .* \(in 'mode'\)$"):
+        write({"level": np.zeros(2), "mode": 7}, row)
+    with pytest.raises(InputError, match=r"shape \(3,\) does not fit .* \(in 'level'\)$"):
+        write({"level": np.zeros(3), "mode": 1}, row)
+
+
+def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
+    case_agent("clipped").save(tmp_path)
+    assert repr(load_policy(tmp_path)).startswith("Policy('")
+    assert repr(load_policy(tmp_path)).endswith(", algorithm='apo')")
 
 
 def rewritten(folder: Path, **changes: Any) -> None:

@@ -92,7 +92,7 @@ def test_an_evaluation_is_of_the_long_run() -> None:
     found = agent.evaluate(10_000)
     assert found.average_reward == pytest.approx(1, abs=1e-3)
     assert 100 <= found.warmup <= 500 and found.steps == 10_000 - 10 * found.warmup
-    assert f"after a warm-up of {found.warmup}" in str(found)
+    assert f"after a warm-up of {found.warmup} in each environment" in str(found)
     whole = agent.evaluate(10_000, warmup=0)
     assert whole.average_reward == pytest.approx(0.98, abs=0.001) and whole.steps == 10_000
     later = agent.evaluate(10_000, warmup=500)

@@ -101,9 +101,11 @@ def show(report: dict[str, Any]) -> None:
         spread = f" ± {error:.2g} (95 %, estimated)" if error else ""
         console.print(f"Kemeny's constant {report['kemeny']:.6g}{spread}")
     number, seconds = report["iterations"], report["solve_seconds"]
+    evaluating = report.get("evaluate_seconds")
+    beside = "" if evaluating is None else f", {evaluating:.2f} s to evaluate the policy"
     console.print(
-        f"{report['method']}, {number} iteration{'s' * (number != 1)}: {seconds:.2f} s, "
-        f"and {report['build_seconds']:.2f} s to build the model"
+        f"{report['method']}, {number} iteration{'s' * (number != 1)}: {seconds:.2f} s; "
+        f"{report['build_seconds']:.2f} s to build the model{beside}"
     )
     if "map" in report:
         console.print(f"wrote {report['map']}", markup=False)

@@ -136,7 +136,7 @@ def require_saved(name: Any, path: object, trust: bool = False) -> None:
     if not colon and env_id not in gymnasium.registry:
         raise InputError(
             f"'{path}' was trained on '{name}', which is no id: pass env=, the class or function"
-            " that makes it, to load() in Python; the command line cannot"
+            " that makes it, to load() in Python; the command line needs a run on 'module:function'"
         )
     if needs_trust(name) and module not in sys.modules and not trust:
         raise InputError(

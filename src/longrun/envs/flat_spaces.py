@@ -19,13 +19,15 @@ class Spaces:
     """Sizes of one environment's flat rows; hashable, since they shape compiled programs."""
 
     observation_size: int
+    """columns of an observation row, those of a mask included"""
     action_size: int
     """columns of an action row"""
     categories: tuple[int, ...] = ()
     """choices of each categorical component; empty for continuous actions"""
     low: tuple[float, ...] = ()
+    """lower bounds of continuous actions; `longrun.envs.actions` applies them"""
     high: tuple[float, ...] = ()
-    """bounds of continuous actions; `longrun.envs.actions` applies them"""
+    """upper bounds"""
     masked: bool = False
     """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
 

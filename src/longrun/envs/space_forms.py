@@ -81,7 +81,10 @@ def row_writer(form: Form) -> Callable[[Any, Array], None]:
                 raise InputError(
                     f"an observation has no {key!r}; it needs {', '.join(map(repr, form['keys']))}"
                 ) from None
-            write_part(value, row[columns])
+            try:
+                write_part(value, row[columns])
+            except InputError as error:
+                raise InputError(f"{error} (in {key!r})") from None
 
     return write
 

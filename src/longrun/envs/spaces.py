@@ -108,8 +108,14 @@ def _masked_writer(space: gym_spaces.Dict) -> Callable[[Any, Array], None]:
     write_mask, write_rest = observation_writer(mask), observation_writer(rest)
 
     def write(observation: Any, row: Array) -> None:
-        write_mask(observation["action_mask"], row[:width])
-        write_rest(observation["observation"], row[width:])
+        try:
+            allowed, seen = observation["action_mask"], observation["observation"]
+        except (KeyError, IndexError, TypeError):
+            raise InputError(
+                "an observation needs 'action_mask' and 'observation', as its space has them"
+            ) from None
+        write_mask(allowed, row[:width])
+        write_rest(seen, row[width:])
 
     return write
 

@@ -37,9 +37,9 @@ POLICY = (
     *MINIBATCHES,
     "policy_network",
     "bounded_mean",
-    "limits",
     "cg_iterations",
     "line_search_steps",
+    "limits",
 )
 VALUE = (*MINIBATCHES, "value_network", "limits")
 """besides numeric options"""
@@ -55,12 +55,13 @@ def options_of_init(config: Config) -> Config:
 def options_of_batch(config: Config) -> Config:
     """What values, gain, advantages and targets depend on.
 
-    Without limits, which the policy steps keep in different ways, it is the same for both.
+    It is the same for both policy steps, unless there are limits, which each keeps in its own way.
     """
     if not _is_known(config):
         return config
-    same = APOConfig if isinstance(config, Average) else PPOConfig
-    return with_only(config, BATCH, type(config) if config.limits else same)
+    if config.limits:
+        return with_only(config, BATCH)
+    return with_only(config, BATCH, APOConfig if isinstance(config, Average) else PPOConfig)
 
 
 def options_of_policy(config: Config) -> Config:

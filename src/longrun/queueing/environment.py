@@ -38,7 +38,9 @@ class QueueingEnv(Environment):
 
     network: Network
     idling: bool = False
+    """whether a server may idle while one of its customers waits"""
     name: str = ""
+    """in tables and run folders; the network's by default"""
     terminates = False
 
     def __post_init__(self) -> None:

@@ -28,7 +28,9 @@ class Activity(NamedTuple):
     """What a server may do: serve the customers of a class at a rate."""
 
     queue: int
+    """the class, from 0"""
     rate: float
+    """services per unit of time"""
 
 
 class Decision(NamedTuple):

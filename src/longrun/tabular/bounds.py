@@ -66,7 +66,9 @@ class Bound:
 
     xi: float
     lower: float
+    """Of `difference`."""
     upper: float
+    """Of `difference`."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,11 @@ class ImprovementBounds:
     theorem: Bound
     """Propositions 1 and 2 together: the paper's theorem."""
     achiam: Bound
+    """Achiam et al. (2017), for discounts below 1."""
     zhang_ross: Bound
+    """Zhang and Ross (2021), for discount 1."""
     dai_gluzman: Bound
+    """Dai and Gluzman (2021), the narrowest."""
 
     @property
     def xi(self) -> float:

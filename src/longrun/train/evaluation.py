@@ -40,10 +40,11 @@ class EvaluationReport:
     average_reward: float
     """reward per step: the estimate of the gain"""
     low: float
+    """lower end of the batch-means 95 % interval of the average reward"""
     high: float
-    """batch-means 95 % interval of the average reward"""
+    """its upper end"""
     episode_return: float
-    """mean return of up to 10 finished episodes; NaN when none ended"""
+    """mean return of the first finished episodes, up to 10 (the paper's); NaN when none ended"""
     episode_length: float
     """mean length of the same episodes"""
     episodes: int
@@ -69,13 +70,13 @@ class EvaluationReport:
             for name, cost in self.costs.items()
         )
         if not self.episodes:
-            after = f" after a warm-up of {self.warmup}" if self.warmup else ""
+            after = f" after a warm-up of {self.warmup} in each environment" if self.warmup else ""
             still = "" if self.settled else "; the rewards have not settled, give more steps"
             told = f"average reward {rate} over {self.steps} steps{after}, no episode ended"
             return f"{told}{costs}{still}"
         return (
             f"average reward {rate}, episode return {self.episode_return:.4g}"
-            f" over {self.episodes} episodes of {self.episode_length:.4g} steps{costs}"
+            f" over the first {self.episodes} episodes, of {self.episode_length:.4g} steps{costs}"
         )
 
 

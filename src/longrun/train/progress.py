@@ -22,12 +22,18 @@ class Progress:
     """What `on_log` is given after each iteration of each replica."""
 
     replica: int
+    """its number in the run, 0 for an agent's own"""
     seed: int
     step: int
+    """environment steps that the replica has learned from"""
     total_steps: int
+    """`step` at the end of the training"""
     steps_per_second: float
+    """of all replicas together"""
     metrics: dict[str, float]
+    """the columns of metrics.csv for this iteration"""
     evaluation: EvaluationReport | None
+    """None after iterations without one"""
 
 
 OnLog = Callable[[Progress], Any]

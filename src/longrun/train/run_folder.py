@@ -63,7 +63,10 @@ class RunFolder:
         folder = cls(path, FolderLock(path))
         if (path / "config.json").exists():
             folder.close()
-            raise FolderError(f"'{path}' already holds a run; resume it or choose another folder")
+            raise FolderError(
+                f"'{path}' already holds a run; resume it (train --resume, or load it in Python) or"
+                " choose another folder"
+            )
         remove_leftovers(path)
         write_json(path / "config.json", description)
         return folder

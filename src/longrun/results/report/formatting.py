@@ -46,7 +46,7 @@ def facts(folder: Folder) -> list[tuple[str, str]]:
         ("algorithm" + "s" * (len(algorithms) > 1), ", ".join(algorithms)),
         ("settings", str(len(settings))),
         ("seeds of each", _span([str(n) for n in seeds])),
-        ("steps of each seed", _span([f"{step:,}" for step in steps])),
+        ("steps asked for", _span([f"{step:,}" for step in steps])),
         ("runs", str(len(configs)) if len(configs) > 1 else ""),
         ("started", _span([each for each in started if each])),
         ("longrun", ", ".join(versions)),

@@ -10,7 +10,9 @@ const table = { column: "average_reward", descending: true };
 function figure(setting, key) {
   const found = setting.final[key];
   if (!found) return { value: null, cell: ["–"] };
-  const seeds = found.scores.length > 1 ? `(${found.scores.map(number).join(", ")})` : "";
+  // Not map(number): its second argument, the index, would be the number of digits.
+  const scores = found.scores.map((score) => number(score));
+  const seeds = scores.length > 1 ? `(${scores.join(", ")})` : "";
   const ends = found.low === null ? seeds : intervalText(found.low, found.high);
   return { value: found.mean, cell: [number(found.mean), el("span", { class: "interval" }, ends)] };
 }

@@ -32,7 +32,9 @@ class Solution:
     gain: float
     """Middle of the bracket."""
     gain_low: float
+    """Certified: the optimal gain is not less."""
     gain_high: float
+    """Certified: the optimal gain is not more."""
     policy: Actions
     """[S] an action for each state; one recurrent class, its gain at least `gain_low`."""
     bias: Array

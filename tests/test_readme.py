@@ -16,6 +16,7 @@ from fake_workers import InlineWorkers
 from longrun import cli
 from longrun.other_names import ELSEWHERE, OURS
 from longrun.presets import PRESETS
+from longrun.results.labels import _defaults
 from longrun.sweeps import run_sweep as start
 
 ROOT = Path(__file__).parents[1]
@@ -96,8 +97,10 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for preset in PRESETS.values():
         monkeypatch.setitem(preset, "epochs", 2)
+    _defaults.cache_clear()  # of the presets
     monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
-    return tmp_path
+    yield tmp_path
+    _defaults.cache_clear()
 
 
 # So little training may leave a policy whose rewards have not settled when it is evaluated.

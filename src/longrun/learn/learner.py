@@ -196,6 +196,10 @@ def _improve_policy(
     return flagged("policy", trained)
 
 
+NOT_OF_VALUE = ("mask", "action", "advantage", "costs")
+"""fields of a batch that fitting a value does not read"""
+
+
 def fit_value(
     config: Config,
     state: TrainState,
@@ -205,7 +209,7 @@ def fit_value(
 ) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
     config = options_of_value(config)
-    of_policy: dict[str, Any] = dict.fromkeys(("mask", "action", "advantage"))  # not read
+    of_policy: dict[str, Any] = dict.fromkeys(NOT_OF_VALUE)
     batch = batch._replace(**of_policy)
     before = state.params.value, state.opt_state.value
     trained: Trained = _fit_value(config, *before, batch, shuffles, progress)

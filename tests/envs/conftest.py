@@ -31,5 +31,5 @@ def nothing_left(tmp_path: Path) -> Iterator[Path]:
 
 
 def _shared_memory() -> set[str]:
-    """Names of shared memory; the library has no semaphores, and other tests make some meanwhile."""
+    """Names of shared memory; semaphores are not the library's, but of other tests meanwhile."""
     return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.")}

@@ -27,11 +27,14 @@ ROOT = Path(__file__).parents[1]
 NUMERICAL = ("tests/learn", "tests/tabular", "tests/native", "tests/queueing")
 """Where the numerical tests are; the other tests start processes or look at files."""
 LEARNER, MAPS = "tests/learn/test_learner.py", "tests/queueing/test_policy_maps.py"
+TABULAR = ("bounds", "chain", "limits", "mdp", "models", "poisson", "policy_evaluation")
+TABULAR += ("precision", "solvers", "structure", "trust_region_iteration")
+"""All of tests/tabular but learning from samples, Gymnasium's tables and the imports."""
 QUICK = (
     "tests/learn/test_advantages.py",
     "tests/learn/test_distributions.py",
     "tests/learn/test_trust_region.py",
-    "tests/tabular",
+    *(f"tests/tabular/test_{name}.py" for name in TABULAR),
     *(
         f"{LEARNER}::{test}"
         for test in (

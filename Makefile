@@ -8,8 +8,12 @@ PIP := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c co
 run: .venv/core             ## APO against discounted PPO on a machine to be serviced, about two minutes
 	$(BIN)/python examples/maintenance.py
 
+# Before the first run one collection compiles the bytecode of what all tests import, beside mypy,
+# instead of in each of pytest's processes at the same time.
 test: lint                  ## set-up, lint, type check beside the tests
-	$(BIN)/mypy & types=$$!; $(BIN)/pytest; tests=$$?; wait $$types && exit $$tests
+	$(BIN)/mypy & types=$$!; \
+	test -e .venv/compiled || { $(BIN)/pytest -n 0 --collect-only > /dev/null; touch .venv/compiled; }; \
+	$(BIN)/pytest; tests=$$?; wait $$types && exit $$tests
 
 test-portable: .venv/ready  ## the numerical tests as if on older machines (instruction sets, BLAS, order)
 	$(BIN)/python tests/portable.py
@@ -56,13 +60,12 @@ format: .venv/ready
 	touch .venv/core
 
 # uv installs the same versions in a fifth of pip's time; pip does it where uv cannot be had or used.
-# The last line compiles the bytecode of what all tests import, once instead of in each process.
 .venv/ready: pyproject.toml constraints.txt
 	@echo "installing longrun and what its tests need (pytest, mypy, ruff, Ray, Optuna, rliable) into .venv"
 	$(PYTHON) -m venv .venv
 	{ $(PIP) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt -e ".[dev]"; } \
 		|| $(PIP) -e ".[dev]"
-	-$(BIN)/pytest -n 0 --collect-only > /dev/null
+	rm -f .venv/compiled
 	touch .venv/core .venv/ready
 
 # An environment of its own: the tests do not need MkDocs.

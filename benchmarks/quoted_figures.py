@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import limits_results
 import paper_results
 import search_results
 
@@ -177,6 +178,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "figure2": paper_results.figure2,
     "decomposition": paper_results.decomposition,
     "decomposition-effects": paper_results.effects,
+    "limits": limits_results.against_the_optimum,
+    "limits-speed": limits_results.speed,
     "search": search_results.best,
     "search-effects": search_results.effects,
     "search-fit": search_results.fitted,

@@ -30,6 +30,8 @@ HARMLESS = {"write_much", "warn", "change_folder", "float_errors", "fork_a_child
 """After these a run may be trained to its end."""
 HARMLESS_IN_WORKERS = {"close_sleep", "close_exit"}
 """A worker that does not close in time is ended; everything has been learned and saved by then."""
+HARMLESS_IN_EVALUATE = {"write_to_files"}
+"""An evaluation has no connection to a worker that could be damaged."""
 FATAL = {"hold_the_lock", "stop", "fork_and_die", "end_by_a_nameless_signal", "crash"}
 FATAL |= {"end_quietly", "ignore_signals", "fork_a_child"}
 """Those that end or stop the process, or leave others: without workers nothing is promised of them
@@ -86,7 +88,8 @@ def _evaluate(folder: Path, fault: str) -> Iterator[str]:
         yield f"training without the fault: status {status}: {errors[-500:]!r}"
     command = ["evaluate", str(run), "--steps", "100", "--trust", "--step-timeout", LIMIT]
     status, errors = ended(start(command, MARK.format(mark)), SECONDS)
-    if not ((status == 0 and fault in HARMLESS) or (status == 1 and is_one_line(errors))):
+    harmless = status == 0 and fault in HARMLESS | HARMLESS_IN_EVALUATE
+    if not harmless and not (status == 1 and is_one_line(errors)):
         yield f"status {status}: {errors[-500:]!r}"
     yield from _left(mark)
 

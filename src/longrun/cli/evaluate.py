@@ -41,13 +41,15 @@ def evaluate_command(arguments: list[str]) -> int:
     for replica, seed in enumerate(saved.seeds):
         agent = kind.from_checkpoint(saved, given["run"], replica=replica, **loading)
         report = agent.evaluate(given.get("steps", 10_000), **options)
-        rows.append((f"{replica} (seed {seed}) after {agent.steps_:,} steps", report))
+        rows.append((f"{replica} (seed {seed})", report))
         where = {"replica": replica, "seed": seed, "trained_steps": agent.steps_}
         found.append(where | as_json(report))
     if given.get("json"):
         print(json.dumps(found, indent=2))
     else:
-        print_reports(rows, "Stochastic" if given.get("stochastic") else "Deterministic")
+        which = "Stochastic" if given.get("stochastic") else "Deterministic"
+        trained = dict.fromkeys(f"{each['trained_steps']:,}" for each in found)
+        print_reports(rows, f"{which} policy after {' or '.join(trained)} steps of training")
     return 0
 
 

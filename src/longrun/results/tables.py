@@ -76,24 +76,28 @@ def print_final(settings: Sequence[Setting]) -> None:
     print_tables([TextTable(title, header, rows, "; ".join(notes))])
 
 
-def print_reports(
-    rows: Sequence[tuple[str, EvaluationReport]], kind: str = "Deterministic"
-) -> None:
-    """One line for each evaluated replica."""
-    header = ["replica", "steps", "warm-up", "average reward [95 %]", "episode return", "length"]
-    header += ["reward per step in episodes", *(f"{name} [95 %]" for name in rows[0][1].costs)]
-    lines = [
-        [
-            name,
-            f"{report.steps:,}",
-            f"{report.warmup:,}",
-            f"{report.average_reward:.4g} [{report.low:.4g}, {report.high:.4g}]",
-            *(f"{x:.4g}" if report.episodes else "-" for x in _episode_figures(report)),
-            *(f"{c.rate:.4g} [{c.low:.4g}, {c.high:.4g}]" for c in report.costs.values()),
-        ]
-        for name, report in rows
-    ]
-    print_tables([TextTable(f"{kind} policy", header, lines)])
+def print_reports(rows: Sequence[tuple[str, EvaluationReport]], title: str) -> None:
+    """One line for each evaluated replica, with the columns that some of them have."""
+    reports = [report for _, report in rows]
+    columns = {
+        "replica": [name for name, _ in rows],
+        "steps": [f"{r.steps:,}" for r in reports],
+        "warm-up": [f"{r.warmup:,}" for r in reports] if any(r.warmup for r in reports) else [],
+        "average reward [95 %]": [_rate(r.average_reward, r.low, r.high) for r in reports],
+    }
+    if any(r.episodes for r in reports):
+        for k, name in enumerate(("episode return", "length", "reward per step in episodes")):
+            columns[name] = [
+                f"{_episode_figures(r)[k]:.4g}" if r.episodes else "-" for r in reports
+            ]
+    for name in reports[0].costs:
+        columns[f"{name} [95 %]"] = [_rate(*r.costs[name]) for r in reports]
+    shown = {name: cells for name, cells in columns.items() if cells}
+    print_tables([TextTable(title, list(shown), [*map(list, zip(*shown.values(), strict=True))])])
+
+
+def _rate(value: float, low: float, high: float) -> str:
+    return f"{value:.4g} [{low:.4g}, {high:.4g}]"
 
 
 def print_tables(tables: Sequence[TextTable]) -> None:

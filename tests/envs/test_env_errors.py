@@ -14,7 +14,7 @@ from failing_envs import Failing
 from longrun import APO, EnvironmentFailure, InputError
 from longrun.envs import seeding
 from longrun.envs.stepper import GymnasiumStepper
-from longrun.errors import text_of
+from longrun.errors import NonFiniteError, text_of
 from tiny_envs import ITERATION, TINY, Drift
 
 VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
@@ -171,3 +171,10 @@ def test_numbers_and_flags_of_other_types_are_converted(reward, flag):
     facts = stepper.step(np.zeros(1, np.float32), obs)
     assert facts == (1.0, True, True)
     assert [type(fact) for fact in facts] == [float, bool, bool]
+
+
+def test_an_evaluation_refuses_rewards_beyond_float32_as_a_rollout_does():
+    agent = APO(partial(Failing, faults.returned(1, 1e300)), num_workers=0, **TINY)
+    expected = "returned a non-finite evaluation's reward of 1e\\+300 at step 4"
+    with pytest.raises(NonFiniteError, match=expected):
+        agent.evaluate(20)

@@ -10,6 +10,8 @@ import numpy as np
 from longrun.envs.spaces import Array
 from longrun.errors import EnvironmentFailure, NonFiniteError, text_of
 
+LARGEST = float(np.finfo(np.float32).max)
+
 
 @dataclass(frozen=True)
 class Part:
@@ -47,12 +49,14 @@ def failure(
 def check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:
     """A NonFiniteError that names the earliest non-finite value in arrays [T, n, ...].
 
-    Facts are pairs of a name and an array.
+    Facts are pairs of a name and an array. Beyond float32, which the learner has, a number counts
+    as infinite: an evaluation, in float64, refuses what a rollout does.
     """
     found = []
     for name, values in facts:
-        if not np.isfinite(values).all():
-            t, i, *_ = np.argwhere(~np.isfinite(values))[0]
+        odd = ~(np.abs(values) <= LARGEST)
+        if odd.any():
+            t, i, *_ = np.argwhere(odd)[0]
             found.append((t, i, name, values[t, i]))
     if found:
         t, i, name, value = min(found, key=lambda odd: odd[0])

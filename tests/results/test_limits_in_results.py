@@ -7,9 +7,11 @@ import re
 
 import pytest
 
-from fake_runs import fake_run
+from fake_runs import change_config, fake_run
 from longrun.cli.compare import compare_command
 from longrun.cli.plot import plot_command
+from longrun.errors import FolderError
+from longrun.files import read_json
 from longrun.results.comparison import compare
 from longrun.results.limits import cost_rates, feasible_first
 from longrun.results.read import read_results
@@ -136,3 +138,11 @@ def test_the_report_prefers_settings_that_keep_the_limits(runs, tmp_path):
     ]
     assert kept["final"]["cost_wear"]["mean"] == pytest.approx(0.13167, rel=1e-3)
     assert [policy.label for policy in best_policies(folder.settings)] == [kept["label"]]
+
+
+@pytest.mark.parametrize("wrong", [-1, "wear", {"wear": 1}, [["wear"]], [["wear", "1"]], [[1, 2]]])
+def test_damaged_limits_are_named(runs, wrong):
+    config = read_json(runs[1] / "config.json")
+    change_config(runs[1], options=config["options"] | {"limits": wrong})
+    with pytest.raises(FolderError, match=r"config\.json' is damaged: its 'limits' are not pairs"):
+        read_results(runs[1])

@@ -182,7 +182,21 @@ def checked_config(file: Path) -> dict[str, Any]:
     seeds = [r.get("seed") if isinstance(r, dict) else None for r in config["replicas"]]
     if not seeds or not all(isinstance(seed, int) for seed in seeds):
         raise FolderError(f"'{file}' is damaged: it has no valid 'replicas', each with a seed")
+    if not all(
+        _are_limits(own.get("limits", [])) for own in (config["options"], *config["replicas"])
+    ):
+        raise FolderError(f"'{file}' is damaged: its 'limits' are not pairs of a name and a rate")
     return config
+
+
+def _are_limits(value: object) -> bool:
+    """Whether this is the option `limits` as JSON, which results read from a run's options."""
+    return isinstance(value, list) and all(
+        isinstance(pair, list)
+        and [type(each) for each in pair] in ([str, float], [str, int])
+        and math.isfinite(pair[1])
+        for pair in value
+    )
 
 
 def describe_run(

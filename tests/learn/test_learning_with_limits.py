@@ -14,15 +14,15 @@ import pytest
 from longrun import APO, ATRPO, TRPO
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.envs.native import Environment, Step
+from longrun.envs.native import Step
 from longrun.envs.native.access_control import AccessControl
-from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.criteria import Targets, Values
 from longrun.learn.limits import HIGHEST, combined, init_limits, learn_limits, prices
 from longrun.learn.types import Rollout
 from longrun.tabular import solve
 from longrun.tabular.models.classic import access_control
+from one_state_env import OneState
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 
@@ -131,21 +131,8 @@ def test_combined_advantages_by_hand():
 
 
 @dataclass(frozen=True)
-class Toll(Environment):
+class Toll(OneState):
     """Two choices in one state: 0 pays nothing, 1 pays 1 and costs 1."""
-
-    terminates = False
-
-    @property
-    def name(self) -> str:
-        return "toll"
-
-    @property
-    def spaces(self) -> Spaces:
-        return Spaces(1, 1, (2,))
-
-    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
-        return jnp.zeros(()), jnp.ones(1)
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         paid = action[0].astype(jnp.float32)

@@ -14,7 +14,7 @@ import pytest
 from longrun import ATRPO
 from longrun.cli import main
 from longrun.config import make_config
-from longrun.envs.native import Environment, Step
+from longrun.envs.native import Step
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn import learner
@@ -22,25 +22,13 @@ from longrun.learn.types import Rollout
 from longrun.sweeps.grids import parse_lists, written
 from longrun.sweeps.plan import Block, runs_of, settings_for, together
 from longrun.train.training_checks import LimitWatch
+from one_state_env import OneState
 from tiny_envs import TINY
 
 
 @dataclass(frozen=True)
-class Odd(Environment):
+class Odd(OneState):
     """Its only cost, `fuel`, is two numbers."""
-
-    terminates = False
-
-    @property
-    def name(self) -> str:
-        return "odd"
-
-    @property
-    def spaces(self) -> Spaces:
-        return Spaces(1, 1, (2,))
-
-    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
-        return jnp.zeros(()), jnp.ones(1)
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         return Step(state, jnp.ones(1), jnp.ones(()), False, {"fuel": jnp.ones(2)})

@@ -15,7 +15,7 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
-import longrun.envs.velocity_tasks  # noqa: F401  (it registers ids)
+import longrun.envs.mujoco_velocity  # noqa: F401  (it registers ids)
 from longrun.config import known
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
 from longrun.envs.user_modules import import_user_module, named_object
@@ -37,8 +37,7 @@ def is_a(value: object, module: str, name: str) -> bool:
 def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
     """Make an environment; MuJoCo's own warnings become Python's instead of a log file."""
     try:
-        named = str(getattr(factory, "args", ""))
-        if "mujoco" in named or "velocity_tasks" in named:
+        if "mujoco" in str(getattr(factory, "args", "")):
             import mujoco
 
             mujoco.set_mju_user_warning(mujoco_warning)

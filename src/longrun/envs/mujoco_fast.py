@@ -28,7 +28,7 @@ import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from longrun.envs.mujoco_stepper import Array, FastStepper
-from longrun.envs.velocity_tasks import SpeedCost
+from longrun.envs.mujoco_velocity import SpeedCost
 
 
 def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:

@@ -16,7 +16,7 @@ from longrun.envs.native.protocol import Environment, Step
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.queueing.events import Events, Outputs, network_events, policy_outputs
-from longrun.queueing.exact_model import exact_model, unblocked
+from longrun.queueing.exact_model import box_states, exact_model, unblocked
 from longrun.queueing.network import Decision, Network, warn_of_overload
 from longrun.tabular.mdp import MDP
 
@@ -124,9 +124,7 @@ class QueueingEnv(Environment):
 
         Where the box blocks the service that the policy chooses, its server serves another class.
         """
-        classes = self.network.num_classes
-        states = np.indices((size + 1,) * classes, np.int32).reshape(classes, -1).T
-        rows = np.asarray(jax.jit(jax.vmap(policy))(states))
+        rows = np.asarray(jax.jit(jax.vmap(policy))(box_states(self.network, size).T))
         rows = unblocked(self.network, self.network.decisions(self.idling), size, rows)
         return np.asarray(np.ravel_multi_index(tuple(rows.T), self.spaces.categories))
 

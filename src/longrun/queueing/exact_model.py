@@ -96,11 +96,11 @@ def unblocked(
     takes the first class that it can serve, if there is one. If it waited, queues that wait for
     each other could stay full for ever, which cannot happen in the network itself.
     """
-    queues = _queues(network, size)
+    queues = box_states(network, size)
     result = np.array(rows, np.intp)
-    ends = np.cumsum([len(decision.choices) for decision in decisions])
-    possible = np.split(_possible(policy_outputs(network, decisions), queues), ends[:-1], axis=1)
-    for column, decision, waiting in zip(result.T, decisions, possible, strict=True):
+    possible = _possible(policy_outputs(network, decisions), queues)
+    each_possible = _by_decision(possible, decisions)
+    for column, decision, waiting in zip(result.T, decisions, each_possible, strict=True):
         free = np.stack([_has_room(network, each, queues, size) for each in decision.choices], 1)
         works = [each is not None for each in decision.choices]
         other = waiting & free & works
@@ -112,13 +112,20 @@ def unblocked(
 def _available(network: Network, decisions: tuple[Decision, ...], size: int) -> NDArray[np.bool_]:
     """[S, A]: each decision's own choice must be allowed."""
     outputs = policy_outputs(network, decisions)
-    possible = _possible(outputs, _queues(network, size))
+    possible = _possible(outputs, box_states(network, size))
     allowed = possible | (possible.astype(int) @ outputs.together == 0)
-    ends = np.cumsum([len(decision.choices) for decision in decisions])
     result = np.ones((len(allowed), 1), bool)
-    for each in np.split(allowed, ends[:-1], axis=1):  # the last decision's choice changes fastest
+    for each in _by_decision(allowed, decisions):  # the last decision's choice changes fastest
         result = (result[:, :, None] & each[:, None, :]).reshape(len(result), -1)
     return result
+
+
+def _by_decision(
+    values: NDArray[np.bool_], decisions: tuple[Decision, ...]
+) -> list[NDArray[np.bool_]]:
+    """[S, choices] of each decision, from those of all [S, O]."""
+    ends = np.cumsum([len(decision.choices) for decision in decisions])
+    return np.split(values, ends[:-1], axis=1)
 
 
 def _possible(outputs: Outputs, queues: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -138,7 +145,7 @@ def _has_room(
     return room
 
 
-def _queues(network: Network, size: int) -> NDArray[np.int32]:
+def box_states(network: Network, size: int) -> NDArray[np.int32]:
     """[classes, S] the queue lengths of each state."""
     classes = network.num_classes
     return np.indices((size + 1,) * classes, np.int32).reshape(classes, -1)

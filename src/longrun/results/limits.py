@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from longrun.envs.spaces import Array
 from longrun.results.read import Setting
 from longrun.results.statistics import final_evaluations, scores_of
 
@@ -49,10 +48,18 @@ def costs_of(setting: Setting) -> list[str]:
     """The costs that were recorded in its evaluations."""
     names = [name.removeprefix(COST) for name in setting.values if name.startswith(COST)]
     ends = ("_low", "_high")
-    return [n for n in names if not n.endswith(ends) and np.isfinite(_column(setting, n)).any()]
+    return [
+        n for n in names if not n.endswith(ends) and np.isfinite(setting.values[COST + n]).any()
+    ]
 
 
-def limits_on(env: str, settings: Sequence[Setting]) -> dict[str, float]:
+def limits_of(settings: Sequence[Setting]) -> list[dict[str, float]]:
+    """For each setting the limits that it is measured by: its own, else its environment's."""
+    shared = {env: _shared_limits(env, settings) for env in {s.env for s in settings}}
+    return [shared[setting.env] | own_limits(setting) for setting in settings]
+
+
+def _shared_limits(env: str, settings: Sequence[Setting]) -> dict[str, float]:
     """Limits of an environment on which all settings agree that have one.
 
     A setting without a limit, such as one that was trained for the reward alone, is measured by it.
@@ -66,10 +73,9 @@ def limits_on(env: str, settings: Sequence[Setting]) -> dict[str, float]:
 
 def cost_rates(settings: Sequence[Setting], at: int | None = None) -> list[CostRates]:
     """Every recorded cost of every setting; `at`: as in `scores_of`."""
-    shared = {env: limits_on(env, settings) for env in dict.fromkeys(s.env for s in settings)}
     return [
-        _rates(setting, cost, (shared[setting.env] | own_limits(setting)).get(cost), at)
-        for setting in settings
+        _rates(setting, cost, limits.get(cost), at)
+        for setting, limits in zip(settings, limits_of(settings), strict=True)
         for cost in costs_of(setting)
     ]
 
@@ -102,7 +108,3 @@ def _rates(setting: Setting, cost: str, limit: float | None, at: int | None) -> 
     return CostRates(
         setting.env, setting.label, cost, limit, tuple(rates.tolist()), tuple(lows.tolist())
     )
-
-
-def _column(setting: Setting, cost: str) -> Array:
-    return setting.values[COST + cost]

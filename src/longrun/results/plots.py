@@ -16,7 +16,7 @@ from longrun.errors import InputError
 from longrun.picture_files import picture
 from longrun.results.comparison import Comparison
 from longrun.results.labels import shortened
-from longrun.results.limits import COST, costs_of, limits_on, own_limits
+from longrun.results.limits import COST, costs_of, limits_of, own_limits
 from longrun.results.metric_names import metric_name
 from longrun.results.plot_style import DPI, Colour, colours_of, legend, tidy
 from longrun.results.read import Setting, mean_interval
@@ -146,14 +146,12 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
 
 def _limits(panel: Panel) -> dict[str, float]:
     """Of a panel that shows a cost: the limit of each setting, by label."""
-    if not panel.metric.startswith(COST) or not panel.settings:
-        return {}
-    cost, found = panel.metric.removeprefix(COST), dict[str, float]()
-    shared = limits_on(panel.settings[0].env, panel.settings)
-    for setting in (s for s in panel.settings if _has(s, panel.metric)):
-        limit = (shared | own_limits(setting)).get(cost)
-        found |= {} if limit is None else {setting.label: limit}
-    return found
+    cost = panel.metric.removeprefix(COST)
+    return {
+        setting.label: limits[cost]
+        for setting, limits in zip(panel.settings, limits_of(panel.settings), strict=True)
+        if panel.metric.startswith(COST) and cost in limits and _has(setting, panel.metric)
+    }
 
 
 def limited_costs(settings: Sequence[Setting]) -> list[str]:

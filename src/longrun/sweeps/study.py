@@ -74,7 +74,7 @@ class Study:
             Space(content["space"]["lists"], ranges),
             content["trials"],
             content["batched"],
-            Objective(**content.get("objective", {})),  # version 0.2.0 had none
+            Objective(**content.get("objective", {})),  # older sweeps have none
         )
 
     @property

@@ -51,7 +51,7 @@ for _task in THRESHOLDS:
     if f"{_task}Velocity-v5" not in gymnasium.registry:
         gymnasium.register(
             f"{_task}Velocity-v5",
-            "longrun.envs.velocity_tasks:velocity_task",
+            "longrun.envs.mujoco_velocity:velocity_task",
             max_episode_steps=1000,
             kwargs={"task": _task},
         )

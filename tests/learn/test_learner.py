@@ -397,12 +397,29 @@ IN_THE_BATCH = (
 FIELDS = [(a, f.name) for a, kind in ALGORITHMS.items() for f in dataclasses.fields(kind)]
 
 
+def three_programs(
+    config: Config, spaces: Spaces, state: TrainState, seed: int, progress: float = 0.0
+) -> tuple[TrainState, Metrics]:
+    """An iteration as the host loop runs it: an option compiles only the programs that read it."""
+    order = shuffles(seed, config)
+    rollout = random_rollout(seed, config, spaces)
+    batch, state, metrics = learner.prepare(config, spaces, state, rollout)
+    policy = learner.improve_policy(config, spaces, state, batch, order.policy, progress)
+    value = learner.fit_value(config, state, batch, order.value, progress)
+    state = state._replace(
+        params=Networks(policy.params, value.params),
+        opt_state=Networks(policy.opt_state, value.opt_state),
+    )
+    return state, metrics | policy.metrics | value.metrics
+
+
 @cache
 def parameters_after_two_updates(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
     config = make_config(algorithm, **SMALL | dict(options))
+    one_iteration = iterate if learner.is_one_program(config) else three_programs
     state = fresh(config, BOX)
     for seed in (0, 1):
-        state, _ = iterate(config, BOX, state, seed, progress=0.5)
+        state, _ = one_iteration(config, BOX, state, seed, progress=0.5)
     return np.concatenate([np.ravel(x) for x in leaves(state.params)])
 
 
@@ -429,6 +446,29 @@ def test_every_option_changes_what_is_learned(algorithm: str, field: str) -> Non
     assert np.isfinite(after).all()
     if before.shape == after.shape:
         assert np.abs(before - after).max() > 1e-4
+
+
+WHOLE = ("recompute_advantages", "joint_optimizer")
+"""Options with which there is only the whole update."""
+APART = ("policy_network", "value_network", "time_limit")
+"""Options that exclude some of the others."""
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@algorithms
+def test_a_whole_update_is_its_three_programs(algorithm: str, apart: bool) -> None:
+    """With all options changed at once: what each of them changes above, it changes here, too."""
+    fields = {field for name, field in FIELDS if name == algorithm} - {*ELSEWHERE, *WHOLE}
+    fields &= {*APART} if apart else fields - {*APART}
+    changed = {field: PERTURBED[field][0] for field in fields}
+    config = make_config(algorithm, **SMALL | changed)
+    whole = parts = fresh(config, BOX)
+    for seed in (0, 1):
+        whole, metrics = iterate(config, BOX, whole, seed, progress=0.5)
+        parts, expected = three_programs(config, BOX, parts, seed, progress=0.5)
+    assert metrics.keys() == expected.keys()
+    for one, another in zip(leaves((whole, metrics)), leaves((parts, expected)), strict=True):
+        np.testing.assert_allclose(one, another, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] in ROLLOUT_SHAPE])

@@ -86,12 +86,12 @@ class Machine:
             "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".pytest_cache" / f"programs-{self.xla}"),
         }
 
-    def options(self) -> list[str]:
-        # These tests wait for nothing: more processes than cores would only import more often.
-        processes = ["-n", str(min(3, len(os.sched_getaffinity(0))))]
+    def options(self, processes: int) -> list[str]:
+        # Slow tests too, which pytest leaves out by itself; one process needs no other to lead it.
+        number = ["-m", "not long", "-n", str(processes if processes > 1 else 0)]
         if self.order_seed is None:
-            return processes
-        return [*processes, "-p", "randomly", f"--randomly-seed={self.order_seed}"]
+            return number
+        return [*number, "-p", "randomly", f"--randomly-seed={self.order_seed}"]
 
 
 MACHINES = {
@@ -120,10 +120,10 @@ def cpu_flags() -> set[str]:
     return set(found[1].split()) if found else set()
 
 
-def run(name: str, arguments: list[str]) -> tuple[str, float]:
+def run(name: str, processes: int, arguments: list[str]) -> tuple[str, float]:
     """How pytest ended on one machine, and the seconds that it took."""
     machine, started = MACHINES[name], time.monotonic()
-    command = [sys.executable, "-m", "pytest", *machine.options(), *arguments]
+    command = [sys.executable, "-m", "pytest", *machine.options(processes), *arguments]
     settings = machine.environment()
     print(f"--- {name}:", *(f"{key}='{value}'" for key, value in settings.items()))
     print("   ", *command, flush=True)
@@ -139,6 +139,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--machine", choices=MACHINES, action="append", help="one of them; repeat")
     parser.add_argument("--quick", action="store_true", help="the tests that .ci/run repeats")
+    # These tests wait for nothing: more processes than cores would only import more often.
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--processes", type=int, default=min(3, cores), help="at the same time")
     parser.add_argument("--list", action="store_true", help="the machines, and stop")
     parser.add_argument("pytest", nargs="*", help="tests and options for pytest (after --)")
     given = parser.parse_args()
@@ -151,7 +154,8 @@ def main() -> int:
     results = {}
     for name in given.machine or MACHINES:
         if possible[name]:
-            results[name] = run(name, given.pytest or list(QUICK if given.quick else NUMERICAL))
+            tests = given.pytest or list(QUICK if given.quick else NUMERICAL)
+            results[name] = run(name, given.processes, tests)
         else:
             results[name] = (f"left out: this CPU has no {MACHINES[name].needs}", 0.0)
     for name, (verdict, seconds) in results.items():

@@ -84,7 +84,7 @@ def test_four_devices_learn_what_one_does_and_refuse_what_does_not_divide(
     require_same(one, tmp_path / "four")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_learn_what_one_does_and_one_of_them_writes_the_files(
     one: Path, tmp_path: Path
 ) -> None:

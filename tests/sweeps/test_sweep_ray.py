@@ -94,7 +94,7 @@ drive.Sweep.on_message = on_message
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_are_copied_from_and_to_workers_that_do_not_see_the_folder(ray, expected, tmp_path):
     """The address of the cluster is found by Ray."""
     out = tmp_path / "sweep"
@@ -112,7 +112,7 @@ def test_runs_are_copied_from_and_to_workers_that_do_not_see_the_folder(ray, exp
         assert evaluations(path) == evaluations(run_of(expected, seed))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_that_hang_are_listed_and_the_rest_is_trained(ray, tmp_path):
     """Seed 0 hangs in Python, 1 holds Python's lock, 2 is stopped and 3 is not hindered."""
     out, env = tmp_path / "sweep", "failing_envs:HangingDrift-v0"

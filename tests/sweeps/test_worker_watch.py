@@ -134,7 +134,7 @@ connection.recv_bytes()
     workers.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_runs_that_hang_are_listed_and_the_rest_is_trained(tmp_path):
     """Seed 0 hangs in Python, 1 holds Python's lock, 2 is stopped and 3 is not hindered."""
     out = tmp_path / "sweep"

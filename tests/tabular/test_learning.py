@@ -213,7 +213,7 @@ def test_figure(tmp_path: Path) -> None:
         learning_curves_figure([], 1.0, tmp_path / "figure.png")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("model", [riverswim, access_control])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_seed_comes_within_two_percent(method: str, model: object) -> None:
@@ -226,7 +226,7 @@ def test_every_seed_comes_within_two_percent(method: str, model: object) -> None
         np.testing.assert_allclose(evaluated(mdp, policy)[0], gain, rtol=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("model", [riverswim, access_control])
 def test_prediction_comes_within_two_percent(model: object) -> None:
     mdp = model()

@@ -14,7 +14,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(BENCHMARKS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_is_learned_does_not_depend_on_a_slow_environment() -> None:
     """Nor is it taken for one that hangs."""
     from load import slow
@@ -23,7 +23,7 @@ def test_what_is_learned_does_not_depend_on_a_slow_environment() -> None:
     assert seconds > compared
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_many_replicas_are_trained_saved_and_resumed() -> None:
     from load import replicas
 

@@ -107,7 +107,8 @@ def test_the_table_of_costs(runs, capsys, tmp_path):
     ]
 
 
-def test_training_ends_with_the_costs_beside_their_limits(runs, capsys):
+def test_training_ends_with_the_costs_beside_their_limits(runs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # a row in one line
     print_final(read_results(runs))
     shown = capsys.readouterr().out
     assert "final score" in shown

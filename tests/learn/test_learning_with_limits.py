@@ -105,6 +105,25 @@ def test_dual_ascent_holds_the_rate_of_rare_events_at_any_limit(limit):
     assert float(rates[200:].mean()) == pytest.approx(limit, rel=0.1)
 
 
+def test_batches_far_above_the_others_count_in_full():
+    """Of five batches one has nearly all the cost, as where episodes start together."""
+    shares = np.resize([3.6, 0.5, 0.1, 0.5, 0.3], 3000)  # 1 in the mean
+    options = {"num_envs": 10, "rollout_steps": 200, "limit_gain": 0.0, "limit_step_size": 0.02}
+    config = make_config("apo", limits={"cost": 0.025}, **options)
+
+    def batch(state: Any, share: jax.Array) -> tuple[Any, jax.Array]:
+        rate = 0.2 * jnp.exp(-state.controller.multiplier[0]) * share
+        costs = jnp.full((200, 10, 1), rate)
+        zeros, never = jnp.zeros((200, 10)), jnp.zeros((200, 10), bool)
+        none = jnp.zeros((200, 10, 0))
+        rollout = Rollout(none, none, zeros, none, never, never, none[0], costs)
+        return learn_limits(config, state, rollout, [Values(zeros, zeros, zeros)]), rate
+
+    _, rates = jax.lax.scan(batch, init_limits(config), jnp.asarray(shares, jnp.float32))
+    # The step size makes multipliers of one round of five differ by a few percent.
+    assert float(rates[-1000:].mean()) == pytest.approx(0.025, rel=0.02)
+
+
 def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
     """A quarter of the share that a step corrects; it is at most half of the limit."""
     sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}

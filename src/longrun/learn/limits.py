@@ -18,13 +18,17 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Config, Multipliers, TrustRegion
-from longrun.learn.adaptation import FEWEST_EVENTS, violation
+from longrun.learn.adaptation import allowed_rate
 from longrun.learn.criteria import Targets, Values, criterion_of, value_unit
 from longrun.learn.types import CostBatch, CriterionState, Metrics, Rollout
 from longrun.learn.weights import weighted_mean
 
 HIGHEST = 100.0
 """Largest multiplier: the reward counts for a hundredth of the direction then."""
+
+
+AVERAGED = 0.1
+"""Weight of a batch in the average excess that bounds violations: about ten batches count."""
 
 
 class Controller(NamedTuple):
@@ -44,6 +48,8 @@ class LimitState(NamedTuple):
     """K"""
     largest: jax.Array
     """[K] the largest absolute cost of a step so far"""
+    excess: jax.Array
+    """[K] the moving average of how far rates are above their limits"""
     controller: Controller | None
     """None where the policy step itself keeps the limits"""
     margin: jax.Array | None
@@ -61,8 +67,8 @@ def init_limits(config: Config) -> LimitState | None:
     )
     if isinstance(config, Multipliers):
         zeros = (jnp.zeros(count) for _ in Controller._fields)
-        return LimitState(criteria, jnp.zeros(count), Controller(*zeros), None)
-    return LimitState(criteria, jnp.zeros(count), None, jnp.zeros(count))
+        return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), Controller(*zeros), None)
+    return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), None, jnp.zeros(count))
 
 
 def of_cost(config: Config, rollout: Rollout, k: int) -> Rollout:
@@ -84,27 +90,40 @@ def learn_limits(
     costs = jnp.stack([stream.reward for stream in streams])
     limits = jnp.stack([jnp.asarray(limit, jnp.float32) for _, limit in config.limits])
     largest = jnp.maximum(state.largest, jnp.abs(costs).max((1, 2)))
-    violations = jax.vmap(violation)(costs, limits, largest)
+    excess = costs.mean((1, 2)) - limits
+    # The first batch that has a cost is its own average.
+    before = jnp.where(state.largest > 0, state.excess, excess)
+    unit = _unit(allowed_rate(limits, largest, costs[0].size), before, excess)
+    after = before + AVERAGED * (excess - before)
     if isinstance(config, Multipliers):
         assert state.controller is not None
-        controller = _controlled(config, state.controller, violations)
-        return LimitState(criteria, largest, controller, None)
+        controller = _controlled(config, state.controller, excess / unit)
+        return LimitState(criteria, largest, after, controller, None)
     assert isinstance(config, TrustRegion) and state.margin is not None
-    unit = jnp.maximum(jnp.abs(limits), FEWEST_EVENTS * largest / costs[0].size)
-    return LimitState(criteria, largest, None, _margin(config, state.margin, violations, unit))
+    margin = _margin(config, state.margin, excess, unit)
+    return LimitState(criteria, largest, after, None, margin)
 
 
-def _margin(
-    config: TrustRegion, old: jax.Array, violations: jax.Array, unit: jax.Array
-) -> jax.Array:
-    """[K] margins after a batch; unit: [K] the costs that a violation of 1 stands for.
+def _unit(allowed: jax.Array, average: jax.Array, excess: jax.Array) -> jax.Array:
+    """[K] the unit of violations: what a limit allows, or the average excess where it is more.
+
+    So violations are about 1 as long as costs are far above their limits, and their mean is 0 where
+    the mean rate is the limit. If they were clipped at 1 instead, a rate would be held above its
+    limit where some batches cost far more than others, as those in which episodes start. A single
+    batch counts for 1 / AVERAGED at most.
+    """
+    return jnp.maximum(jnp.maximum(allowed, average), AVERAGED * excess)
+
+
+def _margin(config: TrustRegion, old: jax.Array, excess: jax.Array, unit: jax.Array) -> jax.Array:
+    """[K] margins after a batch; excess: [K] of its rates over the limits; unit: [K] of violations.
 
     A step lowers a cost by less than its batch predicts, since its direction was chosen on the same
     samples. Without a margin, costs would settle above their limits. The margin integrates the
     excess: with the share `limit_approach` that steps correct, a quarter of it is the fastest rate
     without oscillation. It is bounded by half the unit.
     """
-    change = config.limit_approach / 4 * violations * unit
+    change = config.limit_approach / 4 * excess
     return jnp.clip(old + change, -unit / 2, unit / 2)
 
 

@@ -16,6 +16,7 @@ from longrun.cli import main
 from longrun.config import make_config
 from longrun.envs.native import Step
 from longrun.envs.native.access_control import AccessControl
+from longrun.envs.native.to_gymnasium import as_gymnasium
 from longrun.errors import InputError
 from longrun.learn.criteria import Targets, Values
 from longrun.learn.limits import HIGHEST, combined, init_limits, learn_limits, prices
@@ -169,6 +170,27 @@ def test_a_limit_is_kept_and_used():
     agent.learn(120 * 16 * 16, on_log=lambda p: costs.append(p.metrics["cost_toll"]))
     assert np.mean(costs[-40:]) == pytest.approx(0.3, abs=0.03)
     assert max(costs[:20]) > 0.45
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_with_limits_evaluations_draw_actions(host):
+    """The untrained policy pays in about half of the steps, or in all or none of them."""
+
+    def rates(**given: Any) -> list[float]:
+        env = partial(as_gymnasium, Toll()) if host else Toll()
+        agent = APO(env, seed=3, learning_rate=0.0, num_workers=0, **TINY, **given)
+        log: list[Any] = []
+        agent.learn(ITERATION, eval_every=ITERATION, eval_steps=200, on_log=log.append)
+        reports = (log[-1].evaluation, agent.evaluate(200))
+        other = agent.evaluate(200, deterministic=bool(given["limits"]))
+        return [report.costs["toll"].rate for report in (*reports, other)]
+
+    *drawn, likely = rates(limits={"toll": 0.3})
+    assert all(0.3 < rate < 0.7 for rate in drawn)  # 5 standard deviations
+    assert likely in (0, 1)
+    *likely, drawn = rates(limits={}, costs=["toll"])
+    assert set(likely) <= {0, 1}
+    assert 0.3 < drawn < 0.7
 
 
 def test_a_trust_region_finds_the_constrained_optimum():

@@ -93,14 +93,15 @@ def learn_limits(
     excess = costs.mean((1, 2)) - limits
     # The first batch that has a cost is its own average.
     before = jnp.where(state.largest > 0, state.excess, excess)
-    unit = _unit(allowed_rate(limits, largest, costs[0].size), before, excess)
+    allowed = allowed_rate(limits, largest, costs[0].size)
+    violations = excess / _unit(allowed, before, excess)
     after = before + AVERAGED * (excess - before)
     if isinstance(config, Multipliers):
         assert state.controller is not None
-        controller = _controlled(config, state.controller, excess / unit)
+        controller = _controlled(config, state.controller, violations)
         return LimitState(criteria, largest, after, controller, None)
     assert isinstance(config, TrustRegion) and state.margin is not None
-    margin = _margin(config, state.margin, excess, unit)
+    margin = _margin(config, state.margin, violations, allowed)
     return LimitState(criteria, largest, after, None, margin)
 
 
@@ -112,19 +113,21 @@ def _unit(allowed: jax.Array, average: jax.Array, excess: jax.Array) -> jax.Arra
     limit where some batches cost far more than others, as those in which episodes start. A single
     batch counts for 1 / AVERAGED at most.
     """
-    return jnp.maximum(jnp.maximum(allowed, average), AVERAGED * excess)
+    return jnp.maximum(jnp.maximum(allowed, average), AVERAGED * jnp.abs(excess))
 
 
-def _margin(config: TrustRegion, old: jax.Array, excess: jax.Array, unit: jax.Array) -> jax.Array:
-    """[K] margins after a batch; excess: [K] of its rates over the limits; unit: [K] of violations.
+def _margin(
+    config: TrustRegion, old: jax.Array, violations: jax.Array, allowed: jax.Array
+) -> jax.Array:
+    """[K] margins after a batch; allowed: [K] rates that limits allow.
 
     A step lowers a cost by less than its batch predicts, since its direction was chosen on the same
     samples. Without a margin, costs would settle above their limits. The margin integrates the
     excess: with the share `limit_approach` that steps correct, a quarter of it is the fastest rate
-    without oscillation. It is bounded by half the unit.
+    without oscillation. It is bounded by half of what is allowed.
     """
-    change = config.limit_approach / 4 * excess
-    return jnp.clip(old + change, -unit / 2, unit / 2)
+    change = config.limit_approach / 4 * violations * allowed
+    return jnp.clip(old + change, -allowed / 2, allowed / 2)
 
 
 def _controlled(config: Multipliers, old: Controller, violations: jax.Array) -> Controller:

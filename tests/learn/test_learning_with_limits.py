@@ -57,11 +57,12 @@ def test_dual_ascent_rises_above_the_limit_and_falls_below_to_zero():
     assert float(state.criteria[0].gain) == pytest.approx(gain)
 
 
-def test_a_controller_reacts_to_the_size_and_the_rise_of_a_violation():
-    proportional, _ = controlled([0.75, 0.25], limit_step_size=0.0, limit_gain=2.0)
-    assert proportional == pytest.approx([1.0, 0.0])
-    damped, _ = controlled([0.5, 0.75, 0.75], limit_step_size=0.0, limit_damping=2.0)
-    assert damped == pytest.approx([0.0, 1.0, 0.0])
+def test_a_controller_reacts_to_the_size_and_the_rise_of_the_average_violation():
+    """The average starts with the first batch; of each further one a tenth counts."""
+    proportional, _ = controlled([0.75, 0.25, 0.0], limit_step_size=0.0, limit_gain=2.0)
+    assert proportional == pytest.approx([1.0, 2 * (0.45 - 0.05), 2 * (0.36 - 0.1)])
+    damped, _ = controlled([0.5, 0.75, 0.75, 0.0], limit_step_size=0.0, limit_damping=2.0)
+    assert damped == pytest.approx([0.0, 0.1, 0.09, 0.0])
 
 
 def test_multipliers_are_bounded_and_one_batch_has_a_bounded_effect():

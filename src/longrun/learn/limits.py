@@ -38,7 +38,7 @@ class Controller(NamedTuple):
     """in units of the standard deviations of the reward's and the cost's advantages"""
     integral: jax.Array
     violation: jax.Array
-    """of the last batch, for the derivative"""
+    """the average after the last batch, for the derivative"""
 
 
 class LimitState(NamedTuple):
@@ -94,14 +94,14 @@ def learn_limits(
     # The first batch that has a cost is its own average.
     before = jnp.where(state.largest > 0, state.excess, excess)
     allowed = allowed_rate(limits, largest, costs[0].size)
-    violations = excess / _unit(allowed, before, excess)
+    unit = _unit(allowed, before, excess)
     after = before + AVERAGED * (excess - before)
     if isinstance(config, Multipliers):
         assert state.controller is not None
-        controller = _controlled(config, state.controller, violations)
+        controller = _controlled(config, state.controller, excess / unit, after / unit)
         return LimitState(criteria, largest, after, controller, None)
     assert isinstance(config, TrustRegion) and state.margin is not None
-    margin = _margin(config, state.margin, violations, allowed)
+    margin = _margin(config, state.margin, excess / unit, allowed)
     return LimitState(criteria, largest, after, None, margin)
 
 
@@ -130,11 +130,18 @@ def _margin(
     return jnp.clip(old + change, -allowed / 2, allowed / 2)
 
 
-def _controlled(config: Multipliers, old: Controller, violations: jax.Array) -> Controller:
+def _controlled(
+    config: Multipliers, old: Controller, violations: jax.Array, averages: jax.Array
+) -> Controller:
+    """From the violations [K] of a batch, and their moving averages.
+
+    The proportional and the derivative part follow the averages: of rare events most batches have
+    none and some have several, which says little about the policy.
+    """
     integral = jnp.clip(old.integral + config.limit_step_size * violations, 0.0, HIGHEST)
-    rise = jnp.maximum(violations - old.violation, 0.0)
-    controlled = config.limit_gain * violations + integral + config.limit_damping * rise
-    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, violations)
+    rise = jnp.maximum(averages - old.violation, 0.0)
+    controlled = config.limit_gain * averages + integral + config.limit_damping * rise
+    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, averages)
 
 
 def prices(controller: Controller, reward: jax.Array, costs: list[jax.Array]) -> jax.Array:

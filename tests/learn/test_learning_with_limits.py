@@ -19,7 +19,14 @@ from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.to_gymnasium import as_gymnasium
 from longrun.errors import InputError
 from longrun.learn.criteria import Targets, Values
-from longrun.learn.limits import HIGHEST, combined, init_limits, learn_limits, prices
+from longrun.learn.limits import (
+    HIGHEST,
+    combined,
+    init_limits,
+    learn_limits,
+    prices,
+    with_spread,
+)
 from longrun.learn.types import Rollout
 from longrun.tabular import solve
 from longrun.tabular.models.classic import access_control
@@ -145,10 +152,13 @@ def test_combined_advantages_by_hand():
     reward = Targets(jnp.array([[1.0, -1.0]]), jnp.array([[3.0, 4.0]]))
     cost = Targets(jnp.array([[10.0, -10.0]]), jnp.array([[5.0, 6.0]]))
     # Prices are in units of the advantages' standard deviations, 1 and 10.
-    price = prices(state.controller, reward.advantage, [cost.advantage])
-    assert price[0] == pytest.approx(0.05)
-    found = combined(state.controller, reward, [cost])
+    controller = with_spread(state.controller, [reward.advantage, cost.advantage])
+    assert np.asarray(prices(controller)) == pytest.approx([0.05])
+    found = combined(controller, reward, [cost])
     assert np.asarray(found) == pytest.approx(np.array([[0.5, -0.5]]) / 1.5)
+    # In a batch without an event the price is that of a tenth less, and errors stay small.
+    later = with_spread(controller, [reward.advantage, 0.01 * cost.advantage])
+    assert np.asarray(prices(later)) == pytest.approx([0.5 / 9.01])
 
 
 @dataclass(frozen=True)

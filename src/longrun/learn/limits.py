@@ -28,17 +28,19 @@ HIGHEST = 100.0
 
 
 AVERAGED = 0.1
-"""Weight of a batch in the average excess that bounds violations: about ten batches count."""
+"""Weight of a batch in moving averages: about ten batches count."""
 
 
 class Controller(NamedTuple):
     """The multipliers of K limits, and what their controller remembers; [K] each."""
 
     multiplier: jax.Array
-    """in units of the standard deviations of the reward's and the cost's advantages"""
+    """in units of the spreads of the reward's and the cost's advantages"""
     integral: jax.Array
     violation: jax.Array
     """the average after the last batch, for the derivative"""
+    spread: jax.Array
+    """[1 + K] moving averages of the standard deviations of the reward's and costs' advantages"""
 
 
 class LimitState(NamedTuple):
@@ -66,8 +68,9 @@ def init_limits(config: Config) -> LimitState | None:
         jax.tree.map(jnp.copy, start._replace(reset_cost=jnp.zeros(()))) for _ in range(count)
     )
     if isinstance(config, Multipliers):
-        zeros = (jnp.zeros(count) for _ in Controller._fields)
-        return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), Controller(*zeros), None)
+        zeros = jnp.zeros
+        controller = Controller(zeros(count), zeros(count), zeros(count), zeros(1 + count))
+        return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), controller, None)
     return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), None, jnp.zeros(count))
 
 
@@ -141,20 +144,29 @@ def _controlled(
     integral = jnp.clip(old.integral + config.limit_step_size * violations, 0.0, HIGHEST)
     rise = jnp.maximum(averages - old.violation, 0.0)
     controlled = config.limit_gain * averages + integral + config.limit_damping * rise
-    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, averages)
+    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, averages, old.spread)
 
 
-def prices(controller: Controller, reward: jax.Array, costs: list[jax.Array]) -> jax.Array:
-    """[K] what a unit of each cost is worth in units of reward, from advantages [T, N]."""
-    spreads = jnp.stack([cost.std() for cost in costs])
-    return controller.multiplier * reward.std() / (spreads + 1e-8)
+def with_spread(controller: Controller, advantages: list[jax.Array]) -> Controller:
+    """With the spreads of a batch averaged in; advantages: [T, N] of the reward and the K costs.
+
+    Of rare events most batches have none. In units of such a batch alone the errors of the value of
+    their cost would be as large as an event.
+    """
+    found = jnp.stack([each.std() for each in advantages])
+    moved = controller.spread + AVERAGED * (found - controller.spread)
+    return controller._replace(spread=jnp.where(controller.spread > 0, moved, found))
+
+
+def prices(controller: Controller) -> jax.Array:
+    """[K] what a unit of each cost's advantage is worth in units of the reward's."""
+    return controller.multiplier * controller.spread[0] / (controller.spread[1:] + 1e-8)
 
 
 def combined(controller: Controller, reward: Targets, costs: list[Targets]) -> jax.Array:
     """[T, N] advantages less the costs' at their prices, rescaled."""
-    advantages = [cost.advantage for cost in costs]
-    price = prices(controller, reward.advantage, advantages)
-    total = reward.advantage - sum(price[k] * advantage for k, advantage in enumerate(advantages))
+    price = prices(controller)
+    total = reward.advantage - sum(price[k] * cost.advantage for k, cost in enumerate(costs))
     return total / (1 + controller.multiplier.sum())
 
 
@@ -177,18 +189,11 @@ def cost_batch(
     return CostBatch(jnp.stack(advantages, axis=-1), jnp.stack(excess) + state.margin, unit)
 
 
-def limit_metrics(
-    config: Config, state: LimitState, reward: CriterionState, advantages: list[jax.Array]
-) -> Metrics:
-    """Each multiplier in reward per unit of cost, and whether one has reached its bound.
-
-    advantages: [T, N] of the reward and the K costs.
-    """
-    if state.controller is None:
-        return {}
+def limit_metrics(config: Config, state: LimitState, reward: CriterionState) -> Metrics:
+    """Each multiplier in reward per unit of cost, and whether one has reached its bound."""
+    assert state.controller is not None
     units = jnp.stack([value_unit(config, own) for own in state.criteria])
-    price = prices(state.controller, advantages[0], advantages[1:])
-    price = price * value_unit(config, reward) / units
+    price = prices(state.controller) * value_unit(config, reward) / units
     return multiplier_metrics(config, price) | {
         "recovering": (state.controller.multiplier >= HIGHEST).any().astype(jnp.float32)
     }

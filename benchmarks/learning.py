@@ -23,8 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from longrun.results.final_table import print_final
 from longrun.results.read import mean_interval, read_results
-from longrun.results.tables import print_final
 
 
 @dataclass(frozen=True)

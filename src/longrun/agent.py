@@ -225,7 +225,7 @@ class Agent:
         steps: int = 10_000,
         *,
         warmup: int | None = None,
-        deterministic: bool = True,
+        deterministic: bool | None = None,
         seed: int | None = None,
         env: AnyEnv | None = None,
     ) -> EvaluationReport:
@@ -242,7 +242,9 @@ class Agent:
             is that of the second half; if that is not soon enough, up to four times as many steps
             are simulated. Where episodes end, each has its start-up, and all steps count.
         deterministic
-            False draws the actions, as in training.
+            True takes the most likely actions, or the mean; False draws them, as in training. By
+            default actions are drawn only if there are limits on costs, which hold for drawn
+            actions: the best policy that keeps them may have to draw.
         seed
             Of environments and actions; by default the agent's.
         env
@@ -262,10 +264,10 @@ class Agent:
         if loop.spaces != self.spaces:
             raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
         config, state = self.config, self.state
+        draw = config.draws_evaluated_actions if deterministic is None else not deterministic
 
         def simulate(envs: int, each: int) -> Streams:
-            shape = envs, each
-            return loop.simulate(config, state, seed, shape, not deterministic, self.step_timeout)
+            return loop.simulate(config, state, seed, (envs, each), draw, self.step_timeout)
 
         found = measured(simulate, steps, warmup)
         if not found.settled:

@@ -112,6 +112,15 @@ class Config:
     )
 
     @property
+    def draws_evaluated_actions(self) -> bool:
+        """Whether evaluations draw actions, instead of taking the most likely ones.
+
+        With limits they do: limits hold for actions as they are drawn in training, and the best
+        policy that keeps them may have to draw.
+        """
+        return bool(self.limits)
+
+    @property
     def recorded(self) -> tuple[str, ...]:
         """Names of the costs that rollouts hold: those to record, and those with a limit."""
         return tuple(dict.fromkeys((*self.costs, *(name for name, _ in self.limits))))

@@ -16,9 +16,17 @@ from longrun.cli import main
 from longrun.config import make_config
 from longrun.envs.native import Step
 from longrun.envs.native.access_control import AccessControl
+from longrun.envs.native.to_gymnasium import as_gymnasium
 from longrun.errors import InputError
 from longrun.learn.criteria import Targets, Values
-from longrun.learn.limits import HIGHEST, combined, init_limits, learn_limits, prices
+from longrun.learn.limits import (
+    HIGHEST,
+    combined,
+    init_limits,
+    learn_limits,
+    prices,
+    with_spread,
+)
 from longrun.learn.types import Rollout
 from longrun.tabular import solve
 from longrun.tabular.models.classic import access_control
@@ -56,11 +64,12 @@ def test_dual_ascent_rises_above_the_limit_and_falls_below_to_zero():
     assert float(state.criteria[0].gain) == pytest.approx(gain)
 
 
-def test_a_controller_reacts_to_the_size_and_the_rise_of_a_violation():
-    proportional, _ = controlled([0.75, 0.25], limit_step_size=0.0, limit_gain=2.0)
-    assert proportional == pytest.approx([1.0, 0.0])
-    damped, _ = controlled([0.5, 0.75, 0.75], limit_step_size=0.0, limit_damping=2.0)
-    assert damped == pytest.approx([0.0, 1.0, 0.0])
+def test_a_controller_reacts_to_the_size_and_the_rise_of_the_average_violation():
+    """The average starts with the first batch; of each further one a tenth counts."""
+    proportional, _ = controlled([0.75, 0.25, 0.0], limit_step_size=0.0, limit_gain=2.0)
+    assert proportional == pytest.approx([1.0, 2 * (0.45 - 0.05), 2 * (0.36 - 0.1)])
+    damped, _ = controlled([0.5, 0.75, 0.75, 0.0], limit_step_size=0.0, limit_damping=2.0)
+    assert damped == pytest.approx([0.0, 0.1, 0.09, 0.0])
 
 
 def test_multipliers_are_bounded_and_one_batch_has_a_bounded_effect():
@@ -105,6 +114,25 @@ def test_dual_ascent_holds_the_rate_of_rare_events_at_any_limit(limit):
     assert float(rates[200:].mean()) == pytest.approx(limit, rel=0.1)
 
 
+def test_batches_far_above_the_others_count_in_full():
+    """Of five batches one has nearly all the cost, as where episodes start together."""
+    shares = np.resize([3.6, 0.5, 0.1, 0.5, 0.3], 3000)  # 1 in the mean
+    options = {"num_envs": 10, "rollout_steps": 200, "limit_gain": 0.0, "limit_step_size": 0.02}
+    config = make_config("apo", limits={"cost": 0.025}, **options)
+
+    def batch(state: Any, share: jax.Array) -> tuple[Any, jax.Array]:
+        rate = 0.2 * jnp.exp(-state.controller.multiplier[0]) * share
+        costs = jnp.full((200, 10, 1), rate)
+        zeros, never = jnp.zeros((200, 10)), jnp.zeros((200, 10), bool)
+        none = jnp.zeros((200, 10, 0))
+        rollout = Rollout(none, none, zeros, none, never, never, none[0], costs)
+        return learn_limits(config, state, rollout, [Values(zeros, zeros, zeros)]), rate
+
+    _, rates = jax.lax.scan(batch, init_limits(config), jnp.asarray(shares, jnp.float32))
+    # The step size makes multipliers of one round of five differ by a few percent.
+    assert float(rates[-1000:].mean()) == pytest.approx(0.025, rel=0.02)
+
+
 def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
     """A quarter of the share that a step corrects; it is at most half of the limit."""
     sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
@@ -124,10 +152,13 @@ def test_combined_advantages_by_hand():
     reward = Targets(jnp.array([[1.0, -1.0]]), jnp.array([[3.0, 4.0]]))
     cost = Targets(jnp.array([[10.0, -10.0]]), jnp.array([[5.0, 6.0]]))
     # Prices are in units of the advantages' standard deviations, 1 and 10.
-    price = prices(state.controller, reward.advantage, [cost.advantage])
-    assert price[0] == pytest.approx(0.05)
-    found = combined(state.controller, reward, [cost])
+    controller = with_spread(state.controller, [reward.advantage, cost.advantage])
+    assert np.asarray(prices(controller)) == pytest.approx([0.05])
+    found = combined(controller, reward, [cost])
     assert np.asarray(found) == pytest.approx(np.array([[0.5, -0.5]]) / 1.5)
+    # In a batch without an event the price is that of a tenth less, and errors stay small.
+    later = with_spread(controller, [reward.advantage, 0.01 * cost.advantage])
+    assert np.asarray(prices(later)) == pytest.approx([0.5 / 9.01])
 
 
 @dataclass(frozen=True)
@@ -150,6 +181,27 @@ def test_a_limit_is_kept_and_used():
     agent.learn(120 * 16 * 16, on_log=lambda p: costs.append(p.metrics["cost_toll"]))
     assert np.mean(costs[-40:]) == pytest.approx(0.3, abs=0.03)
     assert max(costs[:20]) > 0.45
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_with_limits_evaluations_draw_actions(host):
+    """The untrained policy pays in about half of the steps, or in all or none of them."""
+
+    def rates(**given: Any) -> list[float]:
+        env = partial(as_gymnasium, Toll()) if host else Toll()
+        agent = APO(env, seed=3, learning_rate=0.0, num_workers=0, **TINY, **given)
+        log: list[Any] = []
+        agent.learn(ITERATION, eval_every=ITERATION, eval_steps=200, on_log=log.append)
+        reports = (log[-1].evaluation, agent.evaluate(200))
+        other = agent.evaluate(200, deterministic=bool(given["limits"]))
+        return [report.costs["toll"].rate for report in (*reports, other)]
+
+    *drawn, likely = rates(limits={"toll": 0.3})
+    assert all(0.3 < rate < 0.7 for rate in drawn)  # 5 standard deviations
+    assert likely in (0, 1)
+    *likely, drawn = rates(limits={}, costs=["toll"])
+    assert set(likely) <= {0, 1}
+    assert 0.3 < drawn < 0.7
 
 
 def test_a_trust_region_finds_the_constrained_optimum():

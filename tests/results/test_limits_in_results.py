@@ -13,6 +13,7 @@ from longrun.cli.plot import plot_command
 from longrun.errors import FolderError
 from longrun.files import read_json
 from longrun.results.comparison import compare
+from longrun.results.final_table import print_final
 from longrun.results.limits import cost_rates, feasible_first
 from longrun.results.read import read_results
 from longrun.results.report.data import page_data
@@ -104,6 +105,19 @@ def test_the_table_of_costs(runs, capsys, tmp_path):
         ("0.1", "2", "0.09 0.105 0.2"),
         ("0.1", "1", "0.5 0.6 0.09"),
     ]
+
+
+def test_training_ends_with_the_costs_beside_their_limits(runs, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # a row in one line
+    print_final(read_results(runs))
+    shown = capsys.readouterr().out
+    assert "final score" in shown
+    assert re.search(r"0.1317 \(0.09, 0.105, 0.2\)\W+0.1\W+2\b", shown)
+
+
+def test_without_costs_training_ends_with_the_scores_alone(tmp_path, capsys):
+    print_final(read_results([fake_run(tmp_path / "run", {100: 1.0})]))
+    assert "cost" not in capsys.readouterr().out
 
 
 def test_data_frames_have_the_costs(runs):

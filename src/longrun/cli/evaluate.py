@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from longrun.train.evaluation import EvaluationReport
 
 DESCRIPTION = """\
-Run each replica's deterministic policy for a fixed number of steps and print its average reward
-with a 95 % interval from batch means, beside the episode metrics. Where no episode ends, the first
-steps are left out until the reward has settled.
+Run each replica's policy for a fixed number of steps and print its average reward with a 95 %
+interval from batch means, beside the episode metrics and the rates of costs. Where no episode ends,
+the first steps are left out until the reward has settled. The policy is deterministic, unless it
+was trained with limits on costs, which hold for actions that are drawn.
 """
 
 EXAMPLES = """\
@@ -33,7 +34,7 @@ def evaluate_command(arguments: list[str]) -> int:
     kind = AGENTS[saved.algorithm]
     options: dict[str, Any] = {
         "warmup": given.get("warmup"),
-        "deterministic": not given.get("stochastic", False),
+        "deterministic": given.get("deterministic"),
         "seed": given.get("seed"),
     }
     loading = {name: given[name] for name in ("trust", "step_timeout") if name in given}
@@ -47,7 +48,8 @@ def evaluate_command(arguments: list[str]) -> int:
     if given.get("json"):
         print(json.dumps(found, indent=2))
     else:
-        which = "Stochastic" if given.get("stochastic") else "Deterministic"
+        drawn = agent.config.draws_evaluated_actions
+        which = "Deterministic" if given.get("deterministic", not drawn) else "Stochastic"
         trained = dict.fromkeys(f"{each['trained_steps']:,}" for each in found)
         print_reports(rows, f"{which} policy after {' or '.join(trained)} steps of training")
     return 0
@@ -76,8 +78,17 @@ def _parser() -> Parser:
         help="steps of each environment before these, which do not count (default: measured, within"
         " the steps)",
     )
-    parser.add_argument(
-        "--stochastic", action="store_true", help="draw the actions, as in training"
+    drawn = parser.add_mutually_exclusive_group()
+    drawn.add_argument(
+        "--stochastic",
+        dest="deterministic",
+        action="store_false",
+        help="draw the actions, as in training",
+    )
+    drawn.add_argument(
+        "--deterministic",
+        action="store_true",
+        help="take the most likely action, or the mean, also with limits",
     )
     parser.add_argument(
         "--seed", type=int, metavar="N", help="of the environments (default: the replica's)"

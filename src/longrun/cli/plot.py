@@ -29,8 +29,8 @@ examples:
 def plot_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
     from longrun.picture_files import require_picture
+    from longrun.results.final_table import print_final
     from longrun.results.plots import DEFAULT_METRICS, learning_curves, limited_costs
-    from longrun.results.tables import print_final
 
     outs = given.get("out", [Path("curves.png")])
     for out in outs:

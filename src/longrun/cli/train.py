@@ -82,8 +82,8 @@ def _show_finished(run: Path) -> int:
     from longrun.train.device.sharding import is_first_host
 
     if is_first_host() and (run / "evaluations.csv").exists():
+        from longrun.results.final_table import print_final
         from longrun.results.read import read_results
-        from longrun.results.tables import print_final
 
         print_final(read_results([run]))
     return 0

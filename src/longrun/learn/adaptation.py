@@ -1,7 +1,7 @@
 """Multipliers that may be adapted while learning: nu and the cost of a reset.
 
 The cost of a reset is the price of a limit on terminations, and its dual ascent is that of any
-limit (`longrun.learn.limits`): both follow `violation`. They differ in where the price is applied.
+limit (`longrun.learn.limits`), in the same unit. They differ in where the price is applied.
 The reset cost is subtracted from the reward, so that there is one value head and the gain is net of
 it; its unit is the mean absolute reward.
 """
@@ -16,21 +16,19 @@ from longrun.learn.types import CriterionState, Rollout
 
 OFFSET_TOLERANCE = 0.01
 """Squared offset, as a fraction of the values' variance, that an adaptive nu tolerates."""
+Scalar = jax.Array | float
 FEWEST_EVENTS = 2.0
 """Lower limit of the unit, in events per batch, in which a violation is measured."""
 
 
-def violation(cost: jax.Array, limit: jax.Array | float, largest: jax.Array | float) -> jax.Array:
-    """[] how far a batch's cost [T, N] is above its limit, between -1 and 1.
+def allowed_rate(limit: Scalar, largest: Scalar, steps: int) -> jax.Array:
+    """[] the unit of a violation: what the limit allows, or FEWEST_EVENTS in a batch if it is less.
 
-    The excess is divided by what the limit allows in a batch, or by FEWEST_EVENTS of the `largest`
-    cost of a step if it allows fewer: otherwise the clip would make a batch with one event and a
-    batch with none equal and opposite, and hold the rate at ln 2 per batch for any lower limit. The
-    clip bounds the effect of a batch far above its limit, as at the start.
+    largest: the largest cost of a step; steps: of a batch. Without the lower bound, a batch with
+    one event and a batch with none would count alike, and the rate would be held at ln 2 per batch
+    for any lower limit.
     """
-    allowed = limit * cost.size
-    unit = jnp.maximum(jnp.abs(allowed), FEWEST_EVENTS * largest)
-    return jnp.clip((cost.sum() - allowed) / jnp.maximum(unit, 1e-12), -1, 1)
+    return jnp.maximum(jnp.maximum(jnp.abs(limit), FEWEST_EVENTS * largest / steps), 1e-12)
 
 
 def adapt_value_constraint(
@@ -51,8 +49,9 @@ def adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -
 
     Its steps are in units of the mean absolute reward, or of 1 while all rewards are 0.
     """
-    excess = violation(rollout.terminated, config.termination_target, 1.0)
+    ended = rollout.terminated
+    unit = allowed_rate(config.termination_target, 1.0, ended.size)
+    excess = jnp.clip((ended.mean() - config.termination_target) / unit, -1, 1)
     size = jnp.abs(rollout.reward).mean()
-    unit = jnp.where(size > 0, size, 1.0)
-    ascent = config.reset_cost_step_size * excess * unit
+    ascent = config.reset_cost_step_size * excess * jnp.where(size > 0, size, 1.0)
     return state._replace(reset_cost=jnp.maximum(state.reset_cost + ascent, 0.0))

@@ -96,7 +96,8 @@ def _prepare(
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     if config.limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
-    targets, costs, of_limits = batch_targets(config, state, rollout, heads)
+    targets, costs, of_limits, limits = batch_targets(config, state, rollout, heads)
+    state = state._replace(limits=limits)
     value_target = targets.value_target[..., 0] if config.limits else targets.value_target
     seen = read(config, spaces, state.obs_moments, rollout.obs)
     batch = Batch(

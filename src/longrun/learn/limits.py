@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from longrun.config import Config, Multipliers, TrustRegion
-from longrun.learn.adaptation import FEWEST_EVENTS, violation
+from longrun.learn.adaptation import allowed_rate
 from longrun.learn.criteria import Targets, Values, criterion_of, value_unit
 from longrun.learn.types import CostBatch, CriterionState, Metrics, Rollout
 from longrun.learn.weights import weighted_mean
@@ -27,14 +27,20 @@ HIGHEST = 100.0
 """Largest multiplier: the reward counts for a hundredth of the direction then."""
 
 
+AVERAGED = 0.1
+"""Weight of a batch in moving averages: about ten batches count."""
+
+
 class Controller(NamedTuple):
     """The multipliers of K limits, and what their controller remembers; [K] each."""
 
     multiplier: jax.Array
-    """in units of the standard deviations of the reward's and the cost's advantages"""
+    """in units of the spreads of the reward's and the cost's advantages"""
     integral: jax.Array
     violation: jax.Array
-    """of the last batch, for the derivative"""
+    """the average after the last batch, for the derivative"""
+    spread: jax.Array
+    """[1 + K] moving averages of the standard deviations of the reward's and costs' advantages"""
 
 
 class LimitState(NamedTuple):
@@ -44,6 +50,8 @@ class LimitState(NamedTuple):
     """K"""
     largest: jax.Array
     """[K] the largest absolute cost of a step so far"""
+    excess: jax.Array
+    """[K] the moving average of how far rates are above their limits"""
     controller: Controller | None
     """None where the policy step itself keeps the limits"""
     margin: jax.Array | None
@@ -60,9 +68,10 @@ def init_limits(config: Config) -> LimitState | None:
         jax.tree.map(jnp.copy, start._replace(reset_cost=jnp.zeros(()))) for _ in range(count)
     )
     if isinstance(config, Multipliers):
-        zeros = (jnp.zeros(count) for _ in Controller._fields)
-        return LimitState(criteria, jnp.zeros(count), Controller(*zeros), None)
-    return LimitState(criteria, jnp.zeros(count), None, jnp.zeros(count))
+        zeros = jnp.zeros
+        controller = Controller(zeros(count), zeros(count), zeros(count), zeros(1 + count))
+        return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), controller, None)
+    return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), None, jnp.zeros(count))
 
 
 def of_cost(config: Config, rollout: Rollout, k: int) -> Rollout:
@@ -84,48 +93,80 @@ def learn_limits(
     costs = jnp.stack([stream.reward for stream in streams])
     limits = jnp.stack([jnp.asarray(limit, jnp.float32) for _, limit in config.limits])
     largest = jnp.maximum(state.largest, jnp.abs(costs).max((1, 2)))
-    violations = jax.vmap(violation)(costs, limits, largest)
+    excess = costs.mean((1, 2)) - limits
+    # The first batch that has a cost is its own average.
+    before = jnp.where(state.largest > 0, state.excess, excess)
+    allowed = allowed_rate(limits, largest, costs[0].size)
+    unit = _unit(allowed, before, excess)
+    after = before + AVERAGED * (excess - before)
     if isinstance(config, Multipliers):
         assert state.controller is not None
-        controller = _controlled(config, state.controller, violations)
-        return LimitState(criteria, largest, controller, None)
+        controller = _controlled(config, state.controller, excess / unit, after / unit)
+        return LimitState(criteria, largest, after, controller, None)
     assert isinstance(config, TrustRegion) and state.margin is not None
-    unit = jnp.maximum(jnp.abs(limits), FEWEST_EVENTS * largest / costs[0].size)
-    return LimitState(criteria, largest, None, _margin(config, state.margin, violations, unit))
+    margin = _margin(config, state.margin, excess / unit, allowed)
+    return LimitState(criteria, largest, after, None, margin)
+
+
+def _unit(allowed: jax.Array, average: jax.Array, excess: jax.Array) -> jax.Array:
+    """[K] the unit of violations: what a limit allows, or the average excess where it is more.
+
+    So violations are about 1 as long as costs are far above their limits, and their mean is 0 where
+    the mean rate is the limit. If they were clipped at 1 instead, a rate would be held above its
+    limit where some batches cost far more than others, as those in which episodes start. A single
+    batch counts for 1 / AVERAGED at most.
+    """
+    return jnp.maximum(jnp.maximum(allowed, average), AVERAGED * jnp.abs(excess))
 
 
 def _margin(
-    config: TrustRegion, old: jax.Array, violations: jax.Array, unit: jax.Array
+    config: TrustRegion, old: jax.Array, violations: jax.Array, allowed: jax.Array
 ) -> jax.Array:
-    """[K] margins after a batch; unit: [K] the costs that a violation of 1 stands for.
+    """[K] margins after a batch; allowed: [K] rates that limits allow.
 
     A step lowers a cost by less than its batch predicts, since its direction was chosen on the same
     samples. Without a margin, costs would settle above their limits. The margin integrates the
     excess: with the share `limit_approach` that steps correct, a quarter of it is the fastest rate
-    without oscillation. It is bounded by half the unit.
+    without oscillation. It is bounded by half of what is allowed.
     """
-    change = config.limit_approach / 4 * violations * unit
-    return jnp.clip(old + change, -unit / 2, unit / 2)
+    change = config.limit_approach / 4 * violations * allowed
+    return jnp.clip(old + change, -allowed / 2, allowed / 2)
 
 
-def _controlled(config: Multipliers, old: Controller, violations: jax.Array) -> Controller:
+def _controlled(
+    config: Multipliers, old: Controller, violations: jax.Array, averages: jax.Array
+) -> Controller:
+    """From the violations [K] of a batch, and their moving averages.
+
+    The proportional and the derivative part follow the averages: of rare events most batches have
+    none and some have several, which says little about the policy.
+    """
     integral = jnp.clip(old.integral + config.limit_step_size * violations, 0.0, HIGHEST)
-    rise = jnp.maximum(violations - old.violation, 0.0)
-    controlled = config.limit_gain * violations + integral + config.limit_damping * rise
-    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, violations)
+    rise = jnp.maximum(averages - old.violation, 0.0)
+    controlled = config.limit_gain * averages + integral + config.limit_damping * rise
+    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, averages, old.spread)
 
 
-def prices(controller: Controller, reward: jax.Array, costs: list[jax.Array]) -> jax.Array:
-    """[K] what a unit of each cost is worth in units of reward, from advantages [T, N]."""
-    spreads = jnp.stack([cost.std() for cost in costs])
-    return controller.multiplier * reward.std() / (spreads + 1e-8)
+def with_spread(controller: Controller, advantages: list[jax.Array]) -> Controller:
+    """With the spreads of a batch averaged in; advantages: [T, N] of the reward and the K costs.
+
+    Of rare events most batches have none. In units of such a batch alone the errors of the value of
+    their cost would be as large as an event.
+    """
+    found = jnp.stack([each.std() for each in advantages])
+    moved = controller.spread + AVERAGED * (found - controller.spread)
+    return controller._replace(spread=jnp.where(controller.spread > 0, moved, found))
+
+
+def prices(controller: Controller) -> jax.Array:
+    """[K] what a unit of each cost's advantage is worth in units of the reward's."""
+    return controller.multiplier * controller.spread[0] / (controller.spread[1:] + 1e-8)
 
 
 def combined(controller: Controller, reward: Targets, costs: list[Targets]) -> jax.Array:
     """[T, N] advantages less the costs' at their prices, rescaled."""
-    advantages = [cost.advantage for cost in costs]
-    price = prices(controller, reward.advantage, advantages)
-    total = reward.advantage - sum(price[k] * advantage for k, advantage in enumerate(advantages))
+    price = prices(controller)
+    total = reward.advantage - sum(price[k] * cost.advantage for k, cost in enumerate(costs))
     return total / (1 + controller.multiplier.sum())
 
 
@@ -148,18 +189,11 @@ def cost_batch(
     return CostBatch(jnp.stack(advantages, axis=-1), jnp.stack(excess) + state.margin, unit)
 
 
-def limit_metrics(
-    config: Config, state: LimitState, reward: CriterionState, advantages: list[jax.Array]
-) -> Metrics:
-    """Each multiplier in reward per unit of cost, and whether one has reached its bound.
-
-    advantages: [T, N] of the reward and the K costs.
-    """
-    if state.controller is None:
-        return {}
+def limit_metrics(config: Config, state: LimitState, reward: CriterionState) -> Metrics:
+    """Each multiplier in reward per unit of cost, and whether one has reached its bound."""
+    assert state.controller is not None
     units = jnp.stack([value_unit(config, own) for own in state.criteria])
-    price = prices(state.controller, advantages[0], advantages[1:])
-    price = price * value_unit(config, reward) / units
+    price = prices(state.controller) * value_unit(config, reward) / units
     return multiplier_metrics(config, price) | {
         "recovering": (state.controller.multiplier >= HIGHEST).any().astype(jnp.float32)
     }

@@ -9,7 +9,14 @@ import jax.numpy as jnp
 
 from longrun.config import Config
 from longrun.learn.criteria import Targets, Values, criterion_of, value_unit
-from longrun.learn.limits import combined, cost_batch, limit_metrics, of_cost
+from longrun.learn.limits import (
+    LimitState,
+    combined,
+    cost_batch,
+    limit_metrics,
+    of_cost,
+    with_spread,
+)
 from longrun.learn.types import CostBatch, Metrics, Rollout, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
 
@@ -24,6 +31,8 @@ class BatchTargets(NamedTuple):
     """for a policy step that keeps limits itself"""
     metrics: Metrics
     """of the limits"""
+    limits: LimitState | None
+    """with what the advantages say about its units"""
 
 
 def batch_targets(
@@ -34,23 +43,23 @@ def batch_targets(
     reward = criterion.targets(config, state.criterion, rollout, heads[0])
     if not config.limits:
         advantage, _ = _normalised(config, reward.advantage, weights)
-        return BatchTargets(Targets(advantage, reward.value_target), None, {})
+        return BatchTargets(Targets(advantage, reward.value_target), None, {}, None)
     limits = state.limits
     costs = [
         criterion.targets(config, own, of_cost(config, rollout, k), heads[1 + k])
         for k, own in enumerate(limits.criteria)
     ]
     value_target = jnp.stack([each.value_target for each in (reward, *costs)], axis=-1)
-    metrics = limit_metrics(
-        config, limits, state.criterion, [each.advantage for each in (reward, *costs)]
-    )
     if limits.controller is not None:
+        found = [each.advantage for each in (reward, *costs)]
+        limits = limits._replace(controller=with_spread(limits.controller, found))
+        metrics = limit_metrics(config, limits, state.criterion)
         advantage, _ = _normalised(config, combined(limits.controller, reward, costs), weights)
-        return BatchTargets(Targets(advantage, value_target), None, metrics)
+        return BatchTargets(Targets(advantage, value_target), None, metrics, limits)
     advantage, unit = _normalised(config, reward.advantage, weights)
     unit = unit * value_unit(config, state.criterion)
     of_costs = cost_batch(config, rollout, weights, limits, costs, unit)
-    return BatchTargets(Targets(advantage, value_target), of_costs, metrics)
+    return BatchTargets(Targets(advantage, value_target), of_costs, {}, limits)
 
 
 def _normalised(

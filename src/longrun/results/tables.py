@@ -16,10 +16,8 @@ from rich.table import Table
 from longrun.envs.spaces import Array
 from longrun.errors import InputError
 from longrun.files import write_bytes
-from longrun.results.labels import shortened
-from longrun.results.metric_names import metric_name
-from longrun.results.read import Setting, mean_interval
-from longrun.results.statistics import FEWEST_SEEDS, FINAL_SHARE, ScoreEstimate, scores_of
+from longrun.results.read import mean_interval
+from longrun.results.statistics import FEWEST_SEEDS, ScoreEstimate
 from longrun.train.evaluation import EvaluationReport
 
 NAMES = ("setting", "environment", "replica")
@@ -45,35 +43,6 @@ class TextTable:
     header: list[str]
     rows: list[list[str]]
     note: str = ""
-
-
-def print_final(settings: Sequence[Setting]) -> None:
-    """Each setting's final score: mean over seeds with an interval, or with the seeds if few."""
-    environments = list(dict.fromkeys(setting.env for setting in settings))
-    short, shared = shortened(setting.label for setting in settings)
-    metrics = ("average_reward", "episode_return")
-    rows = []
-    for setting in sorted(settings, key=lambda s: environments.index(s.env)):
-        evaluated = len(setting.steps) > 0
-        rows.append(
-            [
-                *([setting.env] if len(environments) > 1 else []),
-                short[setting.label],
-                str(len(setting.seeds)),
-                f"{setting.steps[-1]:,}" if evaluated else "-",
-                *(with_interval(scores_of(setting, m)[0]) if evaluated else "-" for m in metrics),
-            ]
-        )
-    place = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
-    header = ["environment"] if len(environments) > 1 else []
-    header += ["setting", "seeds", "steps", *map(metric_name, metrics)]
-    few = any(len(setting.seeds) < FEWEST_SEEDS for setting in settings)
-    instead = f", or (scores of the seeds) if fewer than {FEWEST_SEEDS}" if few else ""
-    title = f"{place}: final score, mean over seeds [nominal 95 % interval]{instead}"
-    share = f"{100 * FINAL_SHARE:.0f} %"
-    notes = [f"final score: mean of the evaluations in the last {share} of training"]
-    notes += [f"all with {shared}"] if shared else []
-    print_tables([TextTable(title, header, rows, "; ".join(notes))])
 
 
 def print_reports(rows: Sequence[tuple[str, EvaluationReport]], title: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from longrun.results.final_table import print_final
 from longrun.results.read import read_results
-from longrun.results.tables import print_final
 from longrun.sweeps.messages import one_line
 from longrun.sweeps.optuna_search import OptunaSearch
 from longrun.sweeps.scheduler import Outcome

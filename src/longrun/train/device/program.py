@@ -126,7 +126,7 @@ def evaluate(
     seed: jax.Array,
     learned: TrainState,
     shape: tuple[int, int],
-    explore: bool = False,
+    explore: bool,
 ) -> Evaluated:
     """(E, S): S steps of the policy in each of E environments, from a reset each."""
     envs, steps = shape
@@ -171,7 +171,9 @@ def advance(
     replicas, log = jax.lax.fori_loop(0, span.steps, body, (replicas, blank))
 
     def run(learned: TrainState) -> Evaluated:
-        return jax.vmap(partial(evaluate, env, shape=eval_shape))(configs, seeds, learned)
+        drawn = configs.draws_evaluated_actions
+        one = partial(evaluate, env, shape=eval_shape, explore=drawn)
+        return jax.vmap(one)(configs, seeds, learned)
 
     def skip(learned: TrainState) -> Evaluated:
         shape = (seeds.shape[0], eval_shape[1], eval_shape[0])

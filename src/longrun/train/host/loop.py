@@ -99,6 +99,7 @@ class HostLoop:
             rollout_steps=config.rollout_steps,
             eval_envs=eval_envs,
             eval_steps=eval_steps,
+            eval_noise=config.draws_evaluated_actions,
         )
         most = 1 if self.vector_size else len(job.seeds) * config.num_envs
         num_workers = min(job.num_workers, most)

@@ -1,0 +1,53 @@
+"""What training, sweeps and plots print in the end: final scores, and costs beside their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from longrun.results.comparison_table import cost_table
+from longrun.results.labels import shortened
+from longrun.results.limits import cost_rates
+from longrun.results.metric_names import metric_name
+from longrun.results.read import Setting
+from longrun.results.statistics import FEWEST_SEEDS, FINAL_SHARE, scores_of
+from longrun.results.tables import TextTable, print_tables, with_interval
+
+METRICS = ("average_reward", "episode_return")
+
+
+def print_final(settings: Sequence[Setting]) -> None:
+    """The final scores of all settings, then the costs of each environment that has some."""
+    short, shared = shortened(setting.label for setting in settings)
+    costs = cost_rates([setting for setting in settings if len(setting.steps)])
+    environments = dict.fromkeys(each.env for each in costs)
+    of_costs = [
+        cost_table(env, [each for each in costs if each.env == env], short) for env in environments
+    ]
+    print_tables([_score_table(settings, short, shared), *of_costs])
+
+
+def _score_table(settings: Sequence[Setting], short: Mapping[str, str], shared: str) -> TextTable:
+    """Each setting's final score: mean over seeds with an interval, or with the seeds if few."""
+    environments = list(dict.fromkeys(setting.env for setting in settings))
+    rows = []
+    for setting in sorted(settings, key=lambda s: environments.index(s.env)):
+        evaluated = len(setting.steps) > 0
+        rows.append(
+            [
+                *([setting.env] if len(environments) > 1 else []),
+                short[setting.label],
+                str(len(setting.seeds)),
+                f"{setting.steps[-1]:,}" if evaluated else "-",
+                *(with_interval(scores_of(setting, m)[0]) if evaluated else "-" for m in METRICS),
+            ]
+        )
+    place = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
+    header = ["environment"] if len(environments) > 1 else []
+    header += ["setting", "seeds", "steps", *map(metric_name, METRICS)]
+    few = any(len(setting.seeds) < FEWEST_SEEDS for setting in settings)
+    instead = f", or (scores of the seeds) if fewer than {FEWEST_SEEDS}" if few else ""
+    title = f"{place}: final score, mean over seeds [nominal 95 % interval]{instead}"
+    share = f"{100 * FINAL_SHARE:.0f} %"
+    notes = [f"final score: mean of the evaluations in the last {share} of training"]
+    notes += [f"all with {shared}"] if shared else []
+    return TextTable(title, header, rows, "; ".join(notes))

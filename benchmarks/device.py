@@ -78,10 +78,10 @@ class Run:
     def advance(self, iterations: int) -> float:
         """Seconds of one iteration."""
         began = time.perf_counter()
-        span = Span(0, 10_000, iterations, False)
+        span = Span(0, 10_000, iterations)
         program = device.compiled_advance(jax.default_backend())
         self.replicas, *_ = jax.block_until_ready(
-            program(self.env, self.configs, self.seeds, span, self.replicas, (10, 1000))
+            program(self.env, self.configs, self.seeds, span, self.replicas)
         )
         return (time.perf_counter() - began) / iterations
 

@@ -20,6 +20,7 @@ from longrun.config import make_config
 from longrun.queueing.known_environments import criss_cross
 from longrun.results.read import read_results
 from longrun.train.device import loop as device_loop
+from longrun.train.device.program import compiled_advance
 from longrun.train.job import make_job
 from longrun.train.loops import open_env
 from longrun.train.session import Session
@@ -105,6 +106,16 @@ def test_the_length_of_calls_does_not_change_what_is_learned(
     one, three = (jax.tree.leaves(agent.snapshot) for agent in agents)
     for a, b in zip(one, three, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_evaluations_do_not_compile_the_training_again() -> None:
+    APO(Choice(), **SMALL).learn(ITERATION)
+    program = compiled_advance(jax.default_backend())
+    compiled = program._cache_size()
+    for steps in (20, 50):
+        agent = APO(Choice(), **SMALL).learn(ITERATION, eval_every=ITERATION, eval_steps=steps)
+        assert agent.steps_ == ITERATION
+    assert program._cache_size() == compiled
 
 
 def _at_most(most: int) -> Any:

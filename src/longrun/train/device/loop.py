@@ -101,20 +101,23 @@ class DeviceLoop:
         seconds = Seconds()
         constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
         iteration, calls = int(starts[0].state.iteration), Calls(job)
-        shape = evaluation_shape(job.eval_steps) if job.eval_every else (1, 1)
+        shape = evaluation_shape(job.eval_steps)
         advance = device.compiled_advance(jax.default_backend())
         while iteration < job.iterations:
             steps = agreed(calls.iterations(iteration))
             evaluates = job.evaluates(iteration + steps)
             begin = time.perf_counter()
-            span = Span(job.begins, job.iterations, steps, evaluates)
-            replicas, log, evaluated = advance(self.env, configs, seeds, span, replicas, shape)
-            log, evaluated, copy = layout.fetch((log, evaluated if evaluates else None, replicas))
-            took = time.perf_counter() - begin
-            calls.took(steps, took)
-            seconds.update += took
+            span = Span(job.begins, job.iterations, steps)
+            replicas, log = advance(self.env, configs, seeds, span, replicas)
+            log = layout.fetch(log)
+            calls.took(steps, time.perf_counter() - begin)
+            evaluated = None
+            if evaluates:
+                evaluated = device.evaluate_all(self.env, configs, seeds, replicas.learned, shape)
+            evaluated, copy = layout.fetch((evaluated, replicas))
+            seconds.update += time.perf_counter() - begin
             _require_healthy(job, iteration, steps, log)
-            reports = _reports(job, iteration + steps, evaluated) if evaluates else []
+            reports = _reports(job, iteration + steps, evaluated) if evaluated else []
             events = _events(job, iteration, steps, log, reports)
             iteration += steps
             for event in events:

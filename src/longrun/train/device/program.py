@@ -1,8 +1,8 @@
-"""The device loop's program: collection, update and evaluation of all replicas, compiled as one.
+"""The device loop's programs: collection and update of all replicas in one, and their evaluation.
 
-Every function but `advance` and `begin` is for one replica. All randomness comes from (seed,
-purpose, iteration), so that a run does not depend on the number of iterations in each call, and a
-resumed run is bit-identical.
+Every function but `advance`, `begin` and `evaluate_all` is for one replica. All randomness comes
+from (seed, purpose, iteration), so that a run does not depend on the number of iterations in each
+call, and a resumed run is bit-identical.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ class Span(NamedTuple):
     """iterations that are done when the run ends"""
     steps: jax.Array | int
     """iterations of this call"""
-    evaluate: jax.Array | bool
-    """whether an evaluation follows these iterations"""
 
 
 class Evaluated(NamedTuple):
@@ -150,9 +148,8 @@ def advance(
     seeds: jax.Array,
     span: Span,
     replicas: ReplicaState,
-    eval_shape: tuple[int, int],
-) -> tuple[ReplicaState, Metrics, Evaluated]:
-    """`span.steps` iterations of all replicas, then an evaluation if `span.evaluate`.
+) -> tuple[ReplicaState, Metrics]:
+    """`span.steps` iterations of all replicas.
 
     Metrics are [MOST_ITERATIONS, R]; rows after the last iteration are zeros.
     """
@@ -168,19 +165,24 @@ def advance(
         replicas, metrics = every(configs, seeds, span, replicas)
         return replicas, jax.tree.map(lambda rows, row: rows.at[i].set(row), log, metrics)
 
-    replicas, log = jax.lax.fori_loop(0, span.steps, body, (replicas, blank))
+    after: tuple[ReplicaState, Metrics] = jax.lax.fori_loop(0, span.steps, body, (replicas, blank))
+    return after
 
-    def run(learned: TrainState) -> Evaluated:
-        drawn = configs.draws_evaluated_actions
-        one = partial(evaluate, env, shape=eval_shape, explore=drawn)
-        return jax.vmap(one)(configs, seeds, learned)
 
-    def skip(learned: TrainState) -> Evaluated:
-        shape = (seeds.shape[0], eval_shape[1], eval_shape[0])
-        costs = jnp.zeros((*shape, len(configs.recorded))) if configs.recorded else None
-        return Evaluated(jnp.zeros(shape), jnp.zeros(shape, bool), costs)
+@partial(jax.jit, static_argnames=("env", "shape"))
+def evaluate_all(
+    env: Environment,
+    configs: Config,
+    seeds: jax.Array,
+    learned: TrainState,
+    shape: tuple[int, int],
+) -> Evaluated:
+    """`evaluate` for all replicas: [R, S, E].
 
-    return replicas, log, jax.lax.cond(span.evaluate, run, skip, replicas.learned)
+    A program of its own, so that `advance` is the same for every evaluation and without any.
+    """
+    one = partial(evaluate, env, shape=shape, explore=configs.draws_evaluated_actions)
+    return jax.vmap(one)(configs, seeds, learned)
 
 
 COMPILER_OPTIONS: dict[str, dict[str, Any]] = {
@@ -194,7 +196,7 @@ def compiled_advance(backend: str) -> Any:
     """`advance` compiled for 'cpu', 'gpu' or 'tpu'; its argument `replicas` is donated."""
     return jax.jit(
         advance,
-        static_argnames=("env", "eval_shape"),
+        static_argnames="env",
         donate_argnames="replicas",
         compiler_options=COMPILER_OPTIONS.get(backend),
     )

@@ -166,7 +166,12 @@ def options_read(config: Config, program: Any) -> set[str]:
 def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[str, Any]) -> None:
     """So that it is compiled once for all configurations that agree in those it reads."""
     config = make_config(algorithm, **SMALL | options)
-    read = options_read(config, lambda c: learner._init.__wrapped__(c, BOX, jax.random.key(0)))
+
+    def program(config: Config) -> TrainState:
+        drawn = learner.draw(config, BOX, jax.random.key(0))
+        return learner._init.__wrapped__(config, drawn, features=3, stds=2)
+
+    read = options_read(config, program)
     expected = {*program_options.INIT} | ({"num_envs"} if options else set())
     assert read <= expected
     assert {"hidden_sizes", "initialisation"} <= read

@@ -24,6 +24,7 @@ from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.learning_rate import learning_rate
 from longrun.learn.limits import init_limits, learn_limits
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
+from longrun.learn.mlp import split_keys
 from longrun.learn.moments import init_moments, merge
 from longrun.learn.networks import init_policy_network, init_value_network, value_network
 from longrun.learn.policy_steps import policy_step_of
@@ -42,26 +43,32 @@ register_config()
 
 
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
-    """A new replica."""
-    state: TrainState = _init(options_of_init(config), spaces, key)
+    """A new replica. Each layer is drawn by a program of its own, which other networks share."""
+    config = options_of_init(config)
+    stds = 0 if spaces.categories else spaces.action_size
+    state: TrainState = _init(config, draw(config, spaces, key), spaces.feature_size, stds)
     return state
 
 
-@partial(jax.jit, static_argnames="spaces")
-def _init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
-    """Made inside one program so that no two fields share a buffer."""
-    policy_key, value_key = jax.random.split(key)
-    stds = 0 if spaces.categories else spaces.action_size
-    policy = Policy(
-        layers=init_policy_network(config, spaces, policy_key),
-        log_std=jnp.full(stds, config.initial_log_std, jnp.float32),
+def draw(config: Config, spaces: Spaces, key: jax.Array) -> Networks:
+    """Initial parameters of both networks."""
+    policy_key, value_key = split_keys(key, 2)
+    return Networks(
+        init_policy_network(config, spaces, policy_key),
+        init_value_network(config, spaces, value_key),
     )
-    networks = Networks(policy, init_value_network(config, spaces, value_key))
+
+
+@partial(jax.jit, static_argnames=("features", "stds"))
+def _init(config: Config, drawn: Networks, features: int, stds: int) -> TrainState:
+    """Made inside one program so that no two fields share a buffer."""
+    log_std = jnp.full(stds, config.initial_log_std, jnp.float32)
+    networks = Networks(Policy(drawn.policy, log_std), drawn.value)
     return TrainState(
         params=networks,
         opt_state=_optimisers(config, networks),
         criterion=criterion_of(config).init(config),
-        obs_moments=init_moments((spaces.feature_size,)),
+        obs_moments=init_moments((features,)),
         iteration=jnp.zeros((), jnp.int32),
         limits=init_limits(config),
     )

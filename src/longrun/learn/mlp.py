@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,31 +13,42 @@ from longrun.envs.numpy_policy import LAYER_NORM_EPSILON
 Layers = tuple[tuple[jax.Array, jax.Array], ...]
 
 
+@partial(jax.jit, static_argnums=1)
+def split_keys(key: jax.Array, number: int) -> tuple[jax.Array, ...]:
+    return tuple(jax.random.split(key, number))
+
+
 def init_mlp(
     key: jax.Array, sizes: Sequence[int], output_gain: float, hidden_gain: float = 2**0.5
 ) -> Layers:
     """Orthogonal weights and zero biases for layers of the given `sizes`, inputs first."""
     gains = [hidden_gain] * (len(sizes) - 2) + [output_gain]
-    keys = jax.random.split(key, len(gains))
-    return tuple(
-        (jax.nn.initializers.orthogonal(gain)(k, (n_in, n_out), jnp.float32), jnp.zeros(n_out))
-        for k, gain, n_in, n_out in zip(keys, gains, sizes[:-1], sizes[1:], strict=True)
-    )
+    keys = split_keys(key, len(gains))
+    return tuple(map(_orthogonal, keys, gains, sizes[:-1], sizes[1:]))
+
+
+# A program for each layer: networks share those of layers that have the same size.
+@partial(jax.jit, static_argnums=(2, 3))
+def _orthogonal(
+    key: jax.Array, gain: float, n_in: int, n_out: int
+) -> tuple[jax.Array, jax.Array]:
+    weights = jax.nn.initializers.orthogonal(gain)(key, (n_in, n_out), jnp.float32)
+    return weights, jnp.zeros(n_out)
 
 
 def init_mlp_as_torch(key: jax.Array, sizes: Sequence[int]) -> Layers:
     """Weights and biases as PyTorch's Linear draws them: uniform within 1 / sqrt(inputs)."""
+    return tuple(map(_uniform, split_keys(key, len(sizes) - 1), sizes[:-1], sizes[1:]))
 
-    def layer(key: jax.Array, n_in: int, n_out: int) -> tuple[jax.Array, jax.Array]:
-        weights_key, bias_key = jax.random.split(key)
-        reach = n_in**-0.5
-        return (
-            jax.random.uniform(weights_key, (n_in, n_out), jnp.float32, -reach, reach),
-            jax.random.uniform(bias_key, (n_out,), jnp.float32, -reach, reach),
-        )
 
-    keys = jax.random.split(key, len(sizes) - 1)
-    return tuple(layer(*each) for each in zip(keys, sizes[:-1], sizes[1:], strict=True))
+@partial(jax.jit, static_argnums=(1, 2))
+def _uniform(key: jax.Array, n_in: int, n_out: int) -> tuple[jax.Array, jax.Array]:
+    weights_key, bias_key = jax.random.split(key)
+    reach = n_in**-0.5
+    return (
+        jax.random.uniform(weights_key, (n_in, n_out), jnp.float32, -reach, reach),
+        jax.random.uniform(bias_key, (n_out,), jnp.float32, -reach, reach),
+    )
 
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}

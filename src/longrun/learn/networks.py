@@ -6,6 +6,7 @@ A user's pair is `init(key, inputs, outputs) -> params` and `apply(params, x) ->
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -62,6 +63,7 @@ def _init_mlp(config: Config, key: jax.Array, sizes: tuple[int, ...], gain: floa
     return init_mlp(key, sizes, output_gain=gain)
 
 
+@partial(jax.jit, static_argnums=(0, 2, 3))
 def _own_params(network: Any, key: jax.Array, inputs: int, outputs: int) -> Any:
     """The user's parameters. Raises InputError unless they and the outputs have valid shapes."""
     init, apply = network

@@ -22,6 +22,9 @@ ARGUMENTS = {
     "queueing_network": "--steps 512 --num-envs 8 --size 4",
     "deploy": "--steps 4096 --eval-steps 400 --out made",
 }
+EXAMPLES = [
+    pytest.param(name, marks=() if name == "cooling" else pytest.mark.slow) for name in ARGUMENTS
+]
 NUMBER = r"\d+\.\d+"
 PRINTED = {
     "cooling": rf"APO, seed 7: {NUMBER} an hour .* \(energy {NUMBER}, heat {NUMBER}\)",
@@ -41,7 +44,7 @@ def example(name: str) -> ModuleType:
 
 
 @pytest.mark.filterwarnings("ignore:the rewards still change")  # so few steps are all start-up
-@pytest.mark.parametrize("name", ARGUMENTS)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_at_a_small_size(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if name == "deploy":

@@ -47,6 +47,8 @@ BLOCKS = {
     for page, text in PAGES.items()
     if page != "docs/theory.md"  # which test_theory_doc.py runs
 }
+QUICK = ("README.md", "docs/training.md")
+"""Pages that `make test` runs; `make test-slow` runs the others."""
 RUN = [
     page
     for page, blocks in BLOCKS.items()
@@ -105,7 +107,9 @@ def elsewhere(tmp_path, monkeypatch):
 
 # So little training may leave a policy whose rewards have not settled when it is evaluated.
 @pytest.mark.filterwarnings("ignore:the rewards still change after:UserWarning")
-@pytest.mark.parametrize("page", RUN)
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in RUN]
+)
 def test_code_and_commands_of_a_page_run_in_order(page, elsewhere, capsys):
     names: dict[str, object] = {}
     for block in BLOCKS[page]:
@@ -165,7 +169,7 @@ def test_the_pages_show_every_command():
         c.split()[1] for blocks in BLOCKS.values() for block in blocks for c in block.commands
     }
     assert commands == set(cli.COMMANDS)
-    assert {"README.md", "docs/index.md", "docs/own-environment.md"} <= set(RUN)
+    assert {*QUICK, "docs/index.md", "docs/own-environment.md"} <= set(RUN)
 
 
 def test_code_of_other_libraries_is_python():

@@ -21,6 +21,7 @@ def line_of(code: str) -> int:
     return THEORY[: THEORY.index(code)].count("\n") + 1
 
 
+@pytest.mark.slow
 def test_every_block_prints_what_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}

@@ -85,6 +85,7 @@ def test_the_program_answers_help_and_version():
     assert "--value-constraint" in result.out
 
 
+@pytest.mark.slow
 def test_the_program_trains_with_workers(tmp_path):
     out = str(tmp_path / "run")
     command = ["train", "apo", "--env", "Pendulum-v1", "--workers", "2", "--out", out, *TINY_FLAGS]

@@ -50,7 +50,9 @@ def error_of(env, steps=5 * ITERATION, step_timeout=1.0, **learn):
     return message
 
 
-@pytest.mark.parametrize("fault", [sleep, hold_the_lock, stop])
+@pytest.mark.parametrize(
+    "fault", [sleep, *(pytest.param(f, marks=pytest.mark.slow) for f in (hold_the_lock, stop))]
+)
 def test_a_step_that_hangs_is_named_when_its_time_is_over(fault, nothing_left):
     message = error_of(partial(Failing, fault, VICTIM, notes=nothing_left))
     assert message.startswith("worker 1 (process ")
@@ -152,6 +154,7 @@ def test_a_slow_environment_in_the_training_process_may_take_its_time():
 # In worker processes.
 
 
+@pytest.mark.slow
 def test_a_reset_that_hangs_is_named(nothing_left):
     message = error_of(partial(Failing, sleep, VICTIM, at=0, notes=nothing_left))
     assert "environment 3 of replica 0 in its reset" in message
@@ -191,6 +194,7 @@ def test_the_shared_memory_says_where_a_worker_is(victim, at, place):
     assert seen[0].startswith(place)
 
 
+@pytest.mark.slow
 def test_an_environment_whose_making_hangs_is_named(nothing_left, monkeypatch):
     """A start may take longer than a step: it imports the environment's modules."""
     monkeypatch.setattr(watchdog, "START_SECONDS", 1.0)
@@ -205,6 +209,7 @@ def test_an_environment_whose_making_hangs_is_named(nothing_left, monkeypatch):
     assert re.search("making environment . of replica 0|while it was starting", error_of(Unmade))
 
 
+@pytest.mark.slow
 def test_a_rollout_may_take_longer_than_the_limit_of_a_step(nothing_left):
     env = partial(Drift, pause=0.02, notes=nothing_left)
     APO(env, num_workers=1, step_timeout=1, **TINY).learn(ITERATION)  # 64 steps: 1.3 s
@@ -257,6 +262,7 @@ def test_a_dead_worker_is_noticed_though_a_child_keeps_its_connection(nothing_le
     assert "died: SIGKILL; environment 3 of replica 0 at step 4 of iteration 0" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [close_files, close_files_and_sleep, write_to_files])
 def test_a_worker_without_its_connection_is_ended(fault, nothing_left, monkeypatch, capfd):
     monkeypatch.setattr(worker_pool, "EXIT_SECONDS", 5.0 if fault is close_files else 0.5)
@@ -265,6 +271,7 @@ def test_a_worker_without_its_connection_is_ended(fault, nothing_left, monkeypat
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_ended_by_a_signal_without_a_name_is_noticed(nothing_left):
     env = partial(Failing, end_by_a_nameless_signal, VICTIM, notes=nothing_left)
     assert f"died: signal {signal.SIGRTMIN + 3}; environment 3" in error_of(env, step_timeout=0)
@@ -279,6 +286,7 @@ def test_the_rest_of_a_message_is_not_waited_for_without_a_limit(monkeypatch):
             ours.recv_bytes()
 
 
+@pytest.mark.slow
 def test_what_was_learned_before_a_hang_is_saved_and_can_be_resumed(nothing_left, tmp_path):
     run = tmp_path / "run"
     env = partial(Failing, sleep, VICTIM, at=40, notes=nothing_left)

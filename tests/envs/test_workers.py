@@ -61,10 +61,17 @@ def result_in_process(env: str) -> tuple[Any, ...]:
     return result_of(env, 0)
 
 
+SLOW = (("mortal", 1), ("mortal", 3), ("endless", 2))
+
+
 # Four environments in one part, in two equal parts and in three unequal ones.
 @pytest.mark.parametrize(
     ("env", "num_workers"),
-    [("mortal", 1), ("mortal", 2), ("mortal", 3), ("discrete", 3), ("endless", 2)],
+    [
+        ("mortal", 2),
+        ("discrete", 3),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW),
+    ],
 )
 def test_workers_give_bit_identical_results(env, num_workers):
     assert result_of(env, num_workers) == result_in_process(env)
@@ -81,6 +88,7 @@ def test_the_environments_used_here_do_terminate_and_reach_time_limits():
     assert any(e[-1] and not any(e[::2]) for e in ends)
 
 
+@pytest.mark.slow
 def test_more_workers_than_environments_are_not_started(tmp_path):
     APO(partial(Drift, notes=tmp_path), num_workers=9, **TINY).learn(ITERATION)
     pids = {path.name for path in tmp_path.iterdir()} - {str(os.getpid())}
@@ -151,7 +159,7 @@ def test_the_error_of_an_environment_that_loses_its_connection_has_a_traceback(n
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ArithmeticError])
-@pytest.mark.parametrize("num_workers", [0, 2])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_exception_from_on_log_ends_the_run_and_keeps_what_was_learned(
     error, num_workers, nothing_left
 ):
@@ -179,6 +187,7 @@ def test_a_worker_that_hangs_is_ended_when_the_run_is(nothing_left):
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.slow
 def test_stopping_many_runs_early_raises_nothing_in_their_threads(nothing_left):
     """pytest turns an exception in a thread into a failure."""
     agent = APO(partial(MORTAL, pause=1e-4, notes=nothing_left), num_workers=3, **TINY)
@@ -186,6 +195,7 @@ def test_stopping_many_runs_early_raises_nothing_in_their_threads(nothing_left):
         agent.learn(50 * ITERATION, on_log=lambda progress: False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["sleep", "hold_the_lock", "stop"])
 def test_workers_exit_when_their_parent_is_killed(fault, nothing_left):
     program = f"""

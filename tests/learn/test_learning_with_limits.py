@@ -204,6 +204,7 @@ def test_with_limits_evaluations_draw_actions(host):
     assert 0.3 < drawn < 0.7
 
 
+@pytest.mark.slow
 def test_a_trust_region_finds_the_constrained_optimum():
     """Three servers for customers who pay 1 or 4, of which 1.2 may be busy on average.
 

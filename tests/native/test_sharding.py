@@ -67,6 +67,7 @@ def require_same(one: Path, other: Path) -> None:
         np.testing.assert_allclose(value, states[1][name], rtol=2e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 def test_four_devices_learn_what_one_does_and_refuse_what_does_not_divide(
     one: Path, tmp_path: Path
 ) -> None:

@@ -109,7 +109,13 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("way", [[], ["--as", "authors"]], ids=["paper", "authors"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param([], id="paper"),
+        pytest.param(["--as", "authors"], id="authors", marks=pytest.mark.slow),
+    ],
+)
 def test_an_experiment_is_trained_and_drawn_and_resumed(
     way, tmp_path, capsys, monkeypatch, request
 ):

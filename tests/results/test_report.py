@@ -280,6 +280,7 @@ def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
     assert (other.replica.seed, other.replica.index) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_film_is_an_animation_with_stills(swimmer):
     [policy] = frames.best_policies(read_folder(swimmer).settings)
     film = frames.film(policy)
@@ -294,6 +295,7 @@ def test_a_film_is_an_animation_with_stills(swimmer):
     assert all(re.fullmatch(r"\d\.\d s: .* per step", s["caption"]) for s in film["stills"])
 
 
+@pytest.mark.slow
 def test_without_opengl_a_line_says_so(swimmer, tmp_path, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "glfw")  # which needs a display
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):

@@ -47,6 +47,7 @@ def written_since(run: Path, moment: float) -> bool:
     return (run / "metrics.csv").stat().st_mtime > moment
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_killed_workers_a_killed_sweep_and_an_interrupt(
     whole, tmp_path, gate, inline
 ):

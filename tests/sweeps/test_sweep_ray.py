@@ -62,6 +62,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_sweep_on_a_cluster_gives_the_same_results(ray, expected, tmp_path):
     out = tmp_path / "sweep"
     done = run(*sweep_arguments(out, "--ray", ray, "--workers", "2"))
@@ -166,6 +167,7 @@ def test_an_address_where_no_server_listens_is_reported_at_once(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_reported_in_time(tmp_path):
     """A server that accepts the connection and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as silent:

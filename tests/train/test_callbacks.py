@@ -40,7 +40,7 @@ def test_a_callback_sees_and_saves_what_has_been_learned(native: bool, tmp_path:
 
     agent.learn(20 * ITERATION, log_dir=tmp_path / "run", on_log=on_log, eval_every=0)
     assert len(seen) >= 3 and seen == sorted(seen)
-    agent.learn(ITERATION, log_dir=tmp_path / "run")
+    agent.learn(ITERATION, log_dir=tmp_path / "run", eval_steps=50)
 
 
 def test_what_a_callback_returns_is_what_stops_a_run() -> None:

@@ -110,7 +110,10 @@ def apply(params: Any, x: jax.Array) -> jax.Array:
 OWN = {"policy_network": (init, apply), "value_network": (init, apply)}
 
 
-@pytest.mark.parametrize(("kind", "num_workers"), [(APO, 0), (APO, 1), (ATRPO, 0)])
+@pytest.mark.parametrize(
+    ("kind", "num_workers"),
+    [(APO, 0), pytest.param(APO, 1, marks=pytest.mark.slow), (ATRPO, 0)],
+)
 def test_own_networks_learn_save_and_load(kind: Any, num_workers: int, tmp_path: Path) -> None:
     agent = kind("Drift-v0", num_workers=num_workers, **TINY | OWN)
     start = bits(agent.state.params)
@@ -141,6 +144,7 @@ def test_own_networks_act_as_they_learn_and_row_by_row() -> None:
     assert found.tolist() == [agent.predict(row)[0].tolist() for row in rows]
 
 
+@pytest.mark.slow
 def test_workers_do_not_change_what_own_networks_learn() -> None:
     one, two = (APO("Drift-v0", num_workers=n, **TINY | OWN).learn(2 * ITERATION) for n in (0, 1))
     assert bits(one.state) == bits(two.state)

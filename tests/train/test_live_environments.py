@@ -177,7 +177,7 @@ def test_a_replay_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: Any) 
         agent.learn(ITERATION)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_environments_that_save_their_state_are_restored_without_a_replay(
     workers: int, tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -124,6 +124,7 @@ def assert_in_the_middle(out: Path) -> None:
     assert ITERATION <= max(steps) < ITERATIONS * ITERATION
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, gate, uninterrupted):
     out = tmp_path / "killed"
     process = start(out, gate, checkpoint_seconds=0.0)
@@ -134,6 +135,7 @@ def test_a_run_that_was_killed_resumes_from_its_checkpoint(tmp_path, gate, unint
     assert_same_run(out, uninterrupted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status", "word"),
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],

@@ -83,6 +83,7 @@ def test_an_agent_keeps_what_it_has_learned_when_a_signal_stops_it(number, error
     agent.learn(ITERATION)
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_ends_the_program_at_once(tmp_path, gate) -> None:
     """Also while an environment in the same process does not return."""
     run = tmp_path / "run"

@@ -58,6 +58,7 @@ def test_saving_to_the_own_run_folder_does_not_count_as_another_process(tmp_path
     assert APO.load(run, Drift, num_workers=0).steps_ == 5 * ITERATION
 
 
+@pytest.mark.slow
 def test_the_command_line_changes_nothing_in_a_run_that_is_being_trained(tmp_path, gate, capsys):
     run = tmp_path / "run"
     command = ["train", "apo", "--env", "tiny_envs:GatedDrift-v0", *TINY_FLAGS, "--out", str(run)]

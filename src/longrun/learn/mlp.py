@@ -29,9 +29,7 @@ def init_mlp(
 
 # A program for each layer: networks share those of layers that have the same size.
 @partial(jax.jit, static_argnums=(2, 3))
-def _orthogonal(
-    key: jax.Array, gain: float, n_in: int, n_out: int
-) -> tuple[jax.Array, jax.Array]:
+def _orthogonal(key: jax.Array, gain: float, n_in: int, n_out: int) -> tuple[jax.Array, jax.Array]:
     weights = jax.nn.initializers.orthogonal(gain)(key, (n_in, n_out), jnp.float32)
     return weights, jnp.zeros(n_out)
 

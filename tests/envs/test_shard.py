@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
 from typing import Any
 
@@ -157,3 +159,10 @@ def test_worker_processes_never_import_jax():
     APO(env, num_workers=1, **TINY).learn(ITERATION, eval_every=ITERATION, eval_steps=50)
     with pytest.raises(RuntimeError, match="JAX was imported here"):  # here it was
         APO(env, num_workers=0, **TINY).learn(ITERATION)
+
+
+def test_worker_processes_import_no_options():
+    """Dataclasses of many fields are compiled anew by every process that imports them."""
+    program = "import sys, longrun.envs.worker_process; print('longrun.config' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False\n", "")

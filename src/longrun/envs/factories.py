@@ -16,10 +16,10 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
 import longrun.envs.mujoco_velocity  # noqa: F401  (it registers ids)
-from longrun.config import known
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
 from longrun.envs.user_modules import import_user_module, named_object
 from longrun.errors import EnvironmentFailure, InputError, text_of
+from longrun.option_fields import known
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]

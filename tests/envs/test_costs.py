@@ -118,6 +118,7 @@ def test_functions_are_costs():
         with_costs(Drift, far=3)
 
 
+@pytest.mark.slow
 def test_files_and_resuming(tmp_path):
     """The same columns and numbers, also after an interruption; load knows the costs."""
     env = Charged

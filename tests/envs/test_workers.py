@@ -270,6 +270,7 @@ class Sore(Drift):
         raise OSError("and the door sticks")
 
 
+@pytest.mark.slow
 def test_an_environment_that_cannot_even_be_closed_does_not_hide_its_error():
     spaces = describe(MORTAL())
     plan = Plan(Sore, spaces, (8,), True, (0,), num_envs=4, rollout_steps=16)
@@ -282,6 +283,7 @@ def test_an_environment_that_cannot_even_be_closed_does_not_hide_its_error():
         pool.close()
 
 
+@pytest.mark.slow
 def test_hundreds_of_replicas_can_wait_for_one_worker_and_be_interrupted():
     """A socket takes a few hundred messages; more requests must not block the pool."""
     replicas = 600

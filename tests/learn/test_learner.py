@@ -439,7 +439,15 @@ def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
     return np.concatenate([np.ravel(x) for x in read_by_training])
 
 
-@pytest.mark.parametrize(("algorithm", "field"), [f for f in FIELDS if f[1] not in ELSEWHERE])
+@pytest.mark.parametrize(
+    ("algorithm", "field"),
+    [
+        # APO and TRPO together have all the options
+        pytest.param(*f, marks=() if f[0] in ("apo", "trpo") else pytest.mark.slow)
+        for f in FIELDS
+        if f[1] not in ELSEWHERE
+    ],
+)
 def test_every_option_changes_what_is_learned(algorithm: str, field: str) -> None:
     other, partner = PERTURBED[field]
     usual = {**SMALL, **partner}.get(field, getattr(make_config(algorithm, **partner), field))
@@ -460,7 +468,7 @@ APART = ("policy_network", "value_network", "time_limit")
 
 
 @pytest.mark.parametrize("apart", [False, True])
-@algorithms
+@pytest.mark.parametrize("algorithm", ["apo", "trpo"])  # together they have all the options
 def test_a_whole_update_is_its_three_programs(algorithm: str, apart: bool) -> None:
     """With all options changed at once: what each of them changes above, it changes here, too."""
     fields = {field for name, field in FIELDS if name == algorithm} - {*ELSEWHERE, *WHOLE}

@@ -28,7 +28,14 @@ ITERATION = 256
 HERE = np.ones(3, np.float32)
 """the constant observation of some of the probes"""
 
-everyone: Any = pytest.mark.parametrize("kind", AGENTS.values(), ids=AGENTS)
+everyone: Any = pytest.mark.parametrize(
+    "kind",
+    [
+        # both criteria and both policy steps are among the others
+        pytest.param(kind, id=name, marks=pytest.mark.slow if name in ("ppo", "atrpo") else ())
+        for name, kind in AGENTS.items()
+    ],
+)
 
 
 class Probe(gymnasium.Env[Any, Any]):

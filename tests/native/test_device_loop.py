@@ -140,7 +140,13 @@ def test_calls_get_longer_and_stop_at_evaluations() -> None:
     assert calls.iterations(70) == 2
 
 
-@pytest.mark.parametrize("algorithm", sorted(AGENTS))
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("atrpo", "ppo") else ())
+        for name in sorted(AGENTS)
+    ],
+)
 def test_every_algorithm_finds_the_best_choice(algorithm: str) -> None:
     agent = AGENTS[algorithm](Choice(), **SMALL, learning_rate=0.03).learn(60 * ITERATION)
     assert agent.evaluate(100).average_reward == 2.0
@@ -272,6 +278,7 @@ def test_evaluations_and_predictions_apply_the_same_bounds(bounds: str) -> None:
     assert agent.predict(np.zeros(1, np.float32))[0].tolist() == [expected]
 
 
+@pytest.mark.slow
 def test_the_authors_preset_resumes_bit_identically_on_a_device(tmp_path: Path) -> None:
     env = Count(time_limit=7)
     options = SMALL | {"preset": "authors", "scale_rewards": True}

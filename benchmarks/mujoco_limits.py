@@ -1,9 +1,10 @@
 """Limits on MuJoCo tasks: the velocity tasks, and falls. Scores of runs as CSV, and their tables.
 
-    python benchmarks/mujoco_limits.py RUNS --out results/limits/velocity.csv
+    python benchmarks/mujoco_limits.py RUN ... --out results/limits/velocity.csv
 
-writes one row for each seed of the settings in RUNS; `quoted_figures.py` writes the tables into the
-documents. The commands of the runs are in results/RESULTS.md.
+evaluates the last policy of each run for 10 000 steps with drawn actions and with deterministic
+ones, and adds both to the file; runs that it holds are left out. `quoted_figures.py` writes the
+tables into the documents. The commands of the runs are in results/RESULTS.md.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from __future__ import annotations
 import argparse
 import csv
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from longrun import read_results
-from longrun.results.limits import COST, cost_rates
-from longrun.results.statistics import scores_of
+from longrun.algorithms import AGENTS
+from longrun.train import checkpoint
 
 RESULTS = Path(__file__).parents[1] / "results" / "limits"
-METRICS = ("average_reward", "episode_return", "episode_length")
+STEPS = 10_000
+"""of an evaluation"""
+SEEDS = 1000
+"""The seed of an evaluation is that of the run and this: none that was trained with."""
 OMNISAFE = {
     "HalfCheetah": ("2946 / 3", "2965 / 2 (FOCOPS)"),
     "Hopper": ("962 / 14", "1716 / 7 (CUP)"),
@@ -32,31 +36,46 @@ OMNISAFE = {
 }
 """Return and cost an episode of PPOLag and of its best feasible algorithm after 10M steps, from
 its published benchmark on safety-gymnasium's tasks."""
+LIMIT = 0.025
+"""The velocity tasks' own; runs were trained with 0.02."""
 FALLS = ("Hopper-v5", "Walker2d-v5", "Humanoid-v5")
 
 
-def rows_of(paths: list[Path]) -> list[dict[str, Any]]:
-    """Final scores of each seed, with the rate of each cost and whether its limit is kept."""
-    rows = []
-    for setting in read_results(paths):
-        scores = {metric: scores_of(setting, metric) for metric in METRICS}
-        for k, seed in enumerate(setting.seeds):
-            row: dict[str, Any] = {"env": setting.env, "setting": setting.label, "seed": seed}
-            row["steps"] = scores[METRICS[0]][1]
-            row |= {metric: f"{scores[metric][0][k]:.6g}" for metric in METRICS}
-            for cost in cost_rates([setting]):
-                row[COST + cost.cost] = f"{cost.rates[k]:.6g}"
-                row[f"{COST}{cost.cost}_low"] = f"{cost.lows[k]:.6g}"
-            rows.append(row)
-    return sorted(rows, key=lambda row: (row["env"], row["setting"], row["seed"]))
+def rows_of(run: Path) -> Iterator[dict[str, Any]]:
+    """The last policies of a run, evaluated in both ways."""
+    (setting,) = read_results([run])
+    saved = checkpoint.load(run)
+    for replica, seed in enumerate(saved.seeds):
+        agent = AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
+        for deterministic in (False, True):
+            found = agent.evaluate(STEPS, deterministic=deterministic, seed=SEEDS + seed, warmup=0)
+            yield {
+                "env": setting.env,
+                "setting": setting.label,
+                "seed": seed,
+                "steps": agent.steps_,
+                "actions": "deterministic" if deterministic else "drawn",
+                "average_reward": f"{found.average_reward:.6g}",
+                "episode_return": f"{found.episode_return:.6g}",
+                "episode_length": f"{found.episode_length:.6g}",
+                "cost": f"{found.costs['cost'].rate:.6g}" if "cost" in found.costs else "",
+                "cost_low": f"{found.costs['cost'].low:.6g}" if "cost" in found.costs else "",
+                "terminated": f"{found.costs['terminated'].rate:.6g}"
+                if "terminated" in found.costs
+                else "",
+            }
 
 
-def _by_setting(name: str) -> dict[tuple[str, str], list[dict[str, str]]]:
-    """(environment, setting) -> rows, one for each seed."""
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def _by_setting(name: str) -> dict[tuple[str, str, str], list[dict[str, str]]]:
+    """(environment, setting, actions) -> rows, one for each seed."""
     found = defaultdict(list)
-    with (RESULTS / name).open() as file:
-        for row in csv.DictReader(file):
-            found[row["env"], row["setting"]].append(row)
+    for row in _read(RESULTS / name):
+        found[row["env"], row["setting"], row["actions"]].append(row)
     return found
 
 
@@ -67,20 +86,20 @@ def _numbers(rows: Iterable[dict[str, str]], column: str) -> list[float]:
 def velocity() -> str:
     """Return and cost of an episode of each seed, beside OmniSafe's."""
     lines = [
-        "| task | steps | return of each seed | mean | speed cost in 1000 steps (limit 25)"
-        " | seeds that keep the limit | OmniSafe, 10M steps: PPOLag | its best feasible |",
+        "| task, steps | actions | return of each seed | mean | cost in 1000 steps (limit 25)"
+        " | seeds that keep it | PPOLag, 10M | best feasible of OmniSafe, 10M |",
         "|---|---|---|---|---|---|---|---|",
     ]
     found = _by_setting("velocity.csv")
     for task, (lagrangian, best) in OMNISAFE.items():
-        for (env, _), rows in found.items():
+        for (env, _, actions), rows in found.items():
             if env != f"{task}Velocity-v5":
                 continue
-            returns, costs = _numbers(rows, "episode_return"), _numbers(rows, "cost_cost")
-            kept = sum(low <= 0.025 for low in _numbers(rows, "cost_cost_low"))
+            returns, costs = _numbers(rows, "episode_return"), _numbers(rows, "cost")
+            kept = sum(low <= LIMIT for low in _numbers(rows, "cost_low"))
             cells = (
-                task,
-                f"{int(rows[0]['steps']) / 1e6:g}M",
+                f"{task}, {int(rows[0]['steps']) / 1e6:g}M",
+                actions,
                 ", ".join(f"{x:.0f}" for x in returns),
                 f"{mean(returns):.0f}",
                 ", ".join(f"{1000 * x:.0f}" for x in costs),
@@ -95,23 +114,23 @@ def velocity() -> str:
 def falls() -> str:
     """What is done about falls: reward rate, fall rate and episode return."""
     lines = [
-        "| task | terminations | reward per step | falls in 1000 steps | episode return"
-        " | of each seed | length |",
+        "| task, steps | terminations | actions | reward per step | falls in 1000 steps"
+        " | episode return | of each seed |",
         "|---|---|---|---|---|---|---|",
     ]
     found = _by_setting("falls.csv")
     for task in FALLS:
-        for (env, setting), rows in found.items():
+        for (env, setting, actions), rows in found.items():
             if env == task:
                 returns = _numbers(rows, "episode_return")
                 cells = (
-                    f"{env.removesuffix('-v5')}, {int(rows[0]['steps']) / 1e6:g}M",
+                    f"{env.removesuffix('-v5')}, {int(rows[0]['steps']) // 1000}k",
                     setting,
+                    actions,
                     f"{mean(_numbers(rows, 'average_reward')):.2f}",
-                    f"{1000 * mean(_numbers(rows, 'cost_terminated')):.2g}",
+                    f"{1000 * mean(_numbers(rows, 'terminated')):.2g}",
                     f"{mean(returns):.0f}",
                     ", ".join(f"{x:.0f}" for x in returns),
-                    f"{mean(_numbers(rows, 'episode_length')):.0f}",
                 )
                 lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -122,11 +141,18 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    rows = rows_of(given.runs)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
-        writer.writeheader()
-        writer.writerows(rows)
+    rows: list[dict[str, Any]] = _read(given.out) if given.out.exists() else []
+    known = {(row["env"], row["setting"], int(row["seed"])) for row in rows}
+    for run in given.runs:
+        (setting,) = read_results([run])
+        if all((setting.env, setting.label, seed) in known for seed in setting.seeds):
+            continue
+        rows += rows_of(run)
+        rows.sort(key=lambda row: (row["env"], row["setting"], row["actions"], int(row["seed"])))
+        with given.out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
     print(f"{given.out}: {len(rows)} rows")
 
 

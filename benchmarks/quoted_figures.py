@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import limits_results
+import mujoco_limits
 import paper_results
 import search_results
 
@@ -180,6 +181,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "decomposition-effects": paper_results.effects,
     "limits": limits_results.against_the_optimum,
     "limits-speed": limits_results.speed,
+    "velocity": mujoco_limits.velocity,
+    "falls": mujoco_limits.falls,
     "search": search_results.best,
     "search-effects": search_results.effects,
     "search-fit": search_results.fitted,

@@ -180,6 +180,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "decomposition": paper_results.decomposition,
     "decomposition-effects": paper_results.effects,
     "limits": limits_results.against_the_optimum,
+    "limits-missed": limits_results.missed,
     "limits-speed": limits_results.speed,
     "velocity": mujoco_limits.velocity,
     "falls": mujoco_limits.falls,

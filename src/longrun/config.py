@@ -258,6 +258,11 @@ class TrustRegion(Config):
     cg_damping: float = number(0.1, "multiple of the identity added to the Fisher matrix")
     cg_iterations: int = count(10, "conjugate-gradient iterations")
     line_search_steps: int = count(10, "halvings of the step before the line search gives up")
+    step_decay: bool = choice(
+        False,
+        "shorten policy steps linearly to 0 over the run: kl_limit falls with the square, and"
+        " limit_approach, with which costs follow the noise of a batch, linearly",
+    )
     limit_approach: float = number(
         0.3,
         "share of a cost's distance from its limit that a step may use up, or must correct if the"

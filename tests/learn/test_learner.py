@@ -380,6 +380,7 @@ PERTURBED: dict[str, tuple[Any, dict[str, Any]]] = {
     "clip_range": (0.01, {}),
     "entropy_coefficient": (0.5, {}),
     "kl_limit": (0.001, {}),
+    "step_decay": (True, {}),  # half of the run is done
     "cg_damping": (1.0, {}),
     "cg_iterations": (1, {}),
     "line_search_steps": (1, {"kl_limit": 10.0}),  # far beyond the validity of the quadratic model

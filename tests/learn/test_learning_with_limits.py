@@ -34,23 +34,24 @@ from one_state_env import OneState
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 
-def rollout_with(cost: float) -> Rollout:
-    """Two steps of two environments that never end, with a constant cost."""
-    facts = np.zeros((2, 2, 1), np.float32)
-    flags = np.zeros((2, 2), bool)
-    reward = np.zeros((2, 2), np.float32)
-    costs = np.full((2, 2, 1), cost, np.float32)
+def rollout_with(cost: float, steps: int = 2) -> Rollout:
+    """Steps of two environments that never end, with a constant cost."""
+    facts = np.zeros((steps, 2, 1), np.float32)
+    flags = np.zeros((steps, 2), bool)
+    reward = np.zeros((steps, 2), np.float32)
+    costs = np.full((steps, 2, 1), cost, np.float32)
     return Rollout(facts, facts, reward, facts, flags, flags, facts[0], costs)
 
 
-def controlled(rates: list[float], **options: Any) -> tuple[list[float], Any]:
+def controlled(rates: list[float], steps: int = 2, **options: Any) -> tuple[list[float], Any]:
     """The multiplier after batches with these rates, under a limit of 0.5; the last state."""
-    sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
+    sizes = {"num_envs": 2, "rollout_steps": steps, "minibatch_size": 2}
     config = make_config("apo", limits={"cost": 0.5}, **{**sizes, "limit_gain": 0.0, **options})
     state, found = init_limits(config), []
-    zeros = jnp.zeros((2, 2))
+    zeros = jnp.zeros((steps, 2))
     for rate in rates:
-        state = learn_limits(config, state, rollout_with(rate), [Values(zeros, zeros, zeros)])
+        rollout = rollout_with(rate, steps)
+        state = learn_limits(config, state, rollout, [Values(zeros, zeros, zeros)])
         found.append(float(state.controller.multiplier[0]))
     return found, state
 
@@ -70,6 +71,14 @@ def test_a_controller_reacts_to_the_size_and_the_rise_of_the_average_violation()
     assert proportional == pytest.approx([1.0, 2 * (0.45 - 0.05), 2 * (0.36 - 0.1)])
     damped, _ = controlled([0.5, 0.75, 0.75, 0.0], limit_step_size=0.0, limit_damping=2.0)
     assert damped == pytest.approx([0.0, 0.1, 0.09, 0.0])
+
+
+def test_a_batch_with_many_events_counts_by_itself():
+    """Of a largest cost of 0.75, the limit allows a third of 1000 in 500 samples, all in 2000."""
+    third, _ = controlled([0.75, 0.25], steps=250, limit_step_size=0.0, limit_gain=2.0)
+    assert third == pytest.approx([1.0, 2 * (0.25 - 0.5 / 3) / 0.5])
+    alone, _ = controlled([0.75, 0.625], steps=1000, limit_step_size=0.0, limit_gain=2.0)
+    assert alone == pytest.approx([1.0, 0.5])
 
 
 def test_multipliers_are_bounded_and_one_batch_has_a_bounded_effect():
@@ -134,7 +143,11 @@ def test_batches_far_above_the_others_count_in_full():
 
 
 def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
-    """A quarter of the share that a step corrects; it is at most half of the limit."""
+    """A quarter of the share that a step corrects; it is from 0 to half of the limit.
+
+    If it could be negative, batches below a limit that does not bind would allow later ones to
+    exceed it.
+    """
     sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
     config = make_config("atrpo", limits={"cost": 0.5}, limit_approach=0.4, **sizes)
     state, found = init_limits(config), []
@@ -142,7 +155,7 @@ def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
     for rate in (0.6, 0.7, 0.0, 1.0, 1.0, 0.4, 0.4, *[1.0] * 20):
         state = learn_limits(config, state, rollout_with(rate), [Values(zeros, zeros, zeros)])
         found.append(float(state.margin[0]))
-    assert found[:7] == pytest.approx([0.01, 0.03, -0.02, 0.03, 0.08, 0.07, 0.06], abs=1e-6)
+    assert found[:7] == pytest.approx([0.01, 0.03, 0.0, 0.05, 0.1, 0.09, 0.08], abs=1e-6)
     assert found[-1] == 0.25
     assert state.controller is None
 

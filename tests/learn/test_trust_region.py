@@ -16,13 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from longrun.config import make_config
+from longrun import ATRPO
+from longrun.config import ATRPOConfig, make_config
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
 from longrun.learn.distributions import GAUSSIAN, categorical
+from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.mlp import apply_mlp
 from longrun.learn.trust_region import fisher_product, natural_step
 from longrun.learn.types import Batch, Networks, Policy, TrainState
+from tiny_envs import ITERATION, TINY, Drift
 
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
@@ -256,3 +259,28 @@ def test_a_policy_step_keeps_the_kl_limit(
         assert moved > 0
     else:
         assert all(map(np.array_equal, jax.tree.leaves(policy), jax.tree.leaves(new)))
+
+
+# --- steps that get shorter ------------------------------------------------------------------
+
+
+def test_step_decay_shortens_steps_and_what_they_correct_of_a_cost() -> None:
+    config = make_config("atrpo", kl_limit=0.04, limit_approach=0.4, step_decay=True)
+    later = with_shorter_steps(config, 0.75)
+    assert isinstance(later, ATRPOConfig)
+    assert (later.kl_limit, later.limit_approach) == pytest.approx((0.04 / 16, 0.1))
+    assert config.kl_limit == 0.04
+    for other in (make_config("atrpo"), make_config("apo")):
+        assert with_shorter_steps(other, 0.75) is other
+
+
+@pytest.mark.parametrize("one_program", [False, True])
+def test_steps_of_a_run_get_shorter(one_program: bool) -> None:
+    options = TINY | {"kl_limit": 0.01, "step_decay": True, "recompute_advantages": one_program}
+    divergences: list[float] = []
+    agent = ATRPO(Drift, num_workers=0, **options)
+    agent.learn(4 * ITERATION, on_log=lambda p: divergences.append(p.metrics["kl"]))
+    limits = [0.01 * (1 - k / 4) ** 2 for k in range(4)]
+    assert 0 < divergences[3] <= 1.001 * limits[3]
+    assert divergences[0] > limits[3]  # the last limit would have been kept by no step so far
+    assert all(kl <= 1.001 * limit for kl, limit in zip(divergences, limits, strict=True))

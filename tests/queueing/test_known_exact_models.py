@@ -98,6 +98,7 @@ def test_models_have_the_parameters_of_their_environments(name: str) -> None:
     )
     assert mine.pop("size").annotation is int
     theirs.pop("idling", None)
+    assert theirs.pop("buffer").default == 0
     assert mine == theirs
     first = (MODELS[name].__doc__ or "").splitlines()[0]
     assert re.fullmatch(r"\S.{10,90}\.", first) and first in (ENVIRONMENTS[name].__doc__ or "")

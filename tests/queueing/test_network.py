@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longrun.errors import InputError
 from longrun.queueing.environment import QueueingEnv, scaled
 from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
 from longrun.queueing.network import Activity, Decision, Network
@@ -190,6 +191,8 @@ BOXES = [
     (reentrant(stations=(1, 2, 1, 2), service_times=(0.2, 0.5, 0.3, 0.1)), 1),
     (six_class(2), 1),
     (QueueingEnv(feedback(), idling=True), 3),
+    (tandem(buffer=3), 3),
+    (QueueingEnv(feedback(), idling=True, name="feedback, buffer", buffer=2), 2),
 ]
 
 
@@ -212,6 +215,27 @@ def test_the_simulators_law_is_the_exact_one(env: QueueingEnv, size: int) -> Non
         np.testing.assert_allclose(row, kernel[a, s], atol=1e-15)
     rewards = np.where(mdp.available, jax.vmap(env.reward)(states)[:, None], -np.inf)
     np.testing.assert_allclose(mdp.rewards, rewards, rtol=1e-6)
+    if env.buffer:
+        assert found.max() == size
+        costs = jax.vmap(env.costs)(states)
+        assert set(costs) == set(mdp.costs)
+        for name, cost in costs.items():
+            expected = mdp.available * np.asarray(cost)[:, None]
+            np.testing.assert_allclose(mdp.costs[name], expected, rtol=1e-6)
+
+
+def test_a_buffer_is_the_box_of_the_exact_model() -> None:
+    env = tandem(buffer=3)
+    assert env.name == "jax:tandem?buffer=3" and env.exact().shape == (4, 4)
+    with pytest.raises(InputError, match=r"size=5 is not the buffer of .*, 3; leave it out"):
+        env.exact(5)
+    with pytest.raises(InputError, match="size=0 makes no model: queues are unlimited"):
+        tandem().exact()
+    with pytest.raises(InputError, match="buffer=-1 is too small; give 0 or more"):
+        tandem(buffer=-1)
+    # Server 1 is blocked: what it chooses is not replaced, as it is at the walls of other boxes.
+    always = env.exact_policy(lambda queues: jnp.zeros(2, jnp.int32))
+    assert (always == 0).all()
 
 
 @partial(jax.jit, static_argnums=0)

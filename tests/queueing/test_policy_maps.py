@@ -18,6 +18,7 @@ from longrun.cli import main
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
 from longrun.envs.native.maintenance import Maintenance
+from longrun.errors import InputError
 from longrun.policy_map.exact_comparison import (
     SAME,
     box_size,
@@ -322,6 +323,9 @@ def test_environments_without_a_map() -> None:
         exact_model(six_class())
     assert (box_size(n_model()), box_size(criss_cross())) == (60, 30)
     assert box_size(Inventory()) is None
+    assert box_size(n_model(buffer=4)) == box_size(n_model(buffer=4), 4) == 4
+    with pytest.raises(InputError, match="size=5 is not the buffer"):
+        box_size(n_model(buffer=4), 5)
 
 
 def test_there_is_no_gap_to_a_gain_of_zero() -> None:

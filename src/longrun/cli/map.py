@@ -98,4 +98,5 @@ def _compared(agent: Agent, given: dict[str, Any]) -> PolicyComparison:
     console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
     with console.status(f"solving {env.name}"):
         learned = learned_policy(env, agent.config, agent.state, size)
-        return compare_policies(exact_model(env, size), learned, boxed=isinstance(env, QueueingEnv))
+        boxed = isinstance(env, QueueingEnv) and not env.buffer
+        return compare_policies(exact_model(env, size), learned, boxed)

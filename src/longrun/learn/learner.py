@@ -21,7 +21,7 @@ from longrun.learn.acting import read
 from longrun.learn.checks import all_finite, choice_is_left, flagged
 from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
-from longrun.learn.learning_rate import learning_rate
+from longrun.learn.learning_rate import learning_rate, with_shorter_steps
 from longrun.learn.limits import init_limits, learn_limits
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.mlp import split_keys
@@ -248,7 +248,7 @@ def update(
     progress: jax.Array | float = 0.0,
 ) -> tuple[TrainState, Metrics]:
     """A whole iteration; `shuffles` holds [epochs, T * N] indices for each network."""
-    acted = state
+    acted, config = state, with_shorter_steps(config, progress)
     batch, state, metrics = prepare(config, spaces, acted, rollout)
 
     def recomputed(layers: Any) -> Targets:

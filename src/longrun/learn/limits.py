@@ -29,6 +29,8 @@ HIGHEST = 100.0
 
 AVERAGED = 0.1
 """Weight of a batch in moving averages: about ten batches count."""
+MANY_EVENTS = 1000.0
+"""A batch whose limit allows as many counts by itself: an average would only lag behind it."""
 
 
 class Controller(NamedTuple):
@@ -98,7 +100,7 @@ def learn_limits(
     before = jnp.where(state.largest > 0, state.excess, excess)
     allowed = allowed_rate(limits, largest, costs[0].size)
     unit = _unit(allowed, before, excess)
-    after = before + AVERAGED * (excess - before)
+    after = before + _weight(allowed, largest, costs[0].size) * (excess - before)
     if isinstance(config, Multipliers):
         assert state.controller is not None
         controller = _controlled(config, state.controller, excess / unit, after / unit)
@@ -106,6 +108,16 @@ def learn_limits(
     assert isinstance(config, TrustRegion) and state.margin is not None
     margin = _margin(config, state.margin, excess / unit, allowed)
     return LimitState(criteria, largest, after, None, margin)
+
+
+def _weight(allowed: jax.Array, largest: jax.Array, samples: int) -> jax.Array:
+    """[K] of a batch in the average excess, by the events of the `largest` cost that it may have.
+
+    A controller whose proportional part lags by ten batches oscillates where costs follow the
+    policy within a few.
+    """
+    events = allowed * samples / jnp.maximum(largest, 1e-12)
+    return jnp.clip(events / MANY_EVENTS, AVERAGED, 1.0)
 
 
 def _unit(allowed: jax.Array, average: jax.Array, excess: jax.Array) -> jax.Array:
@@ -127,10 +139,11 @@ def _margin(
     A step lowers a cost by less than its batch predicts, since its direction was chosen on the same
     samples. Without a margin, costs would settle above their limits. The margin integrates the
     excess: with the share `limit_approach` that steps correct, a quarter of it is the fastest rate
-    without oscillation. It is bounded by half of what is allowed.
+    without oscillation. It is bounded by half of what is allowed, and never negative: while a cost
+    is below a limit that does not bind, it would become a permission to exceed the limit later.
     """
     change = config.limit_approach / 4 * violations * allowed
-    return jnp.clip(old + change, -allowed / 2, allowed / 2)
+    return jnp.clip(old + change, 0.0, allowed / 2)
 
 
 def _controlled(

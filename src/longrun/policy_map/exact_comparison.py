@@ -66,7 +66,8 @@ def box_size(env: Mappable, size: int | None = None) -> int | None:
     """Largest queue length in the box, given or by default; None if there is no box."""
     if isinstance(env, QueueingEnv):
         queues = env.network.num_classes
-        size = SIZES[queues] if size is None else whole_number("size", size, 1)
+        size = env.buffer or SIZES[queues] if size is None else whole_number("size", size, 1)
+        size = env.box(size)
         if (states := (size + 1) ** queues) > MOST_STATES:
             largest = int(MOST_STATES ** (1 / queues)) - 1
             raise InputError(f"size={size} makes {states:,} states; choose {largest} or less")

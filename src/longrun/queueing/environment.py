@@ -19,6 +19,7 @@ from longrun.queueing.events import Events, Outputs, network_events, policy_outp
 from longrun.queueing.exact_model import box_states, exact_model, unblocked
 from longrun.queueing.network import Decision, Network, warn_of_overload
 from longrun.tabular.mdp import MDP
+from longrun.tabular.validation import require_at_least
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,20 @@ class QueueingEnv(Environment):
     """whether a server may idle while one of its customers waits"""
     name: str = ""
     """in tables and run folders; the network's by default"""
+    buffer: int = 0
+    """most customers of each class; 0 for no limit. An arrival at a full queue is turned away, and
+    a service whose customer would enter one does not happen"""
     terminates = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", self.name or self.network.name)
+        require_at_least(0, buffer=self.buffer)
         if not self.decisions:
             raise InputError(
                 f"network '{self.network.name}' leaves no server a choice; set idling=True"
             )
-        warn_of_overload(self.network)
+        if not self.buffer:
+            warn_of_overload(self.network)
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
@@ -85,8 +91,13 @@ class QueueingEnv(Environment):
         return -jnp.sum(np.array(self.network.holding_costs, np.float32) * queues)
 
     def costs(self, queues: jax.Array) -> dict[str, jax.Array]:
-        """[] each: the customers of each class."""
-        return {f"customers_{k + 1}": queues[k] for k in range(self.network.num_classes)}
+        """[] each: the customers of each class; with a buffer also `blocked`, the arrivals that
+        are turned away per unit of time."""
+        numbers = {f"customers_{k + 1}": queues[k] for k in range(self.network.num_classes)}
+        if not self.buffer:
+            return numbers
+        arrivals = np.array(self.network.arrivals, np.float32)
+        return numbers | {"blocked": jnp.sum(arrivals * (queues >= self.buffer))}
 
     def observation(self, queues: jax.Array) -> jax.Array:
         """[D] the mask, then the features."""
@@ -113,19 +124,36 @@ class QueueingEnv(Environment):
         drawn = (uniform >= np.float32(events.start)) & (uniform < np.float32(events.end))
         chosen = _at(events.column, action) == events.choice
         taken = _at(events.before, chosen) if events.before.any() else 0  # few networks need it
-        return drawn & chosen & (_at(events.queue, queues) >= events.least + taken)
+        possible = drawn & chosen & (_at(events.queue, queues) >= events.least + taken)
+        if not self.buffer:
+            return possible
+        others = np.maximum(events.enters - events.queue, 0)  # its own queue always has room
+        return possible & (_at(others, queues) < self.buffer)
 
-    def exact(self, size: int) -> MDP:
-        """The tabular model with up to `size` customers of each class."""
-        return exact_model(self.network, size, self.idling)
+    def exact(self, size: int = 0) -> MDP:
+        """The tabular model with up to `size` customers of each class (default: the buffer)."""
+        return exact_model(self.network, self.box(size), self.idling)
 
-    def exact_policy(self, policy: Callable[[Any], jax.Array], size: int) -> NDArray[np.intp]:
+    def box(self, size: int = 0) -> int:
+        """The largest queue length of `exact(size)`; a buffer has no other than its own."""
+        if not (size or self.buffer):
+            raise InputError("size=0 makes no model: queues are unlimited; give 1 or more")
+        if self.buffer and size not in (0, self.buffer):
+            raise InputError(
+                f"size={size} is not the buffer of '{self.name}', {self.buffer}; leave it out"
+            )
+        return size or self.buffer
+
+    def exact_policy(self, policy: Callable[[Any], jax.Array], size: int = 0) -> NDArray[np.intp]:
         """[S] the actions of a policy of queue lengths in `exact(size)`.
 
-        Where the box blocks the service that the policy chooses, its server serves another class.
+        Where a box around unlimited queues blocks the service that the policy chooses, its server
+        serves another class.
         """
+        size = self.box(size)
         rows = np.asarray(jax.jit(jax.vmap(policy))(box_states(self.network, size).T))
-        rows = unblocked(self.network, self.network.decisions(self.idling), size, rows)
+        if not self.buffer:
+            rows = unblocked(self.network, self.network.decisions(self.idling), size, rows)
         return np.asarray(np.ravel_multi_index(tuple(rows.T), self.spaces.categories))
 
 

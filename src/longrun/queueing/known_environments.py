@@ -18,14 +18,17 @@ def _environment(name: str) -> Callable[..., QueueingEnv]:
 
     def make(network: Network, arguments: dict[str, Any]) -> QueueingEnv:
         idling = arguments.get("idling", entry.always_idling)
-        return QueueingEnv(network, idling, env_string(name, build, **arguments))
+        title = env_string(name, build, **arguments)
+        return QueueingEnv(network, idling, title, arguments["buffer"])
 
+    full = "A `buffer` above 0 is the most customers of each class; a full queue takes no more."
+    added: dict[str, tuple[type, Any]] = {"buffer": (int, 0)}
     if entry.always_idling:
-        build = derived_builder(entry.describe, make, "All servers may idle.")
+        note = f"All servers may idle. {full}"
     else:
-        build = derived_builder(
-            entry.describe, make, "With `idling` servers may idle.", idling=(bool, False)
-        )
+        note = f"With `idling` servers may idle. {full}"
+        added = {"idling": (bool, False)} | added
+    build = derived_builder(entry.describe, make, note, **added)
     build.__module__ = __name__  # where pickle finds it
     return build
 

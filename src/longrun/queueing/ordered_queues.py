@@ -47,7 +47,7 @@ class OrderedQueueingEnv(QueueingEnv):
     @staticmethod
     def of(env: QueueingEnv, capacity: int = 1024) -> OrderedQueueingEnv:
         """The environment `env` with the order of arrivals."""
-        return OrderedQueueingEnv(env.network, env.idling, env.name, capacity)
+        return OrderedQueueingEnv(env.network, env.idling, env.name, env.buffer, capacity=capacity)
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         queues, obs = super().reset(key)

@@ -225,8 +225,11 @@ def _as_read(content: Any) -> Any:
 
 
 def _may_grow(run: PlannedRun, steps: int) -> bool:
-    """Whether a run of `steps` can be extended to this one: not if the learning rate decays."""
-    decays = any(config.learning_rate_decay for config in run.configs())
+    """Whether a run of `steps` can be extended to this one: not if something decays."""
+    decays = any(
+        config.learning_rate_decay or getattr(config, "step_decay", False)
+        for config in run.configs()
+    )
     return 0 < steps < run.steps and not decays
 
 

@@ -21,6 +21,7 @@ from longrun.envs import seeding
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.worker_pool import Pool
 from longrun.learn import learner
+from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, Streams, report
@@ -119,17 +120,14 @@ class Replica:
         rollout = self._rollout(pool)
         if learner.is_one_program(self.config):
             return None, self._improve_both(pool, rollout, shuffles, progress)
-        batch, state, metrics = _done(
-            learner.prepare(self.config, self.spaces, self.state, rollout)
-        )
+        config = with_shorter_steps(self.config, progress)
+        batch, state, metrics = _done(learner.prepare(config, self.spaces, self.state, rollout))
         numbers = self._checked(metrics, state)
         fitting = compute.submit(
-            _run, learner.fit_value, self.config, state, batch, shuffles.value, progress
+            _run, learner.fit_value, config, state, batch, shuffles.value, progress
         )
         policy, opt_state, policy_metrics = _done(
-            learner.improve_policy(
-                self.config, self.spaces, state, batch, shuffles.policy, progress
-            )
+            learner.improve_policy(config, self.spaces, state, batch, shuffles.policy, progress)
         )
         numbers |= self._checked(policy_metrics, state)
         self.state = state._replace(

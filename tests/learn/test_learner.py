@@ -18,6 +18,7 @@ from longrun.envs.spaces import Spaces
 from longrun.learn import learner, program_options
 from longrun.learn.acting import read
 from longrun.learn.criteria import Values, criterion_of
+from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.minibatches import Trained, train_epochs
 from longrun.learn.mlp import apply_mlp
 from longrun.learn.moments import Moments, init_moments, merge
@@ -409,6 +410,7 @@ def three_programs(
     """An iteration as the host loop runs it: an option compiles only the programs that read it."""
     order = shuffles(seed, config)
     rollout = random_rollout(seed, config, spaces)
+    config = with_shorter_steps(config, progress)
     batch, state, metrics = learner.prepare(config, spaces, state, rollout)
     policy = learner.improve_policy(config, spaces, state, batch, order.policy, progress)
     value = learner.fit_value(config, state, batch, order.value, progress)

@@ -24,7 +24,7 @@ test-slow: .venv/ready      ## the slow tests: killed processes, clusters, the p
 test-all: lint              ## what .ci/run runs: the tests, the slow tests, and numerical ones again
 	$(BIN)/mypy & types=$$!; $(COMPILE); \
 	$(BIN)/python tests/portable.py --quick --machine avx2 --processes 1 > .venv/portable.log 2>&1 & \
-	portable=$$!; $(BIN)/pytest -n 3 -m 'not long'; tests=$$?; \
+	portable=$$!; $(BIN)/pytest -m 'not long'; tests=$$?; \
 	wait $$portable || tests=1; cat .venv/portable.log; wait $$types && exit $$tests
 
 test-portable: .venv/ready  ## the numerical tests as if on older machines (instruction sets, BLAS, order)

@@ -68,7 +68,9 @@ def train(plant: Path, env: str, *more: str, algorithm: str = "apo") -> Path:
     return out
 
 
-@pytest.mark.parametrize("name, workers", [("Plant", "0"), ("make", "1")])
+@pytest.mark.parametrize(
+    "name, workers", [("Plant", "0"), pytest.param("make", "1", marks=pytest.mark.slow)]
+)
 def test_a_function_or_class_is_an_environment(plant: Path, name: str, workers: str) -> None:
     out = train(plant, f"own_plant:{name}", "--env-args", "limit=7", "--workers", workers)
     assert json.loads((out / "config.json").read_text())["env"] == f"own_plant:{name}?limit=7"

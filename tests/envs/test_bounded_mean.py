@@ -66,7 +66,7 @@ def test_a_gradient_flows_through_the_bounded_mean() -> None:
     np.testing.assert_allclose(slope, [0.5, 1.125], rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [APO, PPO, ATRPO])
+@pytest.mark.parametrize("kind", [APO, PPO, pytest.param(ATRPO, marks=pytest.mark.slow)])
 def test_a_bounded_mean_is_learned_and_resumed_bit_identically(kind, tmp_path) -> None:
     options = TINY | {"action_bounds": "raw", "bounded_mean": True}
     whole = kind(FORGIVING, num_workers=0, **options).learn(4 * ITERATION)

@@ -106,6 +106,7 @@ def test_learning_and_evaluation(mode: AutoresetMode, tmp_path: Path) -> None:
     assert again.steps_ == 3 * ITERATION
 
 
+@pytest.mark.slow
 def test_a_worker_process_gives_the_same_bits(tmp_path: Path) -> None:
     def make() -> VectorEnv[Any, Any, Any]:
         return vector(partial(Drift, limit=9, notes=tmp_path), AutoresetMode.NEXT_STEP)

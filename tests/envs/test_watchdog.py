@@ -63,6 +63,7 @@ def test_a_step_that_hangs_is_named_when_its_time_is_over(fault, nothing_left):
 # In the training process.
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_in_the_training_process_is_named_and_the_run_is_saved(tmp_path):
     run = tmp_path / "run"
     agent = APO(partial(Failing, sleep, VICTIM, at=40), num_workers=0, step_timeout=1, **TINY)
@@ -73,6 +74,7 @@ def test_a_step_that_hangs_in_the_training_process_is_named_and_the_run_is_saved
     assert APO.load(run, Drift, num_workers=0).steps_ == ITERATION
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_does_not_wait_for_ever_for_a_step_that_hangs():
     agent = APO(partial(Failing, sleep, VICTIM, at=20), num_workers=0, step_timeout=1, **TINY)
     with pytest.raises(HungError, match="environment 3 of replica 0 at step 3 of iteration 1"):

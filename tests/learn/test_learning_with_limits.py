@@ -196,7 +196,7 @@ def test_a_limit_is_kept_and_used():
     assert max(costs[:20]) > 0.45
 
 
-@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("host", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_with_limits_evaluations_draw_actions(host):
     """The untrained policy pays in about half of the steps, or in all or none of them."""
 

@@ -206,7 +206,10 @@ class Mixed(Probe):
         return self.begin(), float(action[1] == 6), False
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == "Tuple" else ()) for n in MIXED],
+)
 def test_mixed_observations_and_several_choices_at_once(name: str) -> None:
     agent = APO(Mixed(name), **QUICK).learn(15 * ITERATION)
     assert agent.spaces.observation_size == 4

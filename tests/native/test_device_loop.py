@@ -108,6 +108,7 @@ def test_the_length_of_calls_does_not_change_what_is_learned(
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.slow
 def test_evaluations_do_not_compile_the_training_again() -> None:
     APO(Choice(), **SMALL).learn(ITERATION)
     program = compiled_advance(jax.default_backend())
@@ -143,7 +144,7 @@ def test_calls_get_longer_and_stop_at_evaluations() -> None:
 @pytest.mark.parametrize(
     "algorithm",
     [
-        pytest.param(name, marks=pytest.mark.slow if name in ("atrpo", "ppo") else ())
+        pytest.param(name, marks=pytest.mark.slow if name != "apo" else ())
         for name in sorted(AGENTS)
     ],
 )

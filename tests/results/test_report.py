@@ -246,6 +246,7 @@ def test_text_cannot_end_the_data_or_open_an_element(tmp_path):
     assert "<img" not in text
 
 
+@pytest.mark.slow
 def test_a_hundred_runs_make_a_page_of_less_than_three_megabytes(tmp_path):
     for run in range(100):
         rewards = [run / 7 + i / 13 for i in range(40)]

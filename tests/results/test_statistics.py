@@ -260,6 +260,7 @@ def test_intervals_are_those_of_rliable(drawn, library):
         assert ours[name].high == pytest.approx(high, abs=noise)
 
 
+@pytest.mark.slow
 def test_the_interval_of_an_improvement_is_that_of_rliable(drawn, library):
     other = np.random.default_rng(4).normal(size=(6, 3)) * [1.0, 5.0, 0.2] + [0.5, 1.0, 1.0]
     np.random.seed(0)

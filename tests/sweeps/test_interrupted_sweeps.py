@@ -122,6 +122,7 @@ def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkey
     assert len(closed) == 1
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
     folder = SweepFolder.open(copy)
     run, path = folder.runs[0], folder.folder(folder.runs[0])
@@ -172,6 +173,7 @@ worker.main()
 """
 
 
+@pytest.mark.slow
 def test_a_worker_ends_after_its_sweep_even_if_its_environment_hangs(whole):
     ours, theirs = Pipe()
     process = subprocess.Popen(

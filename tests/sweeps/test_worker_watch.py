@@ -97,6 +97,7 @@ def test_a_worker_that_is_stopped_is_ended_and_reported(tmp_path, monkeypatch):
     workers.close()
 
 
+@pytest.mark.slow
 def test_a_run_whose_environment_hangs_fails_and_its_worker_has_to_end(tmp_path):
     (run,) = runs_of([Block("apo", HANGING, [{}], ITERATION, [0], fixed=TINY)])
     message = train_run(run, tmp_path / "run", lambda _: None, threading.Event(), 0.6)

@@ -20,7 +20,9 @@ from tiny_envs import ITERATION, TINY, Drift, bits
 NATIVE = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize(
+    "native", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["host", "device"]
+)
 def test_a_callback_sees_and_saves_what_has_been_learned(native: bool, tmp_path: Path) -> None:
     agent = APO("jax:criss-cross", **NATIVE) if native else APO(Drift, num_workers=0, **TINY)
     env = None if native else Drift

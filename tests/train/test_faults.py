@@ -22,7 +22,9 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind, each", [("damaged_files", 1), ("hostile_files", 22)])
+@pytest.mark.parametrize(
+    "kind, each", [("damaged_files", 1), pytest.param("hostile_files", 22, marks=pytest.mark.slow)]
+)
 def test_files_of_others_end_every_command_with_one_line(kind, each, tmp_path) -> None:
     """Some of the mutated files, and one of each 22 hostile ones."""
     from importlib import import_module

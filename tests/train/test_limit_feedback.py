@@ -120,6 +120,7 @@ def test_a_limit_out_of_reach_is_named_once() -> None:
     )
 
 
+@pytest.mark.slow
 def test_replicas_with_different_limits_in_one_program(tmp_path, monkeypatch) -> None:
     """One limit is out of reach, and said to be; the other is far away."""
     monkeypatch.setattr(LimitWatch, "PATIENCE", 2)

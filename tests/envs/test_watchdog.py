@@ -50,9 +50,8 @@ def error_of(env, steps=5 * ITERATION, step_timeout=1.0, **learn):
     return message
 
 
-@pytest.mark.parametrize(
-    "fault", [sleep, *(pytest.param(f, marks=pytest.mark.slow) for f in (hold_the_lock, stop))]
-)
+@pytest.mark.parametrize("fault", [sleep, hold_the_lock, stop])
+@pytest.mark.slow
 def test_a_step_that_hangs_is_named_when_its_time_is_over(fault, nothing_left):
     message = error_of(partial(Failing, fault, VICTIM, notes=nothing_left))
     assert message.startswith("worker 1 (process ")
@@ -108,6 +107,7 @@ def test_an_evaluation_that_hangs_is_named_and_ends():
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 def test_a_slow_evaluation_may_take_its_time():
     agent = APO(partial(Drift, pause=0.02), num_workers=0, step_timeout=0.6, **TINY)
     assert agent.evaluate(50).steps == 50
@@ -149,6 +149,7 @@ def test_an_alarm_of_the_caller_is_left_alone():
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
+@pytest.mark.slow
 def test_a_slow_environment_in_the_training_process_may_take_its_time():
     APO(partial(Drift, pause=0.02), num_workers=0, step_timeout=0.6, **TINY).learn(ITERATION)
 

@@ -191,7 +191,10 @@ PANELS: dict[str, list[tuple[str, str]]] = {
 
 
 @pytest.mark.usefixtures("laid_out")
-@pytest.mark.parametrize("experiment", PANELS)
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(name, marks=pytest.mark.slow if name == "grid" else ()) for name in PANELS],
+)
 def test_every_experiment_has_its_figure_and_tables(experiment, drawn):
     folder, written, saved = drawn(experiment)
     assert [path.suffix for path in written] == [".png", ".pdf", ".svg", ".csv", ".csv"]

@@ -148,6 +148,7 @@ def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
     assert evaluations(path) == evaluations(run_of(whole, 0))
 
 
+@pytest.mark.slow
 def test_a_worker_waits_while_another_is_saving_the_run(copy):
     folder = SweepFolder.open(copy)
     run, path = folder.runs[0], folder.folder(folder.runs[0])

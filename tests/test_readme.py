@@ -91,7 +91,9 @@ def shortened(text: str) -> str:
     if "--preset queueing" in text and "--num-envs" not in text:
         text = text.replace("--preset queueing", "--preset queueing --num-envs 8")
     text = re.sub(r"(--env \w+-v\d)", r"\1 --eval-steps 1000", text)
-    return re.sub(r"steps (\d+)", lambda m: f"steps {min(int(m[1]) // 100, 5000)}", text)
+    return re.sub(
+        r"(?<!rollout-)steps (\d+)", lambda m: f"steps {min(int(m[1]) // 100, 5000)}", text
+    )
 
 
 @pytest.fixture

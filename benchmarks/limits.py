@@ -52,7 +52,7 @@ TRUST_REGION: dict[str, Any] = {
     "cg_iterations": 4,
 }
 OF_ALGORITHM = {"apo": CLIPPED, "ppo": CLIPPED, "atrpo": TRUST_REGION, "trpo": TRUST_REGION}
-ITERATIONS = {"apo": 200, "ppo": 200, "atrpo": 200, "trpo": 200}
+ITERATIONS = 200
 """of 32 768 samples, or 65 536 of APO and PPO on networks"""
 FIRST_SEED = {"apo": 30, "ppo": 30, "atrpo": 40, "trpo": 40}
 """Lower ones, and 100 and above, were seen with other options: ATRPO's 30 and 31 before its margin
@@ -67,10 +67,10 @@ def run(name: str, problem: Problem, algorithm: str, seed: int) -> dict[str, Any
     if OF_ALGORITHM[algorithm] is CLIPPED:
         options |= problem.of_multipliers
     agent = ALGORITHMS[algorithm](problem.env, seed=seed, limits=problem.limits, **options)
-    steps = ITERATIONS[algorithm] * agent.config.steps_per_iteration
+    steps = ITERATIONS * agent.config.steps_per_iteration
     log: list[Any] = []
     agent.learn(steps, progress_bar=False, on_log=lambda p: log.append(p.metrics))
-    if len(log) < ITERATIONS[algorithm]:  # a signal ends a training early, and it is no row then
+    if len(log) < ITERATIONS:  # a signal ends a training early, and it is no row then
         raise SystemExit(f"stopped: {name}, {algorithm}, seed {seed}")
     policy = learned_table(problem, agent)
     gain = evaluate(problem.mdp, policy).gain

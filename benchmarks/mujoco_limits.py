@@ -20,6 +20,7 @@ from typing import Any
 from longrun import read_results
 from longrun.algorithms import AGENTS
 from longrun.train import checkpoint
+from longrun.train.evaluation import EvaluationReport
 
 RESULTS = Path(__file__).parents[1] / "results" / "limits"
 STEPS = 10_000
@@ -41,29 +42,31 @@ LIMIT = 0.025
 FALLS = ("Hopper-v5", "Walker2d-v5", "Humanoid-v5")
 
 
-def rows_of(run: Path) -> Iterator[dict[str, Any]]:
+def rows_of(run: Path, env: str, setting: str) -> Iterator[dict[str, Any]]:
     """The last policies of a run, evaluated in both ways."""
-    (setting,) = read_results([run])
     saved = checkpoint.load(run)
     for replica, seed in enumerate(saved.seeds):
         agent = AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
         for deterministic in (False, True):
             found = agent.evaluate(STEPS, deterministic=deterministic, seed=SEEDS + seed, warmup=0)
             yield {
-                "env": setting.env,
-                "setting": setting.label,
+                "env": env,
+                "setting": setting,
                 "seed": seed,
                 "steps": agent.steps_,
                 "actions": "deterministic" if deterministic else "drawn",
                 "average_reward": f"{found.average_reward:.6g}",
                 "episode_return": f"{found.episode_return:.6g}",
                 "episode_length": f"{found.episode_length:.6g}",
-                "cost": f"{found.costs['cost'].rate:.6g}" if "cost" in found.costs else "",
-                "cost_low": f"{found.costs['cost'].low:.6g}" if "cost" in found.costs else "",
-                "terminated": f"{found.costs['terminated'].rate:.6g}"
-                if "terminated" in found.costs
-                else "",
+                "cost": _cost(found, "cost", "rate"),
+                "cost_low": _cost(found, "cost", "low"),
+                "terminated": _cost(found, "terminated", "rate"),
             }
+
+
+def _cost(found: EvaluationReport, name: str, part: str) -> str:
+    """Empty if the environment has no such cost."""
+    return f"{getattr(found.costs[name], part):.6g}" if name in found.costs else ""
 
 
 def _read(path: Path) -> list[dict[str, str]]:
@@ -147,7 +150,7 @@ def main() -> None:
         (setting,) = read_results([run])
         if all((setting.env, setting.label, seed) in known for seed in setting.seeds):
             continue
-        rows += rows_of(run)
+        rows += rows_of(run, setting.env, setting.label)
         rows.sort(key=lambda row: (row["env"], row["setting"], row["actions"], int(row["seed"])))
         with given.out.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))

@@ -25,8 +25,6 @@ from longrun.learn.weights import weighted_mean
 
 HIGHEST = 100.0
 """Largest multiplier: the reward counts for a hundredth of the direction then."""
-
-
 AVERAGED = 0.1
 """Weight of a batch in moving averages: about ten batches count."""
 MANY_EVENTS = 1000.0
@@ -69,11 +67,11 @@ def init_limits(config: Config) -> LimitState | None:
     criteria = tuple(
         jax.tree.map(jnp.copy, start._replace(reset_cost=jnp.zeros(()))) for _ in range(count)
     )
+    zeros = jnp.zeros
     if isinstance(config, Multipliers):
-        zeros = jnp.zeros
         controller = Controller(zeros(count), zeros(count), zeros(count), zeros(1 + count))
-        return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), controller, None)
-    return LimitState(criteria, jnp.zeros(count), jnp.zeros(count), None, jnp.zeros(count))
+        return LimitState(criteria, zeros(count), zeros(count), controller, None)
+    return LimitState(criteria, zeros(count), zeros(count), None, zeros(count))
 
 
 def of_cost(config: Config, rollout: Rollout, k: int) -> Rollout:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from csv_rows import rows_of
 from limits_problems import Problem, learned_table, problems
 
 from longrun import APO, ATRPO, PPO, TRPO
@@ -114,13 +115,6 @@ def wanted(given: argparse.Namespace) -> Iterator[tuple[str, str, int]]:
                 yield name, algorithm, first + number
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def key_of(row: dict[str, Any]) -> tuple[str, str, int]:
     return row["problem"], row["algorithm"], int(row["seed"])
 
@@ -151,7 +145,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     for place in wanted(given):
-        if place not in map(key_of, rows_of(given.out)):
+        known = rows_of(given.out) if given.out.exists() else []
+        if place not in map(key_of, known):
             name, algorithm, seed = place
             row = run(name, every[name], algorithm, seed)
             print(*row.values(), sep=", ", flush=True)

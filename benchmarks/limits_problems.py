@@ -92,6 +92,7 @@ def problems() -> dict[str, Problem]:
     return {
         "busy": Problem(access, model, {"busy": 6.0}),
         "rejected": Problem(access, model, {"rejected": 0.5}),
+        "both": Problem(access, model, {"busy": 6.5, "rejected_2": 0.2}),
         # Its actions differ little in value: the noise of their advantages has to be smaller.
         "n-model": network(
             n_model(load=0.6, holding_costs=(1.0, 0.0), buffer=10),

@@ -17,6 +17,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from csv_rows import Row, rows_of
+
 from longrun import read_results
 from longrun.algorithms import AGENTS
 from longrun.train import checkpoint
@@ -42,7 +44,7 @@ LIMIT = 0.025
 FALLS = ("Hopper-v5", "Walker2d-v5", "Humanoid-v5")
 
 
-def rows_of(run: Path, env: str, setting: str) -> Iterator[dict[str, Any]]:
+def evaluated(run: Path, env: str, setting: str) -> Iterator[dict[str, Any]]:
     """The last policies of a run, evaluated in both ways."""
     saved = checkpoint.load(run)
     for replica, seed in enumerate(saved.seeds):
@@ -69,20 +71,15 @@ def _cost(found: EvaluationReport, name: str, part: str) -> str:
     return f"{getattr(found.costs[name], part):.6g}" if name in found.costs else ""
 
 
-def _read(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
-
-
-def _by_setting(name: str) -> dict[tuple[str, str, str], list[dict[str, str]]]:
+def _by_setting(name: str) -> dict[tuple[str, str, str], list[Row]]:
     """(environment, setting, actions) -> rows, one for each seed."""
     found = defaultdict(list)
-    for row in _read(RESULTS / name):
+    for row in rows_of(RESULTS / name):
         found[row["env"], row["setting"], row["actions"]].append(row)
     return found
 
 
-def _numbers(rows: Iterable[dict[str, str]], column: str) -> list[float]:
+def _numbers(rows: Iterable[Row], column: str) -> list[float]:
     return [float(row[column]) for row in rows]
 
 
@@ -144,13 +141,13 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    rows: list[dict[str, Any]] = _read(given.out) if given.out.exists() else []
+    rows: list[dict[str, Any]] = [*rows_of(given.out)] if given.out.exists() else []
     known = {(row["env"], row["setting"], int(row["seed"])) for row in rows}
     for run in given.runs:
         (setting,) = read_results([run])
         if all((setting.env, setting.label, seed) in known for seed in setting.seeds):
             continue
-        rows += rows_of(run, setting.env, setting.label)
+        rows += evaluated(run, setting.env, setting.label)
         rows.sort(key=lambda row: (row["env"], row["setting"], row["actions"], int(row["seed"])))
         with given.out.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))

@@ -6,12 +6,12 @@ training. Intervals are nominal 95 % intervals of a bootstrap over seeds, within
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from csv_rows import rows_of
 
 RESULTS = Path(__file__).parents[1] / "results"
 RESAMPLES = 4000
@@ -47,10 +47,9 @@ Curves = dict[int, list[tuple[int, float]]]
 def read_curves(path: Path, column: str = "discount") -> dict[Setting, Curves]:
     """(algorithm, value of `column`) -> seed -> [(step, return)]."""
     found: dict[Setting, Curves] = defaultdict(lambda: defaultdict(list))
-    with path.open() as file:
-        for row in csv.DictReader(file):
-            point = int(row["step"]), float(row["episode_return"])
-            found[row["algorithm"], row[column]][int(row["seed"])].append(point)
+    for row in rows_of(path):
+        point = int(row["step"]), float(row["episode_return"])
+        found[row["algorithm"], row[column]][int(row["seed"])].append(point)
     return found
 
 
@@ -65,8 +64,7 @@ def scores(curves: Curves) -> list[float]:
 
 def clipped(env: str, discount: str) -> float:
     """The mean return after 1M steps with actions clipped before the environment; "": APO."""
-    with (RESULTS / "figure1" / "figure1.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["env"] == env]
+    rows = [row for row in rows_of(RESULTS / "figure1" / "figure1.csv") if row["env"] == env]
     wanted = "ppo" if discount else "apo"
     (found,) = (
         float(row["episode_return"])
@@ -103,15 +101,14 @@ def figure2() -> str:
         "|---|---|---|---|---|",
     ]
     for path in sorted((RESULTS / "figure2-raw").glob("*.csv")):
-        with path.open() as file:
-            for row in csv.DictReader(file):
-                values = [float(x) for x in row["episode_return"].split()]
-                shown = ", ".join(_number(x) for x in values)
-                mean = _number(float(np.mean(values)))
-                drift = [float(x) for x in row["rms_value_mean"].split()]
-                spread = f"{min(drift):.0f} to {max(drift):.0f}"
-                cells = (row["env"], row["value_constraint"], shown, mean, spread)
-                lines.append(f"| {' | '.join(cells)} |")
+        for row in rows_of(path):
+            values = [float(x) for x in row["episode_return"].split()]
+            shown = ", ".join(_number(x) for x in values)
+            mean = _number(float(np.mean(values)))
+            drift = [float(x) for x in row["rms_value_mean"].split()]
+            spread = f"{min(drift):.0f} to {max(drift):.0f}"
+            cells = (row["env"], row["value_constraint"], shown, mean, spread)
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -125,15 +122,10 @@ def _number(value: float) -> str:
 def cells(env: str, algorithm: str, constraint: str) -> np.ndarray:
     """[2, 2, 2, seeds] final returns: the three factors, then the seeds."""
     found = {}
-    with (RESULTS / "decomposition" / "scores.csv").open() as file:
-        for row in csv.DictReader(file):
-            if (row["env"], row["algorithm"], row["value_constraint"]) == (
-                env,
-                algorithm,
-                constraint,
-            ):
-                index = tuple(choices.index(row[name]) for name, *choices in FACTORS)
-                found[*index, int(row["seed"])] = float(row["final_return"])
+    for row in rows_of(RESULTS / "decomposition" / "scores.csv"):
+        if (row["env"], row["algorithm"], row["value_constraint"]) == (env, algorithm, constraint):
+            index = tuple(choices.index(row[name]) for name, *choices in FACTORS)
+            found[*index, int(row["seed"])] = float(row["final_return"])
     seeds = 1 + max(index[-1] for index in found)
     values = np.full((2, 2, 2, seeds), np.nan)
     for index, value in found.items():

@@ -8,7 +8,6 @@ A document has a block between `<!-- figures: NAME -->` and `<!-- end figures --
 
 from __future__ import annotations
 
-import csv
 import re
 import statistics
 import sys
@@ -20,6 +19,7 @@ import limits_results
 import mujoco_limits
 import paper_results
 import search_results
+from csv_rows import rows_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
@@ -27,13 +27,6 @@ DOCUMENTS = ("README.md", "docs/figures.md", "results/RESULTS.md")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end figures -->)", re.DOTALL)
 TIANSHOU = {"HalfCheetah-v5": 7337, "Hopper-v5": 3128, "Walker2d-v5": 4896, "Swimmer-v5": 81}
 """Best checkpoints of its PPO at 3M steps, from its published benchmark."""
-Row = dict[str, str]
-
-
-def rows_of(path: Path) -> list[Row]:
-    """The rows of a CSV file, without comments before its header."""
-    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    return list(csv.DictReader(lines))
 
 
 def of_seeds(path: Path, env: str, algorithm: str, option: str) -> list[float]:

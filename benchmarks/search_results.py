@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from csv_rows import Row, rows_of
 
 TRIALS = Path(__file__).parents[1] / "results" / "search" / "trials.csv"
 OPTIONS = {
@@ -37,7 +38,6 @@ BEST = 4
 """Trials of each algorithm in the table of the best."""
 LEARNING_RATES = (1e-4, 2e-4, 4e-4, 1e-3)
 """Ends of the intervals by which the effect of the learning rate is shown."""
-Row = dict[str, str]
 
 
 def collect(sweep: Path) -> list[Row]:
@@ -75,8 +75,7 @@ def _trial(run: str) -> int:
 
 def finished(algorithm: str) -> list[Row]:
     """Trials that have a score, the best first."""
-    with TRIALS.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["algorithm"] == algorithm]
+    rows = [row for row in rows_of(TRIALS) if row["algorithm"] == algorithm]
     return sorted((r for r in rows if r["score"]), key=lambda row: -float(row["score"]))
 
 

@@ -117,7 +117,7 @@ def network(env: QueueingEnv, limits: dict[str, float], *options: Any) -> Proble
 
 
 def table(mdp: MDP, limits: dict[str, float]) -> Problem:
-    return Problem(Table(mdp), mdp, limits)
+    return Problem(Table(mdp), mdp, limits, {"hidden_sizes": (32,)})  # enough for one-hot vectors
 
 
 def learned_table(problem: Problem, agent: Any) -> NDArray[np.float64]:

@@ -5,9 +5,9 @@
 
 Writes benchmarks/results/limits.csv: how far the last policy's exact gain is below the optimum, and
 how far its exact costs are above their limits, in percent. Rows that are in the file are not run
-again, so that an interrupted benchmark is continued by the same command. On an H200 a run takes 2 to
-5 s and each program 15 to 25 s to compile; on two cores a run takes about a minute, and several on
-networks. The problems are in `limits_problems.py`.
+again, so that an interrupted benchmark is continued by the same command. On an H200 a run takes 2
+to 5 s and each program 15 to 25 s to compile; on two cores a run takes about a minute, and several
+on networks. The problems are in `limits_problems.py`.
 """
 
 from __future__ import annotations

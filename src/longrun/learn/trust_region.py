@@ -37,7 +37,7 @@ def conjugate_gradient(
 
     `jax.scipy.sparse.linalg.cg` starts with product(0). On CPUs (JAX 0.10.2) the Fisher product of
     these constant zeros was uninitialised memory in some compilations of a device program, and with
-    it the whole direction.
+    it the whole direction; https://github.com/jax-ml/jax/issues/39120 is of that kind.
     """
     squares = right @ right
 

@@ -86,19 +86,20 @@ def _numbers(rows: Iterable[Row], column: str) -> list[float]:
 def velocity() -> str:
     """Return and cost of an episode of each seed, beside OmniSafe's."""
     lines = [
-        "| task, steps | actions | return of each seed | mean | cost in 1000 steps (limit 25)"
-        " | seeds that keep it | PPOLag, 10M | best feasible of OmniSafe, 10M |",
-        "|---|---|---|---|---|---|---|---|",
+        "| task, steps | falls | actions | return of each seed | mean"
+        " | cost in 1000 steps (limit 25) | seeds that keep it | PPOLag, 10M | best feasible of OmniSafe, 10M |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     found = _by_setting("velocity.csv")
     for task, (lagrangian, best) in OMNISAFE.items():
-        for (env, _, actions), rows in found.items():
+        for (env, setting, actions), rows in found.items():
             if env != f"{task}Velocity-v5":
                 continue
             returns, costs = _numbers(rows, "episode_return"), _numbers(rows, "cost")
             kept = sum(low <= LIMIT for low in _numbers(rows, "cost_low"))
             cells = (
                 f"{task}, {int(rows[0]['steps']) / 1e6:g}M",
+                setting,
                 actions,
                 ", ".join(f"{x:.0f}" for x in returns),
                 f"{mean(returns):.0f}",

@@ -87,7 +87,8 @@ def velocity() -> str:
     """Return and cost of an episode of each seed, beside OmniSafe's."""
     lines = [
         "| task, steps | falls | actions | return of each seed | mean"
-        " | cost in 1000 steps (limit 25) | seeds that keep it | PPOLag, 10M | best feasible of OmniSafe, 10M |",
+        " | cost in 1000 steps (limit 25) | seeds that keep it | PPOLag, 10M"
+        " | best feasible of OmniSafe, 10M |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     found = _by_setting("velocity.csv")

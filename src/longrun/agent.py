@@ -19,6 +19,7 @@ from longrun.files import FolderLock
 from longrun.learn.types import TrainState
 from longrun.other_names import names_ours, require_order
 from longrun.policy import Policy
+from longrun.presets import DEFAULT
 from longrun.train import checkpoint
 from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
@@ -64,7 +65,7 @@ class Agent:
         env: AnyEnv,
         *others: Any,
         seed: int = 0,
-        preset: str = "paper",
+        preset: str = DEFAULT,
         env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,

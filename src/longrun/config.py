@@ -25,7 +25,7 @@ from longrun.option_fields import checked, choice, count, functions, limits, nam
 from longrun.option_fields import known as known
 from longrun.option_fields import whole_number as whole_number
 from longrun.other_names import hint
-from longrun.presets import PRESETS
+from longrun.presets import DEFAULT, PRESETS
 
 MOST_SAMPLES = 2**31 - 1
 """Of an iteration: they are numbered in 32 bits."""
@@ -314,7 +314,7 @@ def algorithm_name(config: Config) -> str:
     return next(name for name, kind in ALGORITHMS.items() if kind is type(config))
 
 
-def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config:
+def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:
     """The preset of an algorithm with some options changed; unknown names raise an InputError."""
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]

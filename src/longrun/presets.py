@@ -40,6 +40,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """The options that a preset changes; those that an algorithm does not have are left out."""
 
+DEFAULT = "tuned"
+"""Of everything but the paper's experiments."""
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",

@@ -20,6 +20,7 @@ from longrun.cli.options import (
 )
 from longrun.config import ALGORITHMS, known, whole_number
 from longrun.errors import InputError
+from longrun.presets import DEFAULT
 
 if TYPE_CHECKING:
     from longrun.sweeps.sweep_folder import SweepFolder
@@ -213,7 +214,7 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
         envs=_envs(given),
         steps=given.get("steps", 1_000_000),
         seeds=range(first, first + count),
-        preset=given.get("preset", "paper"),
+        preset=given.get("preset", DEFAULT),
         fixed={n: v for a in algorithms for n, v in algorithm_options(a, dict(given)).items()},
         lists=parse_lists(given.get("grid", [])),
         ranges=parse_ranges(given.get("range", [])),

@@ -20,6 +20,7 @@ from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS
+from longrun.presets import DEFAULT
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for
 from longrun.train import checkpoint
@@ -42,7 +43,7 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     """Train a new run; its folder."""
     if "env" not in given:
         raise InputError("train needs --env, for example --env Swimmer-v5")
-    preset, steps = given.get("preset", "paper"), given.get("steps", 1_000_000)
+    preset, steps = given.get("preset", DEFAULT), given.get("steps", 1_000_000)
     config = make_config(algorithm, preset, **algorithm_options(algorithm, given))
     configs, seeds = _replicas(config, algorithm, given)
     name = _env(given)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.config import ALGORITHMS, field_defaults, make_config, value_text
+from longrun.presets import DEFAULT
 
 
 class Choice(NamedTuple):
@@ -40,7 +41,7 @@ def labels_of(choices: Sequence[Choice]) -> list[str]:
         texts = {name: value_text(value) for name, value in choice.options.items()}
         words = [f"{k}={v}" for k, v in texts.items() if k in shown or v != defaults.get(k)]
         name = choice.algorithm.upper()
-        preset = "" if choice.preset == "paper" else f"({choice.preset})"
+        preset = "" if choice.preset == DEFAULT else f"({choice.preset})"
         labels.append(" ".join(filter(None, [name, preset, *words])))
     return labels
 

@@ -12,6 +12,7 @@ from longrun.config import ALGORITHMS, field_defaults, known, own_networks, whol
 from longrun.envs.watchdog import STEP_TIMEOUT
 from longrun.errors import InputError, LongrunError
 from longrun.other_names import hint
+from longrun.presets import DEFAULT
 from longrun.results import Results, read_results
 from longrun.sweeps.grids import Range, checked_range
 from longrun.sweeps.messages import one_line
@@ -36,7 +37,7 @@ def sweep(
     trials: int | None = None,
     metric: str | None = None,
     references: Mapping[str, float] | None = None,
-    preset: str = "paper",
+    preset: str = DEFAULT,
     eval_every: int | None = None,
     eval_steps: int | None = None,
     workers: int | None = None,

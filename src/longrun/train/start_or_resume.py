@@ -10,6 +10,7 @@ from typing import Any
 from longrun.config import Config, saved_config
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
+from longrun.presets import DEFAULT
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
@@ -29,7 +30,7 @@ def start(
     configs: Sequence[Config],
     seeds: Sequence[int],
     steps: int,
-    preset: str = "paper",
+    preset: str = DEFAULT,
     on_log: OnLog | None = None,
     name: str | None = None,
     **settings: Any,

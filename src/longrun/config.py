@@ -126,6 +126,11 @@ class Config:
         return tuple(dict.fromkeys((*self.costs, *(name for name, _ in self.limits))))
 
     @property
+    def decays(self) -> bool:
+        """Whether something falls to 0 over the run, so that its length matters from the start."""
+        return self.learning_rate_decay
+
+    @property
     def steps_per_iteration(self) -> int:
         """N in the paper: samples of one iteration."""
         return self.num_envs * self.rollout_steps
@@ -198,7 +203,7 @@ class Average(Config):
             name = "reset_cost" if self.reset_cost else "reset_cost_step_size"
             raise InputError(
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
-                " set termination='reset'"
+                f" set termination='reset' or {name}=0"
             )
         if self.reset_cost_step_size and TERMINATED in dict(self.limits):
             raise InputError(
@@ -271,6 +276,10 @@ class TrustRegion(Config):
         high=1,
     )
 
+    @property
+    def decays(self) -> bool:
+        return super().decays or self.step_decay
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.limits) > MOST_LIMITS:
@@ -315,12 +324,16 @@ def algorithm_name(config: Config) -> str:
 
 
 def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:
-    """The preset of an algorithm with some options changed; unknown names raise an InputError."""
+    """The preset of an algorithm with some options changed; unknown names raise an InputError.
+
+    The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
+    options leave no place for it: with another limit on terminations, or `termination="zero"`.
+    """
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = _field_names(kind)
     mine = {k: v for k, v in changes.items() if k in names}
-    if _limits_terminations(options.get("limits")):  # in place of the preset's own limit
+    if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
         mine.pop("reset_cost_step_size", None)
     return saved_config(algorithm, mine | options)
 

@@ -41,7 +41,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 """The options that a preset changes; those that an algorithm does not have are left out."""
 
 DEFAULT = "tuned"
-"""Of everything but the paper's experiments."""
+"""Of everything but the paper's experiments. Names of run folders and labels leave it out."""
+EARLIER_DEFAULT = "paper"
+"""Of earlier versions, whose files may name none."""
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",

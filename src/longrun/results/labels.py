@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.config import ALGORITHMS, field_defaults, make_config, value_text
-from longrun.presets import DEFAULT
+from longrun.presets import DEFAULT, EARLIER_DEFAULT
 
 
 class Choice(NamedTuple):
@@ -25,13 +25,14 @@ class Choice(NamedTuple):
         algorithm = config["algorithm"]
         defaults = field_defaults(algorithm) if algorithm in ALGORITHMS else {}
         own = {name: value for name, value in replica.items() if name != "seed"}
-        return cls(algorithm, config.get("preset", "paper"), defaults | config["options"] | own)
+        preset = config.get("preset", EARLIER_DEFAULT)
+        return cls(algorithm, preset, defaults | config["options"] | own)
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:
     """For each choice: the algorithm, what differs from its preset, and what differs between them.
 
-    Two labels are equal if and only if the choices are.
+    The preset is in parentheses after the algorithm, unless it is the default. Two labels are equal if and only if the choices are.
     """
     varying = _varying(choices)
     labels = []

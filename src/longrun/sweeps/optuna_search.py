@@ -36,9 +36,10 @@ class OptunaSearch:
         self._trial_of: dict[str, tuple[str, int]] = {}
         """The trial of each run that is not finished."""
         self._runs_of: dict[tuple[str, int], list[PlannedRun]] = {}
-        there = {run.name for run in folder.runs}
+        self._written = {run.name for run in folder.runs}
+        """Names of the runs that sweep.json had when the search was opened."""
         open_runs = [run for name in self._studies for run in self._open_runs(name)]
-        self._unwritten = [run for run in open_runs if run.name not in there]
+        self._unwritten = [run for run in open_runs if run.name not in self._written]
         """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
     def suggest(self, count: int) -> list[PlannedRun]:
@@ -138,7 +139,7 @@ class OptunaSearch:
     def register(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
         """The runs of a trial, whose ends are now waited for."""
         study = self._studies[name]
-        runs = study.runs(number, _options_of(study.space, params))
+        runs = study.runs(number, _options_of(study.space, params), self._written)
         self._runs_of[name, number] = runs
         self._trial_of |= {run.name: (name, number) for run in runs}
         return runs

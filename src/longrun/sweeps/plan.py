@@ -132,9 +132,14 @@ def _run(block: Block, options: Options, seed: int) -> PlannedRun:
     )
 
 
-def run_name(env: str, algorithm: str, preset: str, options: Options, last: str) -> str:
-    """The name of a run folder: environment, algorithm, options and `last`."""
-    words = [env, algorithm, *([] if preset == DEFAULT else [preset])]
+def run_name(
+    env: str, algorithm: str, preset: str, options: Options, last: str, unnamed: str = DEFAULT
+) -> str:
+    """The name of a run folder: environment, algorithm, preset, options and `last`.
+
+    The preset `unnamed` is left out.
+    """
+    words = [env, algorithm, *([] if preset == unnamed else [preset])]
     words += [f"{option}={written(options[option])}" for option in sorted(options)]
     name = re.sub(r"[^\w.=+-]+", "-", "_".join([*words, last]), flags=re.ASCII)
     if len(name) <= LONGEST_NAME:

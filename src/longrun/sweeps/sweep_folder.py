@@ -28,7 +28,7 @@ from longrun.config import field_defaults
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
 from longrun.files import LEFTOVER, FolderLock, read_json, remove_leftovers, write_json
-from longrun.sweeps.plan import PlannedRun, apart, together
+from longrun.sweeps.plan import Block, PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_folder import is_finished
 
@@ -188,17 +188,24 @@ class SweepFolder:
                 here = wanted.pop(single.identity, None) or named.get(run.name)
                 if here is None:
                     raise self._another(f"'{run.name}' is not part of this one")
+                wanted.pop(here.identity, None)
                 if _may_grow(here, run.steps):
                     steps = here.steps
                     single = dataclasses.replace(single, steps=steps)
+                if single.preset != here.preset:
+                    raise self._another(f"'{run.name}' has {preset_hint(single, here)}")
                 if why := _difference("", _comparable(single), _comparable(here)):
                     raise self._another(f"'{run.name}' has {why}")
             grown.append(dataclasses.replace(run, steps=steps))
         if grown != self.runs:
             self.runs = grown
             self.update()
-        new = list(wanted.values())
-        self.add(together(new, taken=[run.name for run in self.runs]) if batched else new)
+        new, taken = list(wanted.values()), [run.name for run in self.runs]
+        new = together(new, taken) if batched else new
+        if other := next((run.name for run in new if run.name in taken), None):
+            # Names of earlier versions left out another preset.
+            raise self._another(f"'{other}' is a run with other options")
+        self.add(new)
 
     def _another(self, why: str) -> FolderError:
         return FolderError(
@@ -226,11 +233,12 @@ def _as_read(content: Any) -> Any:
 
 def _may_grow(run: PlannedRun, steps: int) -> bool:
     """Whether a run of `steps` can be extended to this one: not if something decays."""
-    decays = any(
-        config.learning_rate_decay or getattr(config, "step_decay", False)
-        for config in run.configs()
-    )
-    return 0 < steps < run.steps and not decays
+    return 0 < steps < run.steps and not any(config.decays for config in run.configs())
+
+
+def preset_hint(there: PlannedRun | Block, here: PlannedRun | Block) -> str:
+    """What to do about another preset; earlier versions had another default."""
+    return f"preset={there.preset}, not {here.preset} (--preset {there.preset} extends it)"
 
 
 def _comparable(run: PlannedRun) -> Any:

@@ -136,7 +136,9 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     # A run that was killed before its summary has nothing to train; it writes the summary.
     session = runs.resume(run, max(steps, min(run.done)), **_settings(given))
     if session.job.begins > run.begins and is_first_host():
-        print("what decays over a run, such as the learning rate, starts anew for the steps to come")
+        print(
+            "what decays over a run, such as the learning rate, starts anew for the steps to come"
+        )
     _run(session, path, given)
     return path
 
@@ -148,9 +150,7 @@ def _canonical(saved: str, given: dict[str, Any]) -> str:
     return open_env(_env({"env": saved} | given)).name
 
 
-def _replicas(
-    algorithm: str, preset: str, given: dict[str, Any]
-) -> tuple[list[Config], list[int]]:
+def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
     """The configuration and the seed of each replica: every point of the grid with every seed."""
     options = algorithm_options(algorithm, given)
     config = make_config(algorithm, preset, **options)
@@ -162,7 +162,7 @@ def _replicas(
     for name in grid:
         known("numeric option for --grid", name, [*numeric_fields(config), "limits"])
     pairs = [
-        (make_config(algorithm, preset, **options | point), seed)
+        (make_config(algorithm, preset, **{**options, **point}), seed)
         for point in settings_for(algorithm, grid)
         for seed in range(first, first + count)
     ]

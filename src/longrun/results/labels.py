@@ -32,7 +32,8 @@ class Choice(NamedTuple):
 def labels_of(choices: Sequence[Choice]) -> list[str]:
     """For each choice: the algorithm, what differs from its preset, and what differs between them.
 
-    The preset is in parentheses after the algorithm, unless it is the default. Two labels are equal if and only if the choices are.
+    The preset is in parentheses after the algorithm, unless it is the default. Two labels are equal
+    if and only if the choices are.
     """
     varying = _varying(choices)
     labels = []

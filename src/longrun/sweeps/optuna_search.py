@@ -11,6 +11,7 @@ import numpy as np
 
 from longrun.errors import InputError, NonFiniteError
 from longrun.files import write_bytes
+from longrun.presets import DEFAULT
 from longrun.sweeps.grids import Options, untied, written
 from longrun.sweeps.objective import WORST
 from longrun.sweeps.plan import PlannedRun
@@ -82,12 +83,20 @@ class OptunaSearch:
         return found
 
     def best(self) -> list[tuple[str, Options, float]]:
-        """For each study that has a score: its name, the best options, their score."""
+        """For each study that has a score: its name, the best options, their score.
+
+        Where the preset is not the default, it is among the options.
+        """
         return [
-            (name, _options_of(self._studies[name].space, study.best_params), study.best_value)
+            (name, self._best_options(name, study.best_params), study.best_value)
             for name, study in self.optuna_studies.items()
             if any((t.values or [WORST])[0] > WORST for t in study.get_trials(deepcopy=False))
         ]
+
+    def _best_options(self, name: str, params: Mapping[str, Any]) -> Options:
+        study = self._studies[name]
+        preset = {} if study.block.preset == DEFAULT else {"preset": study.block.preset}
+        return preset | _options_of(study.space, params)
 
     def _unasked(self, name: str) -> int:
         """Trials of a study that have not been suggested yet."""

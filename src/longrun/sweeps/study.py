@@ -86,9 +86,7 @@ class Study:
     def name(self) -> str:
         return " ".join([self.block.algorithm, *self.envs])
 
-    def runs(
-        self, trial: int, options: Options, written: Collection[str] = ()
-    ) -> list[PlannedRun]:
+    def runs(self, trial: int, options: Options, written: Collection[str] = ()) -> list[PlannedRun]:
         """The runs of one trial, named after its number.
 
         `written` are the names in sweep.json: runs that an earlier version wrote keep theirs.

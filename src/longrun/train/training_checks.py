@@ -89,8 +89,8 @@ class LimitWatch:
 class ConstantRewardWatch:
     """Warns once if all rewards are equal, so that the average criterion cannot rank policies.
 
-    Where episodes terminate, a reset cost or a limit can; elsewhere nothing can, which is said after
-    `PATIENCE` iterations: the reward may be rare.
+    Where episodes terminate, a reset cost or a limit can; elsewhere nothing can, which is said
+    after `PATIENCE` iterations: the reward may be rare.
     """
 
     PATIENCE = 10

@@ -56,9 +56,8 @@ def raw(env: str) -> float:
 def sweep(env: str, steps: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         words = f"sweep apo --preset paper --env {env} --steps {steps} --seeds {RUNS}"
-        options = (
-            f"--preset paper --minibatch-size {OPTIONS['minibatch_size']} --out {folder}/sweep"
-        )
+        options = f"--minibatch-size {OPTIONS['minibatch_size']} --no-eval --quiet"
+        options += f" --out {folder}/sweep"
         command = [sys.executable, "-m", "longrun", *words.split(), *options.split()]
         return _timed([command], os.environ.copy(), RUNS * steps)
 

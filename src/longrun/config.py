@@ -100,7 +100,9 @@ class Config:
     scale_rewards: bool = choice(
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
-    learning_rate_decay: bool = choice(False, "decrease the learning rate linearly to 0")
+    learning_rate_decay: bool = choice(
+        False, "decrease the learning rate linearly to 0 over the run"
+    )
     limits: tuple[tuple[str, float], ...] = limits(
         "largest long-run averages of costs, by the names that `costs` explains:"
         " limits={'terminated': 1e-3}"

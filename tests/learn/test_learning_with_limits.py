@@ -188,7 +188,8 @@ def test_a_limit_is_kept_and_used():
 
     Plain dual ascent (limit_gain=0) oscillates here between 2 % and 87 %.
     """
-    options = {**TINY, "num_envs": 16, "minibatch_size": 128, "normalize_observations": False}
+    sizes = {"num_envs": 16, "minibatch_size": 128}
+    options = {**TINY, **sizes, "preset": "paper", "normalize_observations": False}
     agent = APO(Toll(), seed=100, limits={"toll": 0.3}, learning_rate=0.01, **options)
     costs: list[float] = []
     agent.learn(120 * 16 * 16, on_log=lambda p: costs.append(p.metrics["cost_toll"]))
@@ -229,7 +230,7 @@ def test_a_trust_region_finds_the_constrained_optimum():
     model = access_control(servers=3, free_probability=0.3, priorities=(1.0, 4.0))
     best = solve(model, limits=limits)
     sizes = {"num_envs": 64, "rollout_steps": 64, "minibatch_size": 1024, "hidden_sizes": (16,)}
-    options = {"epochs": 2, "learning_rate": 0.01, "gae_lambda": 0.9}
+    options = {"preset": "paper", "epochs": 2, "learning_rate": 0.01, "gae_lambda": 0.9}
     agent = ATRPO(env, seed=100, limits=limits, **sizes, **options)
     log: list[Any] = []
     agent.learn(80 * 64 * 64, on_log=lambda p: log.append(p.metrics))

@@ -89,7 +89,7 @@ def test_a_mask_of_another_size_is_refused() -> None:
 
 
 def test_an_agent_learns_a_gymnasium_environment_with_masks() -> None:
-    agent = APO(Counter, **TINY, learning_rate=0.03).learn(40 * 32)
+    agent = APO(Counter, preset="paper", **TINY, learning_rate=0.03).learn(40 * 32)
     report = agent.evaluate(200, warmup=0)  # an assertion in the environment checks every choice
     assert report.average_reward == 1.5  # 1 and 2 alternately
     best = {"observation": [1.0, 0.0], "action_mask": [1, 1, 1]}

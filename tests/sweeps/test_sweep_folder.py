@@ -45,7 +45,8 @@ def test_a_sweep_is_extended_in_steps_unless_the_learning_rate_decays(tmp_path):
         SweepFolder.create(path, runs_of([a_block(fixed=fixed)]))
         longer = runs_of([a_block(steps=256, fixed=fixed)])
         if decays:
-            with pytest.raises(ValueError, match="has steps=128, not 256"):
+            hint = r"has steps=128, not 256 \(more steps need --no-learning-rate-decay from the"
+            with pytest.raises(ValueError, match=hint):
                 SweepFolder.create(path, longer)
         else:
             SweepFolder.create(path, longer)
@@ -146,6 +147,18 @@ def test_a_sweep_from_before_the_default_changed_is_resumed_and_extended(tmp_pat
     new = [f"tiny_envs-Drift-v0_apo_paper_gae_lambda={x}_seed1" for x in (0.8, 0.9)]
     assert names(grown) == [*old, *new]
     assert {run.preset for run in grown.runs} == {"paper"}
+
+
+def test_a_joined_run_of_another_preset_is_refused_by_its_preset_too(tmp_path):
+    """Its name is none of those of its replicas."""
+    blocks = {p: a_block(env="jax:tandem", grid={}, preset=p) for p in ("paper", "tuned")}
+    SweepFolder.create(tmp_path, runs_of([blocks["paper"]]), batched=True)
+    as_of_another_default(tmp_path)
+    for batched in (True, False):
+        with pytest.raises(ValueError, match=r"2-replicas' has preset=paper, not tuned \(--preset"):
+            SweepFolder.create(tmp_path, runs_of([blocks["tuned"]]), batched=batched)
+    grown = SweepFolder.create(tmp_path, runs_of([blocks["paper"]]), batched=True)
+    assert names(grown) == ["jax-tandem_apo_2-replicas"]
 
 
 def test_a_run_never_takes_the_folder_of_another_preset(tmp_path):

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Train every setting of a grid or a search with every seed. A sweep is a folder of runs; it can be
 stopped at any moment. The same command resumes it and leaves finished runs as they are; with more
-seeds, values, environments or steps than before it extends the sweep.
+seeds, values, environments or steps than before it extends the sweep (steps only with
+--no-learning-rate-decay: a rate that falls to 0 over a run depends on its length).
 """
 
 EXAMPLES = """\

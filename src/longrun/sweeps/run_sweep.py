@@ -142,8 +142,8 @@ def _optuna_folder(path: Path, studies: Sequence[Study]) -> SweepFolder:
     folder, there = SweepFolder.open(path), read_studies(path)
     grown = [dataclasses.replace(s, trials=max(s.trials, studies[0].trials)) for s in there]
     if written_studies(grown) != wanted:
-        pairs = [(a.block, b.block) for a, b in zip(there, studies, strict=False)]
-        other = (f": it has {preset_hint(a, b)}" for a, b in pairs if a.preset != b.preset)
+        pairs = [(a.block.preset, b.block.preset) for a, b in zip(there, studies, strict=False)]
+        other = (f": it has {preset_hint(*pair)}" for pair in pairs if pair[0] != pair[1])
         raise InputError(
             f"'{path}' holds another sweep{next(other, '')}; choose another --out, or resume it"
             f" with longrun sweep --resume --out {path}"

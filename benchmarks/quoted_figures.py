@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import factorial_results
 import limits_results
 import mujoco_limits
 import paper_results
@@ -25,8 +26,6 @@ ROOT = Path(__file__).parents[1]
 RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
 DOCUMENTS = ("README.md", "docs/figures.md", "results/RESULTS.md")
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end figures -->)", re.DOTALL)
-TIANSHOU = {"HalfCheetah-v5": 7337, "Hopper-v5": 3128, "Walker2d-v5": 4896, "Swimmer-v5": 81}
-"""Best checkpoints of its PPO at 3M steps, from its published benchmark."""
 
 
 def of_seeds(path: Path, env: str, algorithm: str, option: str) -> list[float]:
@@ -99,7 +98,9 @@ def tuned() -> str:
         env, seeds = row["env"], row["seeds"].split()
         top = statistics.mean(best[env, seed] for seed in seeds)
         last = float(row["episode_return"])
-        lines.append(f"| {env} | {len(seeds)} | {last:.0f} | {top:.0f} | {TIANSHOU[env]} |")
+        lines.append(
+            f"| {env} | {len(seeds)} | {last:.0f} | {top:.0f} | {search_results.REFERENCES[env]} |"
+        )
     return "\n".join(lines)
 
 
@@ -180,6 +181,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "search": search_results.best,
     "search-effects": search_results.effects,
     "search-fit": search_results.fitted,
+    "factorial": factorial_results.table,
+    "factorial-fit": factorial_results.fitted,
 }
 
 

@@ -33,7 +33,16 @@ OPTIONS = {
     "value_constraint": "nu",
 }
 """Columns of the file, and their names in tables."""
-TASKS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Swimmer-v5", "Humanoid-v5")
+REFERENCES = {
+    "HalfCheetah-v5": 7337,
+    "Hopper-v5": 3128,
+    "Walker2d-v5": 4896,
+    "Ant-v5": 4079,
+    "Swimmer-v5": 81,
+    "Humanoid-v5": 1360,
+}
+"""Best checkpoints of Tianshou's PPO at 3M steps, from its published benchmark."""
+TASKS = tuple(REFERENCES)
 BEST = 4
 """Trials of each algorithm in the table of the best."""
 LEARNING_RATES = (1e-4, 2e-4, 4e-4, 1e-3)
@@ -109,9 +118,13 @@ def effects() -> str:
 
 def fitted() -> str:
     """What each choice adds to the score, from a least-squares fit to all trials together."""
-    rows = finished("apo") + finished("ppo")
+    return fit(finished("apo") + finished("ppo"), TERMS, "trials")
+
+
+def fit(rows: Sequence[Row], given: dict[str, Callable[[Row], float]], words: str) -> str:
+    """The coefficients of `given` terms in the scores of `rows`, with standard errors."""
     terms = {"": np.ones(len(rows))} | {
-        name: np.array([float(of(row)) for row in rows]) for name, of in TERMS.items()
+        name: np.array([float(of(row)) for row in rows]) for name, of in given.items()
     }
     choices, scores = (
         np.stack(list(terms.values()), -1),
@@ -120,7 +133,7 @@ def fitted() -> str:
     effect = np.linalg.lstsq(choices, scores, rcond=None)[0]
     rest = ((scores - choices @ effect) ** 2).sum() / (len(scores) - len(effect))
     error = np.sqrt(rest * np.diag(np.linalg.inv(choices.T @ choices)))
-    lines = [f"| choice ({len(rows)} trials) | score, +- standard error |", "|---|---|"]
+    lines = [f"| choice ({len(rows)} {words}) | score, +- standard error |", "|---|---|"]
     for name, value, about in zip(terms, effect, error, strict=True):
         if name:
             lines.append(f"| {name} | {value:+.2f} +- {about:.2f} |")

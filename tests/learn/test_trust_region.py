@@ -23,7 +23,7 @@ from longrun.learn import learner
 from longrun.learn.distributions import GAUSSIAN, categorical
 from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.mlp import apply_mlp
-from longrun.learn.trust_region import fisher_product, natural_step
+from longrun.learn.trust_region import conjugate_gradient, fisher_product, natural_step
 from longrun.learn.types import Batch, Networks, Policy, TrainState
 from paper_config import paper_config
 from tiny_envs import ITERATION, TINY, Drift
@@ -86,6 +86,27 @@ def test_fisher_product_of_a_linear_gaussian_policy() -> None:
 
 
 # --- steps with a known solution -------------------------------------------------------------
+
+
+def test_conjugate_gradient_solves_in_as_many_iterations_as_there_are_eigenvalues() -> None:
+    random = np.random.default_rng(0)
+    axes, _ = np.linalg.qr(random.normal(size=(6, 6)))
+    matrix = axes * np.array([1.0, 1, 4, 4, 9, 9]) @ axes.T
+    right = random.normal(size=6)
+    found = conjugate_gradient(
+        lambda v: jnp.asarray(matrix, jnp.float32) @ v, jnp.asarray(right), 3
+    )
+    np.testing.assert_allclose(found, np.linalg.solve(matrix, right), rtol=1e-4)
+
+
+def test_conjugate_gradient_never_multiplies_zeros() -> None:
+    """Of constant zeros XLA returned uninitialised memory on CPUs."""
+
+    def product(v: jax.Array) -> jax.Array:
+        return jnp.where((v == 0).all(), jnp.nan, 2 * v)
+
+    np.testing.assert_allclose(conjugate_gradient(product, jnp.array([2.0, -4.0]), 5), [1.0, -2.0])
+    np.testing.assert_array_equal(conjugate_gradient(product, jnp.zeros(2), 5), 0)
 
 
 def test_natural_step_solves_a_linear_problem_in_a_quadratic_region() -> None:

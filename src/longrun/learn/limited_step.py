@@ -8,10 +8,15 @@ from typing import NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jax.scipy.sparse.linalg import cg
 
 from longrun.learn.constrained_step import RIDGE, BallStep, ball_step
-from longrun.learn.trust_region import NaturalStep, backtrack, fisher_product, moved
+from longrun.learn.trust_region import (
+    NaturalStep,
+    backtrack,
+    conjugate_gradient,
+    fisher_product,
+    moved,
+)
 
 Params = TypeVar("Params")
 ROUNDING = 1e-3
@@ -85,12 +90,12 @@ def _natural(
 ) -> tuple[jax.Array, jax.Array]:
     """H^-1 times the gradients [1 + K, P], by conjugate gradient, and H times these directions."""
 
-    @jax.jit  # traced once, although `cg` calls it repeatedly
+    @jax.jit  # traced once, although it is called repeatedly
     def product(v: jax.Array) -> jax.Array:
         result: jax.Array = fisher_product(divergence, flat, v, damping)
         return result
 
-    directions = jax.vmap(lambda g: cg(product, g, maxiter=cg_iterations)[0])(gradients)
+    directions = jax.vmap(lambda g: conjugate_gradient(product, g, cg_iterations))(gradients)
     return directions, jax.vmap(product)(directions)
 
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jax.scipy.sparse.linalg import cg
 
 Params = TypeVar("Params")
+RESIDUAL = 1e-5
+"""Relative residual at which conjugate gradient stops before its last iteration."""
 
 
 class NaturalStep(NamedTuple):
@@ -27,6 +28,34 @@ def fisher_product(
     """(F + damping I) vector, F the Hessian of the KL divergence at `params`, without forming F."""
     _, product = jax.jvp(jax.grad(mean_kl), (params,), (vector,))
     return jax.tree.map(lambda p, v: p + damping * v, product, vector)
+
+
+def conjugate_gradient(
+    product: Callable[[jax.Array], jax.Array], right: jax.Array, iterations: int
+) -> jax.Array:
+    """[P] x with product(x) = right, approximately: the conjugate gradient method started at 0.
+
+    `jax.scipy.sparse.linalg.cg` starts with product(0). On CPUs (JAX 0.10.2) the Fisher product of
+    these constant zeros was uninitialised memory in some compilations of a device program, and with
+    it the whole direction; https://github.com/jax-ml/jax/issues/39120 is of that kind.
+    """
+    squares = right @ right
+
+    def is_unfinished(state: tuple[jax.Array, ...]) -> jax.Array:
+        *_, residuals, count = state
+        return (residuals > RESIDUAL**2 * squares) & (count < iterations)
+
+    def improve(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        x, residual, direction, residuals, count = state
+        image = product(direction)
+        length = residuals / (direction @ image)
+        residual = residual - length * image
+        left = residual @ residual
+        following = residual + left / residuals * direction
+        return x + length * direction, residual, following, left, count + 1
+
+    start = (jnp.zeros_like(right), right, right, squares, jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(is_unfinished, improve, start)[0]
 
 
 def natural_step(
@@ -53,13 +82,13 @@ def natural_step(
     def divergence(x: jax.Array) -> jax.Array:
         return mean_kl(unravel(x))
 
-    @jax.jit  # traced once, although `cg` calls it repeatedly
+    @jax.jit  # traced once, although it is called repeatedly
     def product(v: jax.Array) -> jax.Array:
         result: jax.Array = fisher_product(divergence, flat, v, damping)
         return result
 
     start, gradient = jax.value_and_grad(objective)(flat)
-    direction, _ = cg(product, gradient, maxiter=cg_iterations)
+    direction = conjugate_gradient(product, gradient, cg_iterations)
     curvature = direction @ product(direction)
     full_step = jnp.sqrt(2 * kl_limit / jnp.maximum(curvature, 1e-20)) * direction
 

@@ -73,7 +73,7 @@ def make_run(
     height: float,
     rng: np.random.Generator,
 ) -> None:
-    config = make_config(algorithm, **options)
+    config = make_config(algorithm, "paper", **options)
     folder = RunFolder.create(path, describe_run(env, [config], [seed], STEPS, preset="paper"))
     every = STEPS // EVALUATIONS
     folder.add_evaluations(

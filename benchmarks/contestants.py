@@ -31,7 +31,7 @@ def measure_longrun(env: str, steps: int) -> float:
 
     sizes = {"num_envs": NUM_ENVS, "rollout_steps": ROLLOUT_STEPS, "minibatch_size": MINIBATCH}
     rates: list[float] = []
-    agent = APO(env, seed=0, epochs=EPOCHS, **sizes)
+    agent = APO(env, seed=0, preset="paper", epochs=EPOCHS, **sizes)
     agent.learn(steps, on_log=lambda progress: rates.append(progress.steps_per_second))
     return rates[-1]
 
@@ -41,7 +41,8 @@ def longrun_command(env: str, steps: int, out: Path, seeds: int = 1) -> list[str
     beside = Path(sys.executable).with_name("longrun")
     program = str(beside) if beside.exists() else shutil.which("longrun") or "longrun"
     sizes = ["--steps", str(steps), "--seeds", str(seeds), "--minibatch-size", str(MINIBATCH)]
-    return [program, "train", "apo", "--env", env, *sizes, "--no-eval", "--out", str(out)]
+    words = ["train", "apo", "--preset", "paper", "--env", env, *sizes, "--no-eval"]
+    return [program, *words, "--out", str(out)]
 
 
 def measure_replicas(env: str, steps: int) -> float:

@@ -97,9 +97,8 @@ def criss_cross() -> Iterator[dict[str, Any]]:
     """4096 environments in one replica: steps/s of collection and of everything, and the limit."""
     env = open_env("jax:criss-cross").env
     for minibatch, epochs in ((65536, 4), (262144, 10)):
-        config = make_config(
-            "apo", num_envs=4096, rollout_steps=256, minibatch_size=minibatch, epochs=epochs
-        )
+        sizes = {"num_envs": 4096, "rollout_steps": 256, "minibatch_size": minibatch}
+        config = make_config("apo", "paper", epochs=epochs, **sizes)
         run = Run(env, [config])
         everything = run.seconds()
         collecting = collection_seconds(env, config, run.replicas)
@@ -157,7 +156,7 @@ def replicas(count: int = 1024) -> Iterator[dict[str, Any]]:
     """A run of 64 environments, alone and many times over."""
     env = open_env("jax:criss-cross").env
     for options in ({}, {"minibatch_size": 1600, "epochs": 4}):
-        config = make_config("apo", num_envs=64, **options)
+        config = make_config("apo", "paper", num_envs=64, **options)
         alone = Run(env, [config]).seconds(2)
         together = Run(env, [config] * count).seconds(2, 3)
         yield {
@@ -182,7 +181,7 @@ def brax(names: Sequence[str] = tuple(BRAX), smaller: int = 1) -> Iterator[dict[
         sizes = {n: BRAX[name][n] // smaller for n in ("num_envs", "minibatch_size")}
         options = BRAX[name] | sizes
         env = open_env(f"brax:{name}?backend=spring").env
-        run = Run(env, [make_config("ppo", **options, **BRAX_NETWORKS)])
+        run = Run(env, [make_config("ppo", "paper", **options, **BRAX_NETWORKS)])
         before = run.seconds(3, 3)
         rival = brax_steps_per_second(name, 5 * 4 * run.steps, smaller)
         after = run.seconds(3, 3)
@@ -201,7 +200,7 @@ def halfcheetah(count: int = 300) -> Iterator[dict[str, Any]]:
     """The paper's grid, 60 settings x 5 seeds, as one program: seconds of an iteration."""
     env = open_env("brax:halfcheetah?backend=spring").env
     grid = [
-        make_config("apo", gae_lambda=x, value_constraint=nu, gain_step_size=a)
+        make_config("apo", "paper", gae_lambda=x, value_constraint=nu, gain_step_size=a)
         for x in (0.8, 0.9, 0.95, 0.99)
         for nu in (0.0, 0.03, 0.1, 0.3, 1.0)
         for a in (0.03, 0.1, 0.3)

@@ -29,7 +29,7 @@ from longrun.results.read import mean_interval, read_results
 
 @dataclass(frozen=True)
 class Run:
-    """One setting: `longrun train ALGORITHM --env ENV --steps STEPS OPTIONS`."""
+    """One setting: `longrun train ALGORITHM --env ENV --steps STEPS --preset paper OPTIONS`."""
 
     task: str
     env: str
@@ -43,7 +43,8 @@ class Run:
         return words.replace("--", "").replace(" ", "_")
 
     def command(self, out: Path, seeds: int, workers: int) -> list[str]:
-        run = f"train {self.algorithm} --env {self.env} --steps {self.steps} {self.options}"
+        run = f"train {self.algorithm} --env {self.env} --steps {self.steps} --preset paper"
+        run += f" {self.options}"
         rest = f"--seeds {seeds} --workers {workers} --quiet --out"
         return [sys.executable, "-m", "longrun", *run.split(), *rest.split(), str(out)]
 

@@ -30,6 +30,7 @@ ALGORITHMS = {"apo": APO, "atrpo": ATRPO, "ppo": PPO, "trpo": TRPO}
 RIVALS, OF_RIVALS = ("ppo", "trpo"), ("busy", "tandem")
 """The discounted algorithms, and the problems that they are run on by default."""
 OPTIONS: dict[str, Any] = {
+    "preset": "paper",
     "num_envs": 512,
     "rollout_steps": 64,
     "minibatch_size": 4096,

@@ -65,6 +65,7 @@ def _machine() -> str:
 # Replicas.
 
 SMALL = ["--num-envs", "8", "--rollout-steps", "32", "--minibatch-size", "64", "--epochs", "2"]
+SMALL += ["--preset", "paper"]
 
 
 def replicas(count: int, iterations: int = 40) -> tuple[Any, ...]:
@@ -132,6 +133,7 @@ def slow(count: int, factor: float = 100.0, workers: int = 2, steps: int = 40) -
         env = partial(Sleeper, PAUSE, slower * PAUSE, seed)
         agent = APO(
             env,
+            preset="paper",
             num_envs=count,
             rollout_steps=steps,
             minibatch_size=count * steps // 4,

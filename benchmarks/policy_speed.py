@@ -32,7 +32,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "policy")
-        APO("Swimmer-v5", normalize_observations=True).save(path)
+        APO("Swimmer-v5", preset="paper", normalize_observations=True).save(path)
         command = [sys.executable, "-c", PROGRAM.format(path=path)]
         found = [
             [float(text) for text in subprocess.check_output(command, text=True).split()]

@@ -37,8 +37,8 @@ from longrun.config import make_config
 from longrun.train import start_or_resume as runs
 env, steps, out, *seeds = sys.argv[1:]
 for seed in seeds:
-    config = make_config("apo", minibatch_size=250)
-    settings = {"num_workers": 0, "eval_every": 0}
+    config = make_config("apo", "paper", minibatch_size=250)
+    settings = {"preset": "paper", "num_workers": 0, "eval_every": 0}
     path = Path(out) / seed
     runs.start(path, env, [config], [int(seed)], int(steps), **settings).run(progress_bar=False)
 """
@@ -55,8 +55,9 @@ def raw(env: str) -> float:
 
 def sweep(env: str, steps: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        words = f"sweep apo --env {env} --steps {steps} --seeds {RUNS} --no-eval --quiet"
-        options = f"--minibatch-size {OPTIONS['minibatch_size']} --out {folder}/sweep"
+        words = f"sweep apo --preset paper --env {env} --steps {steps} --seeds {RUNS}"
+        options = f"--minibatch-size {OPTIONS['minibatch_size']} --no-eval --quiet"
+        options += f" --out {folder}/sweep"
         command = [sys.executable, "-m", "longrun", *words.split(), *options.split()]
         return _timed([command], os.environ.copy(), RUNS * steps)
 

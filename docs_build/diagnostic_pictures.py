@@ -26,6 +26,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 STEPS = 600_000
 COLUMNS = ["value_mean", "entropy", "reward"]
 COMMON = {
+    "preset": "paper",
     "num_envs": 32,
     "rollout_steps": 100,
     "action_bounds": "clip",

@@ -116,7 +116,6 @@ def run(given: argparse.Namespace) -> None:
     for seed in range(given.seed, given.seed + given.seeds):
         agent = APO(
             Cooling,
-            preset="tuned",
             seed=seed,
             costs=["energy", "heat"],
             gae_lambda=0.97,  # of steps of a quarter of an hour: about a day

@@ -130,7 +130,6 @@ def run(given: argparse.Namespace) -> None:
     for seed in range(given.seed, given.seed + given.seeds):
         agent = APO(
             Inventory,
-            preset="tuned",
             seed=seed,
             learning_rate=1e-3,
             minibatch_size=200,

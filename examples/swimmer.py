@@ -3,7 +3,7 @@
 A swimmer is rewarded for its speed, and swims for ever. Good strokes pay off later than a discount
 factor of 0.99 looks ahead, so that PPO with this usual choice learns a poor gait on every seed. The
 long-run average reward has no such horizon to choose. Both train with the same settings otherwise:
-the `tuned` preset, rollouts of 1000 steps. Ten seeds of each are in results/swimmer-demo.
+the default preset, rollouts of 1000 steps. Ten seeds of each are in results/swimmer-demo.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from longrun.cli import main
 TASK = "Swimmer-v5"
 SEEDS = 3
 SWEEP = (
-    f"sweep apo ppo --env {TASK} --preset tuned --gae-lambda 0.99 --grid discount=0.99"
+    f"sweep apo ppo --env {TASK} --gae-lambda 0.99 --grid discount=0.99"
     f" --rollout-steps 1000 --minibatch-size 500 --steps 600000 --seeds {SEEDS} --eval-every 30000"
 )
 COLOURS = {"APO": "tab:blue", "PPO": "tab:red"}

@@ -31,7 +31,7 @@ take for the end of the task. SUMO takes seeds below 2**31 only:
         def reset(self, *, seed=None, **others):
             return super().reset(seed=None if seed is None else seed % 2**31, **others)
 
-    agent = APO(Crossing, preset="tuned", num_envs=4, num_workers=4)  # SUMO in four processes
+    agent = APO(Crossing, num_envs=4, num_workers=4)  # SUMO in four processes
     agent.learn(200_000, log_dir="runs/sumo")
 """
 

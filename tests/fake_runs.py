@@ -13,6 +13,7 @@ import pytest
 
 from longrun.config import make_config
 from longrun.files import read_json, write_json
+from longrun.presets import DEFAULT
 from longrun.results.labels import Choice
 from longrun.results.read import Setting
 from longrun.results.settings import SettingReplica
@@ -30,7 +31,7 @@ def fake_run(
     env: str = "Drift-v0",
     seeds: Sequence[int] = (),
     options: Sequence[Mapping[str, Any]] = ({},),
-    preset: str = "paper",
+    preset: str = DEFAULT,
     ends: bool = True,
     steps: int = 1000,
     finished: bool = False,
@@ -97,7 +98,7 @@ def fake_setting(
     arrays = {name: np.array(each, float) for name, each in values.items()}
     seeds = range(next(iter(arrays.values())).shape[1])
     replicas = tuple(SettingReplica(Path("run"), seed, seed) for seed in seeds)
-    return Setting(env, label, Choice("apo", "paper", {}), replicas, np.array(steps), arrays)
+    return Setting(env, label, Choice("apo", DEFAULT, {}), replicas, np.array(steps), arrays)
 
 
 def rising(height: float, steps: int = 1000, points: int = 10) -> dict[int, float]:

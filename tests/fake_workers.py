@@ -88,7 +88,7 @@ def a_block(algorithm: str = "apo", env: str = ENV, **changes: Any) -> Block:
     """Two seeds of a grid of two settings, unless `changes` say otherwise."""
     grid = changes.pop("grid", {"gae_lambda": [0.8, 0.9]})
     options = {"steps": 128, "seeds": [0, 1]} | changes
-    return Block(algorithm, env, settings_for(algorithm, grid), **options)
+    return Block(algorithm, env, **{"settings": settings_for(algorithm, grid)} | options)
 
 
 def some_runs(seeds: int) -> list[PlannedRun]:

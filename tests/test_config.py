@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+import re
 
 import pytest
 
+import longrun
+from longrun import APO
 from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name, make_config
 from longrun.other_names import ELSEWHERE, OURS
 
@@ -158,3 +162,28 @@ def test_our_names_are_options():
     assert set(OURS.values()) <= names
     assert not set(OURS) & names
     assert not set(ELSEWHERE) & names
+
+
+def test_the_default_preset_is_that_of_control_tasks_and_documented():
+    for name in ALGORITHMS:
+        assert make_config(name) == make_config(name, "tuned") != make_config(name, "paper")
+    for function in (APO, make_config, longrun.sweep):
+        assert inspect.signature(function).parameters["preset"].default == "tuned"
+    for words in (APO.__mro__[1].__doc__, make_config.__doc__, longrun.sweep.__doc__):
+        assert re.search(r"(tuned\W+\(the default|default preset is .tuned)", words or "")
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "atrpo"])
+def test_a_presets_reset_cost_is_left_out_where_an_option_leaves_no_place_for_it(algorithm):
+    options = {"preset": "tuned", "termination": "zero"}
+    plain = make_config(algorithm, **options)
+    assert (plain.termination, plain.reset_cost_step_size) == ("zero", 0)
+    with pytest.raises(ValueError, match=r"termination='reset' or reset_cost_step_size=0$"):
+        make_config(algorithm, **options, reset_cost_step_size=0.5)
+
+
+def test_which_configurations_decay_over_a_run():
+    assert make_config("apo", learning_rate_decay=True).decays
+    assert make_config("atrpo", learning_rate_decay=False, step_decay=True).decays
+    for name in ALGORITHMS:
+        assert not make_config(name, learning_rate_decay=False).decays

@@ -42,7 +42,7 @@ def test_the_table_of_options_has_every_option_once():
     names = [row.split("`")[1] for row in options_table().splitlines()[2:]]
     assert len(names) == len(set(names))
     assert set(names) == {name for algorithm in ALGORITHMS for name in field_defaults(algorithm)}
-    assert "| `action_bounds` | raw | all |" in options_table()  # the preset's, not the field's
+    assert "| `scale_rewards` | True | all |" in options_table()  # the preset's, not the field's
 
 
 KNOWN = {"index.md", "theory.md", "results/RESULTS.md", "results/tuned/tuned.csv", "changelog.md"}

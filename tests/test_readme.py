@@ -66,8 +66,8 @@ SHORTER = {
     "--num-envs 64": "--num-envs 8",
     "num_envs=64": "num_envs=8",
     '"num_envs": 64': '"num_envs": 8',
-    '"num_envs": 32': '"num_envs": 8',
-    '"Pendulum-v1", action_bounds': '"Pendulum-v1", num_workers=0, action_bounds',
+    "num_envs=32": "num_envs=8",
+    '"Pendulum-v1", learning_rate': '"Pendulum-v1", num_workers=0, learning_rate',
     "train apo --env Pendulum-v1": "train apo --workers 0 --env Pendulum-v1",
     "--steps 10000000": "--steps 160000",  # one iteration, so one program
     "--grid gae_lambda=0.95,0.99": "--grid gae_lambda=0.95",

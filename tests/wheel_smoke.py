@@ -15,7 +15,7 @@ COMMAND = str(Path(sys.executable).parent / "longrun")
 MOST_MEGABYTES = 600
 NOT_OURS = ("pip", "setuptools", "pkg_resources", "_distutils_hack")
 """What an empty environment has."""
-TRAIN = "train apo --env CartPole-v1 --steps 4000 --seeds 2 --preset tuned --out run"
+TRAIN = "train apo --env CartPole-v1 --steps 4000 --seeds 2 --out run"
 
 
 def longrun(words: str) -> str:

@@ -20,7 +20,7 @@ Checks = Iterator[tuple[str, Check]]
 
 SMALL = [
     *("--num-envs", "2", "--rollout-steps", "16", "--minibatch-size", "16", "--epochs", "1"),
-    *("--hidden-sizes", "4", "--quiet"),
+    *("--hidden-sizes", "4", "--preset", "paper", "--quiet"),
 ]
 STEPS = 32
 """of an iteration with these options"""

@@ -38,7 +38,7 @@ REFUSED = (
 SAVING = """
 import sys
 from longrun import APO, FolderError
-agent = APO("Pendulum-v1", num_workers=0, hidden_sizes=(4,), seed={seed})
+agent = APO("Pendulum-v1", preset="paper", num_workers=0, hidden_sizes=(4,), seed={seed})
 refused = 0
 for _ in range(60):
     try:

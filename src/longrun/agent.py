@@ -19,6 +19,7 @@ from longrun.files import FolderLock
 from longrun.learn.types import TrainState
 from longrun.other_names import names_ours, require_order
 from longrun.policy import Policy
+from longrun.presets import DEFAULT
 from longrun.train import checkpoint
 from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
@@ -46,7 +47,9 @@ class Agent:
     default one for each core (one for a VectorEnv); 0 simulates in this process. A step or reset
     that takes longer than `step_timeout` seconds ends the training with a WorkerError (0: no
     limit); in this process its thread is left behind. `name` is what tables and legends call this
-    agent's runs; runs of the same name count as the same problem. All other options are those of
+    agent's runs; runs of the same name count as the same problem. `preset` is a named set of
+    options: "tuned" (the default, for control tasks), "paper" (the paper's setting), "authors" (its
+    authors' code) or "queueing". All other options, which change those of the preset, are those of
     the algorithm, the fields of its dataclass in `longrun.config` (`APOConfig`, ...); `longrun
     train apo --help` explains them.
 
@@ -64,7 +67,7 @@ class Agent:
         env: AnyEnv,
         *others: Any,
         seed: int = 0,
-        preset: str = "paper",
+        preset: str = DEFAULT,
         env_args: Mapping[str, Any] | None = None,
         num_workers: int | None = None,
         step_timeout: float = STEP_TIMEOUT,
@@ -74,8 +77,8 @@ class Agent:
         require_order(type(self).__name__, env, others)
         config = make_config(self.algorithm, preset, **options)
         self.name = None if name is None else run_name(name)
-        self._described = {"preset": preset}
-        """what config.json has about this agent besides its options"""
+        self.preset: str | None = preset
+        """what the options were made from; None if it is not known"""
         env = env if env_args is None else with_args(env, env_args)
         self._open(env, config, seed, num_workers, step_timeout)
         if self.loop.vector_size and "num_envs" not in options:
@@ -156,9 +159,13 @@ class Agent:
         has some: stop at a reward rate or on a plateau, save the best. On a JAX-native environment
         it is called for all iterations of a call of the program, which takes about a second, when
         the call is done.
-        Calling `learn` again continues from there (a decaying learning rate starts anew). Gymnasium
-        environments stay alive until then, as long as no more than one other agent has learned in
-        between; `close` ends them and their processes.
+
+        Calling `learn` again continues from there. With `learning_rate_decay`, which the default
+        preset sets, the learning rate falls to 0 over the steps of each call, and starts anew in
+        the next: to do something in between, give `on_log` to one long call, or set
+        `learning_rate_decay=False` (likewise `step_decay`). Gymnasium environments stay alive until
+        the next call, as long as no more than one other agent has learned in between; `close` ends
+        them and their processes.
         """
         if tensorboard:
             require_tensorboard(log_dir)
@@ -311,6 +318,7 @@ class Agent:
             [self.seed],
             [self.snapshot],
             interface=interface_of(self.loop),
+            preset=self.preset,
         )
 
     def close(self) -> None:
@@ -386,11 +394,12 @@ class Agent:
         # spaces alone.
         name = agent.loop.name if agent.loop.is_named and not env_args else saved.env
         checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
-        agent.name, agent._described = None, {}
+        agent.name, agent.preset = None, saved.preset
         agent.snapshot = saved.snapshots[replica]
         run = path / "config.json"
         if run.exists():
-            agent.name = RunFolder(path).read_config().get("name")
+            described = RunFolder(path).read_config()
+            agent.name, agent.preset = described.get("name"), described.get("preset", saved.preset)
         if env_args or options:
             agent.config, agent.snapshot = changed_at_load(
                 agent.loop, agent.config, agent.snapshot, options or {}, seed, bool(env_args)
@@ -404,8 +413,9 @@ class Agent:
         steps = job.iterations * self.config.steps_per_iteration
         path = path.resolve()
         if self._log_dir == path:
-            return RunFolder.reopen(path, steps, [self.steps_], self._digest)
+            return RunFolder.reopen(path, steps, [self.steps_], self._digest, job.begins_steps)
         name = {} if self.name is None else {"name": run_name(self.name)}
-        folder = create_folder(path, self.loop, job, steps, **self._described | name)
+        preset = {} if self.preset is None else {"preset": self.preset}
+        folder = create_folder(path, self.loop, job, steps, **preset, **name)
         self._log_dir = path
         return folder

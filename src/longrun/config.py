@@ -25,7 +25,7 @@ from longrun.option_fields import checked, choice, count, functions, limits, nam
 from longrun.option_fields import known as known
 from longrun.option_fields import whole_number as whole_number
 from longrun.other_names import hint
-from longrun.presets import PRESETS
+from longrun.presets import DEFAULT, PRESETS
 
 MOST_SAMPLES = 2**31 - 1
 """Of an iteration: they are numbered in 32 bits."""
@@ -100,7 +100,9 @@ class Config:
     scale_rewards: bool = choice(
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
-    learning_rate_decay: bool = choice(False, "decrease the learning rate linearly to 0")
+    learning_rate_decay: bool = choice(
+        False, "decrease the learning rate linearly to 0 over the run"
+    )
     limits: tuple[tuple[str, float], ...] = limits(
         "largest long-run averages of costs, by the names that `costs` explains:"
         " limits={'terminated': 1e-3}"
@@ -124,6 +126,11 @@ class Config:
     def recorded(self) -> tuple[str, ...]:
         """Names of the costs that rollouts hold: those to record, and those with a limit."""
         return tuple(dict.fromkeys((*self.costs, *(name for name, _ in self.limits))))
+
+    @property
+    def decays(self) -> bool:
+        """Whether something falls to 0 over the run, so that its length matters from the start."""
+        return self.learning_rate_decay
 
     @property
     def steps_per_iteration(self) -> int:
@@ -198,7 +205,7 @@ class Average(Config):
             name = "reset_cost" if self.reset_cost else "reset_cost_step_size"
             raise InputError(
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
-                " set termination='reset'"
+                f" set termination='reset' or {name}=0"
             )
         if self.reset_cost_step_size and TERMINATED in dict(self.limits):
             raise InputError(
@@ -271,6 +278,10 @@ class TrustRegion(Config):
         high=1,
     )
 
+    @property
+    def decays(self) -> bool:
+        return super().decays or self.step_decay
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.limits) > MOST_LIMITS:
@@ -314,13 +325,17 @@ def algorithm_name(config: Config) -> str:
     return next(name for name, kind in ALGORITHMS.items() if kind is type(config))
 
 
-def make_config(algorithm: str, preset: str = "paper", **options: Any) -> Config:
-    """The preset of an algorithm with some options changed; unknown names raise an InputError."""
+def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:
+    """The preset of an algorithm with some options changed; unknown names raise an InputError.
+
+    The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
+    options leave no place for it: with another limit on terminations, or `termination="zero"`.
+    """
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = _field_names(kind)
     mine = {k: v for k, v in changes.items() if k in names}
-    if _limits_terminations(options.get("limits")):  # in place of the preset's own limit
+    if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
         mine.pop("reset_cost_step_size", None)
     return saved_config(algorithm, mine | options)
 

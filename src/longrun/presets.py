@@ -38,8 +38,16 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate_decay": True,
     },
 }
-"""The options that a preset changes; those that an algorithm does not have are left out."""
+"""The options that a preset changes; those that an algorithm does not have are left out.
 
+Sweeps name their preset: where its values change, `longrun.sweeps.sweep_json` keeps the earlier
+ones for sweeps that were made with them.
+"""
+
+DEFAULT = "tuned"
+"""Of everything but the paper's experiments. Names of run folders and labels leave it out."""
+EARLIER_DEFAULT = "paper"
+"""Of earlier versions, whose files may name none."""
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",

@@ -14,7 +14,7 @@ from command_line import (
 )
 from longrun import __version__
 from longrun.cli import COMMANDS
-from longrun.config import ALGORITHMS
+from longrun.config import ALGORITHMS, make_config, value_text
 from tiny_envs import TINY_FLAGS
 
 
@@ -49,6 +49,20 @@ def test_help_of_an_algorithm_mentions_each_option(algorithm, longrun):
     run = "env steps seeds seed grid preset out resume workers step-timeout eval-every eval-steps"
     for name in [*own, *run.split(), "no-eval", "tensorboard", "quiet"]:
         assert f"--{name} " in result.out.replace(",", " ").replace("\n", " "), name
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_shows_the_defaults_of_the_default_preset(command, algorithm, longrun):
+    text = " ".join(longrun(command, algorithm, "--help").out.split())
+    assert "(defaults of --preset tuned)" in text
+    assert "networks (default: tuned)" in text  # of --preset itself
+    config = make_config(algorithm)
+    for field in dataclasses.fields(config):
+        if not field.metadata.get("functions"):
+            default = value_text(getattr(config, field.name), " ")
+            assert f"{' '.join(field.metadata['help'].split())} (default: {default})" in text
+    assert config != make_config(algorithm, "paper")  # whose defaults are those of the fields
 
 
 @pytest.mark.parametrize("command, option", [("evaluate", "--steps"), ("plot", "--out")])

@@ -41,7 +41,10 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "text for a number": ([*TRAIN, "--learning-rate", "fast"], ["--learning-rate", "fast"]),
     "fraction": ([*TRAIN, "--num-envs", "1.5"], ["--num-envs", "1.5"]),
     "choice": ([*TRAIN, "--termination", "never"], ["termination='never'", "zero, reset"]),
-    "inconsistent": ([*TRAIN, "--reset-cost", "1"], ["reset_cost=1", "termination='reset'"]),
+    "inconsistent": (
+        [*TRAIN, "--reset-cost", "1", "--termination", "zero"],
+        ["reset_cost=1", "termination='reset' or reset_cost=0"],
+    ),
     "sizes": ([*TRAIN, "--hidden-sizes", "0"], ["hidden_sizes=[0]"]),
     "minibatch": ([*TRAIN, "--num-envs", "1", "--rollout-steps", "9"], ["minibatch_size=100"]),
     "steps": ([*TRAIN, "--steps", "0"], ["steps=0"]),

@@ -130,7 +130,7 @@ def test_an_old_run_resumes_and_is_labelled_with_its_options(has_checkpoint, tmp
     steps = ["--steps", str(2 * ITERATION), "--eval-every", str(ITERATION), "--eval-steps", "50"]
     flags = [*steps, "--workers", "0", "--num-envs", "4", "--rollout-steps", "16"]
     flags += ["--hidden-sizes", "8", "--epochs", "2", "--minibatch-size", "32", "--quiet"]
-    command = ["train", "apo", "--env", "Drift-v0", *flags]
+    command = ["train", "apo", "--env", "Drift-v0", *flags, "--preset", "paper"]
     for path in (whole, old):
         assert main([*command, "--action-bounds", "clip", "--out", str(path)]) == 0
     if has_checkpoint:

@@ -17,13 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from longrun.config import Config, make_config
+from longrun.config import Config
 from longrun.learn.adaptation import adapt_reset_cost
 from longrun.learn.advantages import lambda_advantages, moving_average, td_errors, value_targets
 from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Targets, Values, criterion_of
 from longrun.learn.types import CriterionState, Rollout
 from longrun.learn.weights import sample_weights
+from paper_config import paper_config
 
 register_config()
 
@@ -132,7 +133,7 @@ ROLLOUT = facts(REWARD, TERMINATED, TRUNCATED)
 
 
 def test_average_criterion_with_value_zero_after_terminations() -> None:
-    config = make_config("apo", gae_lambda=0.5, value_constraint=0.25)
+    config = paper_config("apo", gae_lambda=0.5, value_constraint=0.25)
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
     # gain = mean of 2, 0, 4 = 2, offset = mean of 1, 2, 3 = 2.
     # First row, everywhere:  2 - 2 + 2 - 1 = 1.   Last row: 4 - 2 + 5 - 3 = 4.
@@ -148,7 +149,7 @@ def test_average_criterion_with_value_zero_after_terminations() -> None:
 
 
 def test_average_criterion_that_continues_through_resets() -> None:
-    config = make_config(
+    config = paper_config(
         "apo", gae_lambda=0.5, value_constraint=0.25, termination="reset", reset_cost=9
     )
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, VALUES)
@@ -166,7 +167,7 @@ def test_average_criterion_that_continues_through_resets() -> None:
 
 
 def test_discounted_criterion() -> None:
-    config = make_config("ppo", gae_lambda=0.5, discount=0.5)
+    config = paper_config("ppo", gae_lambda=0.5, discount=0.5)
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
     # First row: 2 + 2/2 - 1 = 2.   Last row: 4 + 5/2 - 3 = 3.5.
     # Second row: terminated 0 + 0 - 2 = -2; time limit 0 + 6/2 - 2 = 1; 0 + 3/2 - 2 = -.5.
@@ -180,7 +181,7 @@ def test_discounted_criterion() -> None:
 
 
 def test_average_criterion_with_a_discount_besides_the_gain() -> None:
-    config = make_config("apo", gae_lambda=0.5, value_discount=0.5, value_constraint=0.25)
+    config = paper_config("apo", gae_lambda=0.5, value_discount=0.5, value_constraint=0.25)
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
     # gain 2. First row: 2 - 2 + 2/2 - 1 = 0.   Last row: 4 - 2 + 5/2 - 3 = 1.5.
     # Second row: terminated -2 - 2 = -4; time limit -2 + 6/2 - 2 = -1; else -2 + 3/2 - 2 = -2.5.
@@ -196,7 +197,7 @@ def test_average_criterion_with_a_discount_besides_the_gain() -> None:
 @pytest.mark.parametrize("algorithm", ["apo", "ppo"])
 def test_a_time_limit_treated_as_a_termination(algorithm: str) -> None:
     options = {"gae_lambda": 0.5, "time_limit": "as_termination"}
-    config = make_config(algorithm, **options, **({"discount": 0.5} if algorithm == "ppo" else {}))
+    config = paper_config(algorithm, **options, **({"discount": 0.5} if algorithm == "ppo" else {}))
     values = ZERO_VALUES._replace(successor=rows([2, 99, 5], [2, 99, 5], [2, 3, 5]))
     targets, _ = criterion_targets(config, fresh(config), ROLLOUT, values)
     # The first two environments now have the same numbers, as worked out above for the first.
@@ -204,13 +205,13 @@ def test_a_time_limit_treated_as_a_termination(algorithm: str) -> None:
     going_on = {"apo": [1.5, 1, 4], "ppo": [2.09375, 0.375, 3.5]}[algorithm]
     assert columns(targets.advantage) == [terminated, terminated, going_on]
     assert sample_weights(config, ROLLOUT)[..., 0].T.tolist() == [[1, 1, 1], [1, 0, 1], [1, 1, 1]]
-    bootstrapped = make_config(algorithm)
+    bootstrapped = paper_config(algorithm)
     assert sample_weights(bootstrapped, ROLLOUT).shape == (3, 3, 0)
 
 
 @pytest.mark.parametrize("time_limit", ["bootstrap", "as_termination"])
 def test_a_shift_of_the_values_changes_advantages_before_a_time_limit(time_limit: str) -> None:
-    config = make_config("apo", gae_lambda=0.5, value_constraint=0.25, time_limit=time_limit)
+    config = paper_config("apo", gae_lambda=0.5, value_constraint=0.25, time_limit=time_limit)
     rollout = facts(REWARD[:, 1:], truncated=TRUNCATED[:, 1:])  # no termination
     values = Values(*(v[:, 1:] for v in VALUES))
     moved = Values(*(v + 8 for v in values))
@@ -225,7 +226,7 @@ def test_a_termination_in_the_last_row_resumes_at_the_reset_state() -> None:
     reward = rows([1, 3])
     rollout = facts(reward, terminated=ends([0, 1]))
     values = Values(here=rows([1, 2]), successor=rows([2, 99]), after_reset=rows([99, 6]))
-    config = make_config("apo", gae_lambda=0.5, termination="reset", reset_cost=2)
+    config = paper_config("apo", gae_lambda=0.5, termination="reset", reset_cost=2)
     targets, _ = criterion_targets(config, fresh(config), rollout, values)
     # gain = (1 + 3 - 2) / 2 = 1. Last: 3 - 2 - 1 + 6 - 2 = 4. First: 1 - 1 + 2 - 1 = 1, + 4/2.
     assert columns(targets.advantage) == [[3, 4]]
@@ -245,7 +246,7 @@ def test_a_termination_takes_precedence_over_a_time_limit_in_the_same_step(
 ) -> None:
     rollout = facts(rows([1, 3]), terminated=ends([1, 0]), truncated=ends([1, 0]))
     values = Values(here=rows([1, 2]), successor=rows([99, 5]), after_reset=rows([2, 99]))
-    config = make_config("apo", gae_lambda=0.5, **options)
+    config = paper_config("apo", gae_lambda=0.5, **options)
     targets, _ = criterion_targets(config, fresh(config), rollout, values)
     assert columns(targets.advantage) == [expected]
 
@@ -254,7 +255,7 @@ def test_a_termination_takes_precedence_over_a_time_limit_in_the_same_step(
 
 
 def test_running_means_start_at_the_first_batch_and_move_by_the_step_size() -> None:
-    config = make_config("apo", gain_step_size=0.25)
+    config = paper_config("apo", gain_step_size=0.25)
     reward = rows([2, 0, 4])
     values = zeros_like_values(reward)._replace(here=rows([1, 2, 3]))
     _, first = criterion_targets(config, fresh(config), facts(reward), values)
@@ -269,7 +270,7 @@ def test_running_means_start_at_the_first_batch_and_move_by_the_step_size() -> N
 
 
 def test_a_gain_by_td_errors_starts_at_the_mean_reward_and_moves_by_their_mean() -> None:
-    config = make_config("apo", gain_step_size=0.25, gain_estimate="td")
+    config = paper_config("apo", gain_step_size=0.25, gain_estimate="td")
     reward = rows([2, 0, 4])
     values = Values(rows([1, 2, 3]), rows([2, 3, 8]), jnp.full((3, 1), 99.0))
     _, first = criterion_targets(config, fresh(config), facts(reward), values)
@@ -297,7 +298,7 @@ def test_a_gain_by_td_errors_starts_at_the_mean_reward_and_moves_by_their_mean()
 def test_a_gain_by_td_errors_follows_the_chain_through_a_termination(
     options: dict[str, Any], expected: float
 ) -> None:
-    config = make_config("apo", gain_step_size=0.5, gain_estimate="td", **options)
+    config = paper_config("apo", gain_step_size=0.5, gain_estimate="td", **options)
     rollout = facts(rows([1, 3]), terminated=ends([1, 0]), truncated=ends([0, 1]))
     values = Values(here=rows([1, 2]), successor=rows([99, 5]), after_reset=rows([4, 99]))
     started = fresh(config)._replace(gain=jnp.asarray(2.0), started=jnp.ones((), bool))
@@ -311,7 +312,7 @@ def test_every_estimate_finds_the_gain_where_episodes_terminate(
     estimate: str, discount: float
 ) -> None:
     """Reward 1 and a termination every 10 steps; the values fit the current gain."""
-    config = make_config("apo", gain_estimate=estimate, value_discount=discount)
+    config = paper_config("apo", gain_estimate=estimate, value_discount=discount)
     reward = jnp.ones((20, 1))
     terminated = jnp.arange(1, 21)[:, None] % 10 == 0
     state = fresh(config)._replace(gain=jnp.asarray(0.2), started=jnp.ones((), bool))
@@ -326,7 +327,7 @@ def test_every_estimate_finds_the_gain_where_episodes_terminate(
 
 
 def test_an_adaptive_constraint_rises_while_the_offset_is_large() -> None:
-    config = make_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
+    config = paper_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
     reward = rows([2, 0, 4])
     values = Values(rows([1, 2, 3]), rows([2, 3, 5]), jnp.full((3, 1), 99.0))
     targets, state = criterion_targets(config, fresh(config), facts(reward), values)
@@ -337,7 +338,7 @@ def test_an_adaptive_constraint_rises_while_the_offset_is_large() -> None:
 
 
 def test_an_adaptive_constraint_rises_with_the_squared_offset_in_units_of_the_variance() -> None:
-    config = make_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
+    config = paper_config("apo", value_constraint=0.1, value_constraint_step_size=0.1)
     reward = rows([2, 0, 4])
     values = zeros_like_values(reward)._replace(here=rows([-1.5, 0, 3]))
     _, state = criterion_targets(config, fresh(config), facts(reward), values)
@@ -347,7 +348,7 @@ def test_an_adaptive_constraint_rises_with_the_squared_offset_in_units_of_the_va
 
 def test_an_adaptive_reset_cost_rises_without_any_reward() -> None:
     options = {"termination": "reset", "reset_cost_step_size": 0.5, "termination_target": 0.1}
-    config = make_config("apo", **options)
+    config = paper_config("apo", **options)
     reward = rows([0, 0, 0, 0])
     ended = facts(reward)._replace(terminated=jnp.asarray([[True], [True], [False], [True]]))
     _, state = criterion_targets(config, fresh(config), ended, zeros_like_values(reward))
@@ -355,7 +356,7 @@ def test_an_adaptive_reset_cost_rises_without_any_reward() -> None:
 
 
 def test_an_adaptive_constraint_falls_slowly_without_an_offset() -> None:
-    config = make_config("apo", value_constraint=0.1, value_constraint_step_size=1)
+    config = paper_config("apo", value_constraint=0.1, value_constraint_step_size=1)
     reward = rows([2, 0, 4])
     values = zeros_like_values(reward)._replace(here=rows([-1, 0, 1]))
     _, state = criterion_targets(config, fresh(config), facts(reward), values)
@@ -368,7 +369,7 @@ def test_an_adaptive_constraint_falls_slowly_without_an_offset() -> None:
 def test_an_adaptive_constraint_stays_between_0_and_1(
     here: list[float], start: float, expected: float
 ) -> None:
-    config = make_config("apo", value_constraint=start, value_constraint_step_size=100)
+    config = paper_config("apo", value_constraint=start, value_constraint_step_size=100)
     reward = rows([2, 0, 4])
     values = zeros_like_values(reward)._replace(here=rows(here))
     _, state = criterion_targets(config, fresh(config), facts(reward), values)
@@ -392,7 +393,7 @@ def test_an_adaptive_constraint_stays_between_0_and_1(
 def test_an_adaptive_reset_cost_moves_with_the_excess_of_terminations(
     terminations: int, target: float, start: float, expected: float
 ) -> None:
-    config = make_config(
+    config = paper_config(
         "apo",
         termination="reset",
         reset_cost=start,
@@ -442,7 +443,7 @@ def test_an_adaptive_reset_cost_holds_the_rate_at_any_target(target: float) -> N
 
     Over 20 000 of them there are 400 terminations or more: a tenth is two standard deviations.
     """
-    config = make_config(
+    config = paper_config(
         "apo", termination="reset", reset_cost_step_size=0.05, termination_target=target
     )
     start = fresh(config)._replace(reset_cost=jnp.asarray(-np.log(target / 0.1), jnp.float32))
@@ -455,7 +456,7 @@ def test_an_adaptive_reset_cost_holds_the_rate_at_any_target(target: float) -> N
 
 
 def test_discounted_rewards_are_scaled_by_the_spread_of_their_decayed_sums() -> None:
-    config = make_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
+    config = paper_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
     reward = rows([1, 4.5])
     targets, state = criterion_targets(
         config, fresh(config), facts(reward), zeros_like_values(reward)
@@ -476,7 +477,7 @@ def test_discounted_rewards_are_scaled_by_the_spread_of_their_decayed_sums() -> 
 
 
 def test_decayed_sums_restart_after_an_end() -> None:
-    config = make_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
+    config = paper_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
     reward = rows([1, 5])
     rollout = facts(reward, truncated=ends([1, 0]))
     targets, _ = criterion_targets(config, fresh(config), rollout, zeros_like_values(reward))
@@ -494,7 +495,7 @@ def test_the_scale_of_rewards_does_not_depend_on_the_length_of_rollouts(algorith
     frozen = {"gain_step_size": 0} if algorithm == "apo" else {}
     found = []
     for length in (240, 12):
-        config = make_config(algorithm, scale_rewards=True, num_envs=2, **frozen)
+        config = paper_config(algorithm, scale_rewards=True, num_envs=2, **frozen)
         state = fresh(config)._replace(started=jnp.ones((), bool))
         for begin in range(0, 240, length):
             part = slice(begin, begin + length)
@@ -505,7 +506,7 @@ def test_the_scale_of_rewards_does_not_depend_on_the_length_of_rollouts(algorith
 
 
 def test_average_rewards_are_scaled_net_of_the_gain() -> None:
-    config = make_config("apo", gae_lambda=0.5, scale_rewards=True, num_envs=1)
+    config = paper_config("apo", gae_lambda=0.5, scale_rewards=True, num_envs=1)
     reward = rows([1, 5])
     targets, state = criterion_targets(
         config, fresh(config), facts(reward), zeros_like_values(reward)
@@ -517,7 +518,7 @@ def test_average_rewards_are_scaled_net_of_the_gain() -> None:
 
 
 def test_a_gain_by_td_errors_reads_scaled_values_in_the_scale_they_were_learned_in() -> None:
-    config = make_config(
+    config = paper_config(
         "apo",
         gae_lambda=0.5,
         gain_step_size=0.25,
@@ -553,7 +554,7 @@ jitted_advantages = jax.jit(lambda_advantages)
 def test_shifting_all_values_changes_no_advantage_when_only_time_limits_end_episodes(
     reward: Any, here: Any, successor: Any, truncated: Any, shift: float
 ) -> None:
-    config = make_config("apo", gae_lambda=0.5, value_constraint=0.25)
+    config = paper_config("apo", gae_lambda=0.5, value_constraint=0.25)
     rollout = facts(reward, truncated=truncated)
     values = Values(here, successor, np.roll(here, -1, axis=0))
     moved = Values(*(v + np.float32(shift) for v in values))
@@ -576,8 +577,8 @@ def test_apo_with_the_gain_frozen_at_0_is_ppo_to_the_bit(
     discount: float,
 ) -> None:
     options = {"gae_lambda": gae_lambda, "gain_step_size": 0, "value_constraint": 0}
-    apo = make_config("apo", value_discount=discount, **options)
-    ppo = make_config("ppo", gae_lambda=gae_lambda, discount=discount)
+    apo = paper_config("apo", value_discount=discount, **options)
+    ppo = paper_config("ppo", gae_lambda=gae_lambda, discount=discount)
     rollout = facts(reward, terminated, truncated)
     values = Values(here, successor, np.roll(here, -1, axis=0))
     frozen = fresh(apo)._replace(started=jnp.ones((), bool))

@@ -28,13 +28,14 @@ from test_learner import (
 )
 
 from longrun import APO, PPO
-from longrun.config import APOConfig, make_config
+from longrun.config import APOConfig
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout
 from longrun.learn.weights import weighted_mean
 from longrun.presets import PRESETS
 from longrun.train.host.replica import Replica
+from paper_config import paper_config
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 FORGIVING = partial(Drift, limit=9, wall=1.5, forgiving=True)
@@ -45,7 +46,7 @@ CUT_OFF = {"time_limit": "as_termination"}
 
 
 def test_the_authors_preset_is_the_papers_and_five_options() -> None:
-    paper, authors = make_config("apo"), make_config("apo", "authors")
+    paper, authors = paper_config("apo"), paper_config("apo", "authors")
     changed = {"bounded_mean", "time_limit", "initialisation", "joint_optimizer"}
     assert {
         o.name
@@ -54,7 +55,7 @@ def test_the_authors_preset_is_the_papers_and_five_options() -> None:
     } == changed
     assert set(PRESETS["authors"]) == changed | {"action_bounds"}
     # The trust-region step has no gradient to join; the authors have two optimisers there, too.
-    assert make_config("atrpo", "authors").time_limit == "as_termination"
+    assert paper_config("atrpo", "authors").time_limit == "as_termination"
 
 
 @pytest.mark.parametrize("kind", [APO, PPO])
@@ -87,7 +88,7 @@ def test_a_weighted_mean() -> None:
 def test_targets_at_a_time_limit_matter_only_where_it_bootstraps(
     algorithm: str, time_limit: str
 ) -> None:
-    config = make_config(algorithm, **SMALL, time_limit=time_limit)
+    config = paper_config(algorithm, **SMALL, time_limit=time_limit)
     rollout, orders = random_rollout(0, config, BOX), shuffles(0, config)
     batch, state, _ = learner.prepare(config, BOX, fresh(config, BOX), rollout)
     cut_off = np.asarray(rollout.truncated).ravel()
@@ -121,7 +122,7 @@ def test_losses_are_means_over_the_samples_that_count() -> None:
 
 
 def test_advantages_are_standardised_by_the_samples_that_count() -> None:
-    config = make_config("ppo", **SMALL, **CUT_OFF, normalize_advantages=True)
+    config = paper_config("ppo", **SMALL, **CUT_OFF, normalize_advantages=True)
     rollout = random_rollout(0, config, BOX)
     batch, _, _ = learner.prepare(config, BOX, fresh(config, BOX), rollout)
     counted = np.asarray(batch.advantage)[~rollout.truncated.ravel()]
@@ -134,7 +135,7 @@ def test_advantages_are_standardised_by_the_samples_that_count() -> None:
 
 
 def test_initial_weights_as_torch_draws_them() -> None:
-    config = make_config("apo", hidden_sizes=(400, 900), initialisation="torch")
+    config = paper_config("apo", hidden_sizes=(400, 900), initialisation="torch")
     params = learner.init(config, BOX, jax.random.key(0)).params
     for layers, outputs in ((params.policy.layers, 2), (params.value, 1)):
         assert [w.shape for w, _ in layers] == [(3, 400), (400, 900), (900, outputs)]
@@ -154,7 +155,7 @@ def test_initial_weights_as_torch_draws_them() -> None:
 def one_step(joint: bool, norm: float) -> tuple[Any, Any]:
     """The state after a single minibatch, with the same order of samples for both networks."""
     options = SMALL | {"epochs": 1, "minibatch_size": 16, "max_grad_norm": norm}
-    config = make_config("ppo", **options, joint_optimizer=joint)
+    config = paper_config("ppo", **options, joint_optimizer=joint)
     order = shuffles(0, config).policy
     rollout = random_rollout(0, config, BOX)
     return quick_update(config, BOX, fresh(config, BOX), rollout, Networks(order, order), 0.0)
@@ -191,7 +192,7 @@ def test_a_joint_optimiser_that_never_clips_is_two_on_the_same_minibatches() -> 
     options = SMALL | {"max_grad_norm": 1e9}
     after = []
     for joint in (True, False):
-        config = make_config("apo", **options, joint_optimizer=joint)
+        config = paper_config("apo", **options, joint_optimizer=joint)
         state = fresh(config, BOX)
         for seed in range(3):
             order = shuffles(seed, config).policy
@@ -206,7 +207,7 @@ def test_a_joint_optimiser_recomputes_targets_too() -> None:
     options = SMALL | {"max_grad_norm": 1e9, "recompute_advantages": True, "epochs": 3}
     after = []
     for joint in (True, False):
-        config = make_config("apo", **options, joint_optimizer=joint)
+        config = paper_config("apo", **options, joint_optimizer=joint)
         order = shuffles(0, config).policy
         rollout = random_rollout(0, config, BOX)
         start = fresh(config, BOX)
@@ -214,7 +215,7 @@ def test_a_joint_optimiser_recomputes_targets_too() -> None:
         after.append(leaves(state.params))
     for one, other in zip(*after, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-    once = make_config("apo", **options | {"recompute_advantages": False}, joint_optimizer=True)
+    once = paper_config("apo", **options | {"recompute_advantages": False}, joint_optimizer=True)
     state, _ = quick_update(
         once, BOX, fresh(once, BOX), random_rollout(0, once, BOX), Networks(order, order), 0.0
     )
@@ -242,7 +243,7 @@ def test_the_host_trains_both_in_one_program(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_replicas_with_a_joint_optimiser_can_be_vmapped() -> None:
-    configs = [make_config("ppo", **SMALL, joint_optimizer=True, max_grad_norm=n) for n in (1, 9)]
+    configs = [paper_config("ppo", **SMALL, joint_optimizer=True, max_grad_norm=n) for n in (1, 9)]
     alone = [iterate(config, BOX, fresh(config, BOX), seed=0)[0] for config in configs]
 
     def stack(trees: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from longrun.algorithms import AGENTS, APO
-from longrun.config import ALGORITHMS, Config, TrustRegion, make_config, numeric_fields
+from longrun.config import ALGORITHMS, Config, TrustRegion, numeric_fields
 from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner, program_options
@@ -26,6 +26,7 @@ from longrun.learn.policy_steps import clipped_surrogate, clipped_task
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.train.host import loop as host
 from longrun.train.host.replica import flat_weights
+from paper_config import paper_config
 from tiny_envs import Drift
 
 BOX = Spaces(3, 2, (), (-1.0, -1.0), (1.0, 1.0))
@@ -118,7 +119,7 @@ def leaves(tree: Any) -> list[np.ndarray]:
 
 
 def test_a_new_replica() -> None:
-    config = make_config("apo", hidden_sizes=(6,), value_constraint=0.3)
+    config = paper_config("apo", hidden_sizes=(6,), value_constraint=0.3)
     state = learner.init(config, BOX, jax.random.key(0))
     (w1, b1), (w2, b2) = state.params.policy.layers
     assert not np.any(state.params.policy.log_std)
@@ -140,7 +141,7 @@ def test_a_new_replica() -> None:
 def test_a_gaussian_policy_starts_with_the_configured_standard_deviation(
     spaces: Spaces,
 ) -> None:
-    config = make_config("trpo", **SMALL, initial_log_std=-1.5)
+    config = paper_config("trpo", **SMALL, initial_log_std=-1.5)
     log_std = learner.init(config, spaces, jax.random.key(0)).params.policy.log_std
     assert log_std.tolist() == ([] if spaces.categories else [-1.5, -1.5])
     assert not log_std.weak_type  # otherwise the first update would be compiled twice
@@ -166,7 +167,7 @@ def options_read(config: Config, program: Any) -> set[str]:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[str, Any]) -> None:
     """So that it is compiled once for all configurations that agree in those it reads."""
-    config = make_config(algorithm, **SMALL | options)
+    config = paper_config(algorithm, **SMALL | options)
 
     def program(config: Config) -> TrainState:
         drawn = learner.draw(config, BOX, jax.random.key(0))
@@ -181,7 +182,7 @@ def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[
 @algorithms
 def test_training_depends_on_no_other_option(algorithm: str) -> None:
     """So that policies are trained by one program for both criteria, and values for all four."""
-    config = make_config(algorithm, **SMALL | {"hidden_sizes": (4,)})
+    config = paper_config(algorithm, **SMALL | {"hidden_sizes": (4,)})
     state, orders = fresh(config, BOX), shuffles(0, config)
     widths = ((3,), (0,), (0,), (2,), (), ())
     batch = Batch(*(jnp.zeros((len(orders.value[0]), *width)) for width in widths))
@@ -204,7 +205,7 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
 
 
 def test_a_new_replica_is_compiled_once_for_all_shapes_of_a_rollout() -> None:
-    config = make_config("apo", **SMALL)
+    config = paper_config("apo", **SMALL)
     learner.init(config, BOX, jax.random.key(0))
     compiled = learner._init._cache_size()
     longer = dataclasses.replace(config, rollout_steps=16, num_envs=4, epochs=3)
@@ -226,7 +227,7 @@ def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> No
     eps = float(np.finfo(np.float32).eps)
     rounding = (64 * eps) ** 2 / 2 + eps / 2
     spaces = dataclasses.replace(spaces, observation_size=17)
-    config = make_config(
+    config = paper_config(
         "apo",
         num_envs=5,
         rollout_steps=40,
@@ -268,7 +269,7 @@ def test_clipped_surrogate() -> None:
 
 def two_steps(**options: Any) -> tuple[Config, TrainState, Rollout]:
     """One environment that terminates in its second step; a state's value is its observation."""
-    config = make_config(
+    config = paper_config(
         "apo",
         num_envs=1,
         rollout_steps=2,
@@ -423,7 +424,7 @@ def three_programs(
 
 @cache
 def parameters_after_two_updates(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
-    config = make_config(algorithm, **SMALL | dict(options))
+    config = paper_config(algorithm, **SMALL | dict(options))
     one_iteration = iterate if learner.is_one_program(config) else three_programs
     state = fresh(config, BOX)
     for seed in (0, 1):
@@ -434,7 +435,7 @@ def parameters_after_two_updates(algorithm: str, options: tuple[tuple[str, Any],
 @cache
 def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
     """What training reads of the second rollout; the first one moved averages and moments."""
-    config = make_config(algorithm, **SMALL | dict(options))
+    config = paper_config(algorithm, **SMALL | dict(options))
     state = fresh(config, BOX)
     for seed in (0, 1):
         batch, state, _ = learner.prepare(config, BOX, state, random_rollout(seed, config, BOX))
@@ -453,7 +454,7 @@ def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
 )
 def test_every_option_changes_what_is_learned(algorithm: str, field: str) -> None:
     other, partner = PERTURBED[field]
-    usual = {**SMALL, **partner}.get(field, getattr(make_config(algorithm, **partner), field))
+    usual = {**SMALL, **partner}.get(field, getattr(paper_config(algorithm, **partner), field))
     assert other != usual
     learned = second_batch if field in IN_THE_BATCH else parameters_after_two_updates
     before = learned(algorithm, tuple(partner.items()))
@@ -477,7 +478,7 @@ def test_a_whole_update_is_its_three_programs(algorithm: str, apart: bool) -> No
     fields = {field for name, field in FIELDS if name == algorithm} - {*ELSEWHERE, *WHOLE}
     fields &= {*APART} if apart else fields - {*APART}
     changed = {field: PERTURBED[field][0] for field in fields}
-    config = make_config(algorithm, **SMALL | changed)
+    config = paper_config(algorithm, **SMALL | changed)
     whole = parts = fresh(config, BOX)
     for seed in (0, 1):
         whole, metrics = iterate(config, BOX, whole, seed, progress=0.5)
@@ -508,7 +509,7 @@ def test_the_options_for_the_shape_of_a_rollout_change_it(
 def test_learning_rate_decay_scales_the_learning_rate_by_what_remains() -> None:
     # Adam's first step is the learning rate itself, in every weight that has a gradient.
     options = SMALL | {"epochs": 1, "minibatch_size": 16}
-    config = make_config("ppo", **options, learning_rate_decay=True)
+    config = paper_config("ppo", **options, learning_rate_decay=True)
     state = fresh(config, BOX)
     for progress, rate in ((0.0, 0.03), (0.75, 0.0075)):
         after, _ = iterate(config, BOX, state, seed=0, progress=progress)
@@ -523,8 +524,8 @@ def test_learning_rate_decay_scales_the_learning_rate_by_what_remains() -> None:
 def test_apo_with_the_gain_frozen_at_0_learns_as_ppo_without_discount_to_the_bit(
     spaces: Spaces,
 ) -> None:
-    apo = make_config("apo", **SMALL, gain_step_size=0, value_constraint=0)
-    ppo = make_config("ppo", **SMALL, discount=1)
+    apo = paper_config("apo", **SMALL, gain_step_size=0, value_constraint=0)
+    ppo = paper_config("ppo", **SMALL, discount=1)
     average, discounted = fresh(apo, spaces), fresh(ppo, spaces)
     started = average.criterion._replace(started=jnp.ones((), bool))
     average = average._replace(criterion=started)
@@ -543,7 +544,7 @@ def lifted(state: TrainState, by: float) -> TrainState:
 @pytest.mark.parametrize("lift", [5.0, -5.0])
 def test_the_value_constraint_pulls_the_mean_value_towards_0(lift: float) -> None:
     free, pulled = (
-        make_config("apo", **SMALL | {"gae_lambda": 0.0}, value_constraint=nu) for nu in (0, 0.5)
+        paper_config("apo", **SMALL | {"gae_lambda": 0.0}, value_constraint=nu) for nu in (0, 0.5)
     )
     means = {}
     for name, config in (("free", free), ("pulled", pulled)):
@@ -625,7 +626,7 @@ def pass_by_pass(
 
 @algorithms
 def test_recomputing_is_one_pass_after_another_with_the_newest_values(algorithm: str) -> None:
-    config = make_config(algorithm, **ANEW)
+    config = paper_config(algorithm, **ANEW)
     found = expected = fresh(config, BOX)
     for seed in range(2):  # the second time there are moments
         rollout, orders = random_rollout(seed, config, BOX), shuffles(seed, config)
@@ -637,14 +638,14 @@ def test_recomputing_is_one_pass_after_another_with_the_newest_values(algorithm:
 
 @pytest.mark.parametrize("algorithm", ["apo", "trpo"])
 def test_recomputing_in_a_single_pass_is_bit_identical(algorithm: str) -> None:
-    anew = make_config(algorithm, **ANEW | {"epochs": 1})
+    anew = paper_config(algorithm, **ANEW | {"epochs": 1})
     once = dataclasses.replace(anew, recompute_advantages=False)
     after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
     assert all(map(np.array_equal, *map(leaves, after)))
 
 
 def test_recomputing_with_an_unchanged_value_network_changes_nothing() -> None:
-    anew = make_config("apo", **ANEW | {"learning_rate": 0.0})
+    anew = paper_config("apo", **ANEW | {"learning_rate": 0.0})
     once = dataclasses.replace(anew, recompute_advantages=False)
     after = [iterate(config, BOX, fresh(config, BOX), seed=0) for config in (anew, once)]
     for one, other in zip(*map(leaves, after), strict=True):
@@ -682,7 +683,7 @@ def test_an_update_of_stacked_replicas_is_the_update_of_each(algorithm: str) -> 
         options[0] = {"value_constraint": 0.7, "clip_range": 0.05}
     else:
         options[0] = {"discount": 0.5, "kl_limit": 0.1}
-    configs = [make_config(algorithm, **SMALL | changed) for changed in options]
+    configs = [paper_config(algorithm, **SMALL | changed) for changed in options]
     states = [fresh(config, BOX, seed) for seed, config in enumerate(configs)]
     rollouts = [random_rollout(seed, config, BOX) for seed, config in enumerate(configs)]
     orders = [shuffles(seed, config) for seed, config in enumerate(configs)]
@@ -717,7 +718,7 @@ def test_neither_another_iteration_nor_another_number_recompiles(algorithm: str)
         rollout, orders = random_rollout(seed, config, BOX), shuffles(seed, config)
         return learner.update(config, BOX, state, rollout, orders, progress)[0]
 
-    config = make_config(algorithm, **SMALL)
+    config = paper_config(algorithm, **SMALL)
     state = update(config, fresh(config, BOX), 0, 0.0)
     compiled = [program._cache_size() for program in PROGRAMS]
     update(config, state, 1, 0.5)
@@ -732,7 +733,7 @@ def test_neither_another_iteration_nor_another_number_recompiles(algorithm: str)
 
 
 def test_another_reset_cost_does_not_recompile() -> None:
-    config = make_config("apo", **SMALL, termination="reset")
+    config = paper_config("apo", **SMALL, termination="reset")
     state = fresh(config, BOX)
     learner.prepare(config, BOX, state, random_rollout(0, config, BOX))
     compiled = learner._prepare._cache_size()
@@ -766,7 +767,7 @@ def test_moments_of_a_large_number_with_little_spread_are_not_lost_in_rounding()
 
 
 def test_an_update_merges_the_observations_that_it_has_seen() -> None:
-    config = make_config("apo", **SMALL, normalize_observations=True)
+    config = paper_config("apo", **SMALL, normalize_observations=True)
     state = fresh(config, BOX)
     rollouts = [random_rollout(seed, config, BOX, scale=5.0) for seed in range(2)]
     for rollout in rollouts:
@@ -778,13 +779,13 @@ def test_an_update_merges_the_observations_that_it_has_seen() -> None:
 
 
 def test_without_normalisation_no_moments_are_kept() -> None:
-    config = make_config("ppo", **SMALL)
+    config = paper_config("ppo", **SMALL)
     state, _ = iterate(config, BOX, fresh(config, BOX), seed=0)
     assert float(state.obs_moments.size) == 0
 
 
 def test_standardised_observations() -> None:
-    config = make_config("ppo", normalize_observations=True)
+    config = paper_config("ppo", normalize_observations=True)
     moments = Moments(jnp.asarray([1.0, 0.0]), jnp.asarray([4.0, 0.01]), jnp.asarray(9.0))
     found = read(
         config, Spaces(2, 1, (2,)), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])
@@ -807,7 +808,7 @@ def spread(tree: Any) -> Any:
 def test_numpy_policy_agrees_with_the_network_and_rows_do_not_depend_on_each_other(
     spaces: Spaces, normalize: bool
 ) -> None:
-    config = make_config("apo", hidden_sizes=(16, 8), normalize_observations=normalize)
+    config = paper_config("apo", hidden_sizes=(16, 8), normalize_observations=normalize)
     rng = np.random.default_rng(1)
     state = fresh(config, spaces)
     moments = Moments(

@@ -13,7 +13,6 @@ import pytest
 
 from longrun import APO, ATRPO, TRPO
 from longrun.cli import main
-from longrun.config import make_config
 from longrun.envs.native import Step
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.to_gymnasium import as_gymnasium
@@ -31,6 +30,7 @@ from longrun.learn.types import Rollout
 from longrun.tabular import solve
 from longrun.tabular.models.classic import access_control
 from one_state_env import OneState
+from paper_config import paper_config
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 
@@ -46,7 +46,7 @@ def rollout_with(cost: float, steps: int = 2) -> Rollout:
 def controlled(rates: list[float], steps: int = 2, **options: Any) -> tuple[list[float], Any]:
     """The multiplier after batches with these rates, under a limit of 0.5; the last state."""
     sizes = {"num_envs": 2, "rollout_steps": steps, "minibatch_size": 2}
-    config = make_config("apo", limits={"cost": 0.5}, **{**sizes, "limit_gain": 0.0, **options})
+    config = paper_config("apo", limits={"cost": 0.5}, **{**sizes, "limit_gain": 0.0, **options})
     state, found = init_limits(config), []
     zeros = jnp.zeros((steps, 2))
     for rate in rates:
@@ -109,7 +109,7 @@ def test_dual_ascent_holds_the_rate_of_rare_events_at_any_limit(limit):
 
     There are 400 events or more: a tenth is two standard deviations.
     """
-    config = make_config("apo", limits={"cost": limit}, limit_gain=0.0, limit_step_size=0.05)
+    config = paper_config("apo", limits={"cost": limit}, limit_gain=0.0, limit_step_size=0.05)
     rng = np.random.default_rng(0)
     most = 64  # of 2000 uniform numbers the smallest, as sums of exponential ones
     sums = rng.exponential(size=(4000, most)).cumsum(axis=1)
@@ -127,7 +127,7 @@ def test_batches_far_above_the_others_count_in_full():
     """Of five batches one has nearly all the cost, as where episodes start together."""
     shares = np.resize([3.6, 0.5, 0.1, 0.5, 0.3], 3000)  # 1 in the mean
     options = {"num_envs": 10, "rollout_steps": 200, "limit_gain": 0.0, "limit_step_size": 0.02}
-    config = make_config("apo", limits={"cost": 0.025}, **options)
+    config = paper_config("apo", limits={"cost": 0.025}, **options)
 
     def batch(state: Any, share: jax.Array) -> tuple[Any, jax.Array]:
         rate = 0.2 * jnp.exp(-state.controller.multiplier[0]) * share
@@ -149,7 +149,7 @@ def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
     exceed it.
     """
     sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
-    config = make_config("atrpo", limits={"cost": 0.5}, limit_approach=0.4, **sizes)
+    config = paper_config("atrpo", limits={"cost": 0.5}, limit_approach=0.4, **sizes)
     state, found = init_limits(config), []
     zeros = jnp.zeros((2, 2))
     for rate in (0.6, 0.7, 0.0, 1.0, 1.0, 0.4, 0.4, *[1.0] * 20):
@@ -188,7 +188,8 @@ def test_a_limit_is_kept_and_used():
 
     Plain dual ascent (limit_gain=0) oscillates here between 2 % and 87 %.
     """
-    options = {**TINY, "num_envs": 16, "minibatch_size": 128, "normalize_observations": False}
+    sizes = {"num_envs": 16, "minibatch_size": 128}
+    options = {**TINY, **sizes, "preset": "paper", "normalize_observations": False}
     agent = APO(Toll(), seed=100, limits={"toll": 0.3}, learning_rate=0.01, **options)
     costs: list[float] = []
     agent.learn(120 * 16 * 16, on_log=lambda p: costs.append(p.metrics["cost_toll"]))
@@ -229,7 +230,7 @@ def test_a_trust_region_finds_the_constrained_optimum():
     model = access_control(servers=3, free_probability=0.3, priorities=(1.0, 4.0))
     best = solve(model, limits=limits)
     sizes = {"num_envs": 64, "rollout_steps": 64, "minibatch_size": 1024, "hidden_sizes": (16,)}
-    options = {"epochs": 2, "learning_rate": 0.01, "gae_lambda": 0.9}
+    options = {"preset": "paper", "epochs": 2, "learning_rate": 0.01, "gae_lambda": 0.9}
     agent = ATRPO(env, seed=100, limits=limits, **sizes, **options)
     log: list[Any] = []
     agent.learn(80 * 64 * 64, on_log=lambda p: log.append(p.metrics))
@@ -287,25 +288,25 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
 )
 def test_wrong_limits(options, words):
     with pytest.raises(InputError, match=words):
-        make_config("apo", **options)
+        paper_config("apo", **options)
 
 
 def test_a_trust_region_has_options_of_its_own_and_takes_at_most_eight_limits():
     with pytest.raises(InputError, match="unknown ATRPO option 'limit_gain'; APO, PPO have it"):
-        make_config("atrpo", limits={"cost": 1.0}, limit_gain=1.0)
+        paper_config("atrpo", limits={"cost": 1.0}, limit_gain=1.0)
     many = {f"cost{k}": 1.0 for k in range(9)}
     with pytest.raises(
         InputError, match=r"limits has 9 entries.* at most 8; give fewer, or use AP"
     ):
-        make_config("atrpo", limits=many)
-    assert len(make_config("apo", limits=many).limits) == 9
+        paper_config("atrpo", limits=many)
+    assert len(paper_config("apo", limits=many).limits) == 9
 
 
 def test_a_limit_on_terminations_takes_the_place_of_the_presets_own():
-    assert make_config("apo", "tuned").reset_cost_step_size == 1
-    other = make_config("apo", "tuned", limits={"cost": 0.1})
+    assert paper_config("apo", "tuned").reset_cost_step_size == 1
+    other = paper_config("apo", "tuned", limits={"cost": 0.1})
     assert other.reset_cost_step_size == 1
-    own = make_config("apo", "tuned", limits={"terminated": 0.01})
+    own = paper_config("apo", "tuned", limits={"terminated": 0.01})
     assert (own.reset_cost_step_size, own.termination) == (0, "reset")
 
 

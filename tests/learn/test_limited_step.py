@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.config import make_config
 from longrun.envs.spaces import Spaces
 from longrun.learn.limited_step import limited_step
 from longrun.learn.policy_steps import trust_region_step
 from longrun.learn.types import Batch, CostBatch, Policy
+from paper_config import paper_config
 
 UNOPTIMISED = {"xla_backend_optimization_level": 0}
 FISHER = jnp.asarray([4.0, 1.0, 1.0])
@@ -127,7 +127,7 @@ def random_batch(seed: int, excess: list[float]) -> tuple[Policy, Batch]:
 
 
 def take(policy: Policy, batch: Batch, limits: dict[str, float]) -> Any:
-    config = make_config("atrpo", limits=limits, hidden_sizes=(), limit_approach=1.0)
+    config = paper_config("atrpo", limits=limits, hidden_sizes=(), limit_approach=1.0)
     run = jax.jit(partial(trust_region_step, config, SPACES), compiler_options=UNOPTIMISED)
     return run(policy, batch)
 

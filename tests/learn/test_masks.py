@@ -13,7 +13,6 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from longrun import APO, EnvironmentFailure
-from longrun.config import make_config
 from longrun.envs.native.to_gymnasium import as_gymnasium
 from longrun.envs.numpy_policy import FORBIDDEN, NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces, describe, observation_writer
@@ -22,6 +21,7 @@ from longrun.learn.acting import act, policy_outputs
 from longrun.learn.distributions import distribution_of
 from longrun.learn.types import Policy
 from longrun.train.host.replica import flat_weights
+from paper_config import paper_config
 
 TINY: dict[str, Any] = {
     "num_envs": 2,
@@ -89,7 +89,7 @@ def test_a_mask_of_another_size_is_refused() -> None:
 
 
 def test_an_agent_learns_a_gymnasium_environment_with_masks() -> None:
-    agent = APO(Counter, **TINY, learning_rate=0.03).learn(40 * 32)
+    agent = APO(Counter, preset="paper", **TINY, learning_rate=0.03).learn(40 * 32)
     report = agent.evaluate(200, warmup=0)  # an assertion in the environment checks every choice
     assert report.average_reward == 1.5  # 1 and 2 alternately
     best = {"observation": [1.0, 0.0], "action_mask": [1, 1, 1]}
@@ -117,7 +117,7 @@ def random_rows(n: int) -> np.ndarray:
 
 
 def test_numpy_and_jax_take_the_same_allowed_actions() -> None:
-    config = make_config("apo", hidden_sizes=(6,))
+    config = paper_config("apo", hidden_sizes=(6,))
     state = learner.init(config, SPACES, jax.random.key(0))
     rows = random_rows(4000)
     numpy_policy = NumpyPolicy(SPACES, (6,), False, flat_weights(state))
@@ -142,7 +142,7 @@ def test_forbidden_choices_have_no_probability_no_entropy_and_no_gradient() -> N
     mask = jnp.array([1.0, 1.0, 0.0])
     spaces = Spaces(4, 1, (3,), masked=True)
     distribution = distribution_of(spaces)
-    look = partial(policy_outputs, make_config("apo"), spaces)
+    look = partial(policy_outputs, paper_config("apo"), spaces)
 
     def log_prob(bias: jax.Array) -> jax.Array:
         changed = policy._replace(layers=((policy.layers[0][0], bias),))

@@ -22,6 +22,7 @@ QUICK: dict[str, Any] = {
     "epochs": 4,
     "hidden_sizes": (16,),
     "learning_rate": 0.01,
+    "preset": "paper",
 }
 ITERATION = 256
 

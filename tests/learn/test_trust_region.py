@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from longrun import ATRPO
-from longrun.config import ATRPOConfig, make_config
+from longrun.config import ATRPOConfig
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
 from longrun.learn.distributions import GAUSSIAN, categorical
@@ -25,6 +25,7 @@ from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.mlp import apply_mlp
 from longrun.learn.trust_region import conjugate_gradient, fisher_product, natural_step
 from longrun.learn.types import Batch, Networks, Policy, TrainState
+from paper_config import paper_config
 from tiny_envs import ITERATION, TINY, Drift
 
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
@@ -256,7 +257,7 @@ def test_a_policy_step_keeps_the_kl_limit(
     spaces: Spaces, seed: int, kl_limit: float, damping: float
 ) -> None:
     rng = np.random.default_rng(seed)
-    config = make_config(
+    config = paper_config(
         "trpo", kl_limit=kl_limit, cg_damping=damping, num_envs=SIZE, hidden_sizes=(4,)
     )
     policy = random_policy(rng, spaces)
@@ -286,12 +287,12 @@ def test_a_policy_step_keeps_the_kl_limit(
 
 
 def test_step_decay_shortens_steps_and_what_they_correct_of_a_cost() -> None:
-    config = make_config("atrpo", kl_limit=0.04, limit_approach=0.4, step_decay=True)
+    config = paper_config("atrpo", kl_limit=0.04, limit_approach=0.4, step_decay=True)
     later = with_shorter_steps(config, 0.75)
     assert isinstance(later, ATRPOConfig)
     assert (later.kl_limit, later.limit_approach) == pytest.approx((0.04 / 16, 0.1))
     assert config.kl_limit == 0.04
-    for other in (make_config("atrpo"), make_config("apo")):
+    for other in (paper_config("atrpo"), paper_config("apo")):
         assert with_shorter_steps(other, 0.75) is other
 
 

@@ -35,6 +35,7 @@ SMALL: dict[str, Any] = {
 ITERATION = 64
 NETWORK = ["--env", "jax:criss-cross", "--env-args", "regime=BL"]
 OPTIONS = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--epochs", "2"]
+OPTIONS += ["--no-learning-rate-decay"]  # a longer run begins as a shorter one
 
 
 def tensors(run: Path) -> dict[str, np.ndarray]:
@@ -149,14 +150,16 @@ def test_calls_get_longer_and_stop_at_evaluations() -> None:
     ],
 )
 def test_every_algorithm_finds_the_best_choice(algorithm: str) -> None:
-    agent = AGENTS[algorithm](Choice(), **SMALL, learning_rate=0.03).learn(60 * ITERATION)
+    options = SMALL | {"preset": "paper", "learning_rate": 0.03}
+    agent = AGENTS[algorithm](Choice(), **options).learn(60 * ITERATION)
     assert agent.evaluate(100).average_reward == 2.0
     if algorithm in ("apo", "atrpo"):
         assert agent.gain_ > 1.5
 
 
 def test_with_the_best_choice_forbidden_the_second_best_is_found() -> None:
-    agent = APO(Choice("best"), **SMALL | {"learning_rate": 0.03}).learn(40 * ITERATION)
+    options = SMALL | {"preset": "paper", "learning_rate": 0.03}
+    agent = APO(Choice("best"), **options).learn(40 * ITERATION)
     assert agent.evaluate(100).average_reward == 1.0
     forbidden_is_best = {"action_mask": [1, 1, 0], "observation": [1.0, 0.0]}
     assert agent.predict(forbidden_is_best)[0] == 1
@@ -307,7 +310,7 @@ def test_seeds_beyond_32_bits_are_refused(
 
 
 def test_labels_name_only_changed_options(whole: Path) -> None:
-    sizes = "num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32"
+    sizes = "num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32 learning_rate_decay=False"
     labels = [setting.label for setting in read_results(whole)]
     assert labels == [f"APO {sizes} value_constraint={nu}" for nu in (0.0, 0.3)]
 

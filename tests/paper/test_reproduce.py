@@ -48,11 +48,11 @@ def test_how_many_runs_an_experiment_has(experiment, scale, count):
 def test_figure1_starts_with_the_first_seed_of_every_setting():
     runs = runs_of(BLOCKS["figure1"](SCALES["smoke"], tasks_of("figure1", ["Ant-v5"])))
     assert [run.name for run in runs[:5]] == [
-        "Ant-v5_apo_gae_lambda=0.95_gain_step_size=0.1_value_constraint=0.3_seed0",
-        "Ant-v5_ppo_discount=0.9_gae_lambda=0.95_seed0",
-        "Ant-v5_ppo_discount=0.95_gae_lambda=0.95_seed0",
-        "Ant-v5_ppo_discount=0.99_gae_lambda=0.95_seed0",
-        "Ant-v5_ppo_discount=0.999_gae_lambda=0.95_seed0",
+        "Ant-v5_apo_paper_gae_lambda=0.95_gain_step_size=0.1_value_constraint=0.3_seed0",
+        "Ant-v5_ppo_paper_discount=0.9_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_paper_discount=0.95_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_paper_discount=0.99_gae_lambda=0.95_seed0",
+        "Ant-v5_ppo_paper_discount=0.999_gae_lambda=0.95_seed0",
     ]
     assert runs[0].settings == {"eval_every": 4000}
 

@@ -9,6 +9,8 @@ import pytest
 
 from fake_runs import fake_run, fake_sweep, rising
 from longrun import read_results
+from longrun.config import make_config
+from longrun.files import read_json, write_json
 from longrun.results.labels import names_of, shortened
 from longrun.results.read import read_metrics, training_metrics
 from longrun.results.settings import scan
@@ -58,6 +60,23 @@ def test_labels_name_what_differs_within_what_is_shown(tmp_path):
     assert labels(usual, preset) == ["APO", "APO (queueing)"]
 
 
+def test_runs_of_several_presets_have_labels_of_their_own(tmp_path):
+    """Those without a preset are of earlier versions, whose default was `paper`."""
+    new, paper = (fake_run(tmp_path / p, {100: 1.0}, preset=p) for p in ("tuned", "paper"))
+    authors = fake_run(tmp_path / "authors", {100: 1.0}, preset="authors")
+    assert labels(new, paper, authors) == ["APO", "APO (paper)", "APO (authors)"]
+    old = fake_run(tmp_path / "old", {100: 1.0}, seeds=[1], preset="paper")
+    config = read_json(old / "config.json")
+    assert config.pop("preset") == "paper"
+    write_json(old / "config.json", config)
+    assert labels(old) == ["APO (paper)"]
+    assert [setting.seeds for setting in read_results([paper, old])] == [(0, 1)]
+    alike = make_config("apo", "tuned")  # the same options by another way
+    same = fake_run(tmp_path / "same", {100: 1.0}, preset="paper", options=[vars(alike)])
+    label, other = labels(new, same)
+    assert label == "APO" and other.startswith("APO (paper) ") and "scale_rewards=True" in other
+
+
 def test_a_folder_of_runs_and_sweeps_is_read_as_all_of_them(tmp_path):
     fake_run(tmp_path / "all" / "one", {100: 1.0})
     fake_sweep(tmp_path / "all" / "two", {"x": ({100: 1.0}, {"algorithm": "ppo"})})
@@ -101,7 +120,7 @@ def test_a_setting_names_the_files_and_options_of_its_seeds(tmp_path):
     (setting,) = read_results(tmp_path)
     places = [(replica.run.name, replica.index, replica.seed) for replica in setting.replicas]
     assert places == [("first", 1, 3), ("second", 0, 4), ("first", 0, 5)]
-    assert (setting.choice.algorithm, setting.choice.preset) == ("apo", "paper")
+    assert (setting.choice.algorithm, setting.choice.preset) == ("apo", "tuned")
     assert setting.choice.options["epochs"] == 4
 
 

@@ -39,16 +39,18 @@ def test_a_sweep_is_extended_by_new_runs(tmp_path):
 
 
 def test_a_sweep_is_extended_in_steps_unless_the_learning_rate_decays(tmp_path):
-    for fixed in ({}, {"learning_rate_decay": True}):
-        path = tmp_path / f"sweep{len(fixed)}"
+    for decays in (False, True):
+        path = tmp_path / f"sweep{int(decays)}"
+        fixed = {"learning_rate_decay": decays}
         SweepFolder.create(path, runs_of([a_block(fixed=fixed)]))
         longer = runs_of([a_block(steps=256, fixed=fixed)])
-        if fixed:
-            with pytest.raises(ValueError, match="has steps=128, not 256"):
+        if decays:
+            hint = r"has steps=128, not 256 \(more steps need --no-learning-rate-decay from the"
+            with pytest.raises(ValueError, match=hint):
                 SweepFolder.create(path, longer)
         else:
             SweepFolder.create(path, longer)
-        wanted = 128 if fixed else 256
+        wanted = 128 if decays else 256
         assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
 
 
@@ -116,6 +118,57 @@ def test_another_sweep_in_the_folder_is_not_changed(changes, why, tmp_path):
     assert (tmp_path / "sweep.json").read_bytes() == before
 
 
+def as_of_another_default(path, preset="paper"):
+    """The sweep as it was written when the default was `paper`, which names of runs left out."""
+    content = json.loads((path / "sweep.json").read_text())
+    for run in content["runs"]:
+        assert run["preset"] == preset
+        run["name"] = run["name"].replace(f"_{preset}_", "_")
+        assert preset not in run["name"]
+    (path / "sweep.json").write_text(json.dumps(content))
+
+
+def test_a_sweep_from_before_the_default_changed_is_resumed_and_extended(tmp_path):
+    block = a_block(preset="paper", seeds=[0])
+    SweepFolder.create(tmp_path, runs_of([block]))
+    as_of_another_default(tmp_path)
+    old = names(SweepFolder.open(tmp_path))
+    assert old == [f"tiny_envs-Drift-v0_apo_gae_lambda={x}_seed0" for x in (0.8, 0.9)]
+    before = (tmp_path / "sweep.json").read_bytes()
+    with pytest.raises(ValueError) as caught:  # the same command means another preset by now
+        SweepFolder.create(tmp_path, runs_of([a_block(seeds=[0])]))
+    assert "holds another sweep: " in str(caught.value) and "\n" not in str(caught.value)
+    hint = "gae_lambda=0.8_seed0' has preset=paper, not tuned (--preset paper extends it); choose"
+    assert hint in str(caught.value)
+    assert (tmp_path / "sweep.json").read_bytes() == before
+    again = SweepFolder.create(tmp_path, runs_of([block]))
+    assert names(again) == old
+    grown = SweepFolder.create(tmp_path, runs_of([a_block(preset="paper")]))
+    new = [f"tiny_envs-Drift-v0_apo_paper_gae_lambda={x}_seed1" for x in (0.8, 0.9)]
+    assert names(grown) == [*old, *new]
+    assert {run.preset for run in grown.runs} == {"paper"}
+
+
+def test_a_joined_run_of_another_preset_is_refused_by_its_preset_too(tmp_path):
+    """Its name is none of those of its replicas."""
+    blocks = {p: a_block(env="jax:tandem", grid={}, preset=p) for p in ("paper", "tuned")}
+    SweepFolder.create(tmp_path, runs_of([blocks["paper"]]), batched=True)
+    as_of_another_default(tmp_path)
+    for batched in (True, False):
+        with pytest.raises(ValueError, match=r"2-replicas' has preset=paper, not tuned \(--preset"):
+            SweepFolder.create(tmp_path, runs_of([blocks["tuned"]]), batched=batched)
+    grown = SweepFolder.create(tmp_path, runs_of([blocks["paper"]]), batched=True)
+    assert names(grown) == ["jax-tandem_apo_2-replicas"]
+
+
+def test_a_run_never_takes_the_folder_of_another_preset(tmp_path):
+    SweepFolder.create(tmp_path, runs_of([a_block(preset="paper", seeds=[0])]))
+    as_of_another_default(tmp_path)
+    both = runs_of([a_block(preset="paper", seeds=[0]), a_block(preset="tuned", seeds=[0])])
+    with pytest.raises(ValueError, match=r"gae_lambda=0.8_seed0' is a run with other options"):
+        SweepFolder.create(tmp_path, both)
+
+
 def as_first_written(path):
     """The sweep as it was before the `paper` preset gave raw actions."""
     content = json.loads((path / "sweep.json").read_text())
@@ -124,8 +177,8 @@ def as_first_written(path):
 
 
 def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
-    tuned = dataclasses.replace(a_block(), preset="tuned")
-    SweepFolder.create(tmp_path, runs_of([a_block(), tuned]))
+    paper, tuned = a_block(preset="paper"), a_block(preset="tuned")
+    SweepFolder.create(tmp_path, runs_of([paper, tuned]))
     as_first_written(tmp_path)
     folder = SweepFolder.open(tmp_path)
     assert {run.configs()[0].action_bounds for run in folder.runs} == {"clip"}
@@ -134,13 +187,14 @@ def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
     again = SweepFolder.open(tmp_path)
     assert [run.as_json() for run in again.runs] == [run.as_json() for run in folder.runs]
     with pytest.raises(ValueError, match=r"is not part of this one|has action_bounds=clip"):
-        SweepFolder.create(tmp_path, runs_of([a_block(), tuned]))
-    same = dataclasses.replace(a_block(), fixed={"action_bounds": "clip"})
+        SweepFolder.create(tmp_path, runs_of([paper, tuned]))
+    same = dataclasses.replace(paper, fixed={"action_bounds": "clip"})
     SweepFolder.create(tmp_path, runs_of([same, tuned]))
 
 
 def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):
-    study = Study(dataclasses.replace(a_block(), settings=[]), Space({"epochs": [1, 2]}, {}), 3)
+    block = a_block(preset="paper", settings=[])
+    study = Study(block, Space({"epochs": [1, 2]}, {}), 3)
     SweepFolder.create(tmp_path, [], search=written_studies([study]))
     as_first_written(tmp_path)
     for _ in range(2):
@@ -152,9 +206,9 @@ def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):
 
 
 def test_an_old_run_folder_belongs_only_to_a_sweep_that_clips(tmp_path):
-    new = SweepFolder.create(tmp_path, runs_of([a_block(seeds=[0])]))
+    new = SweepFolder.create(tmp_path, runs_of([a_block(preset="paper", seeds=[0])]))
     run = new.runs[0]
-    clips = make_config("apo", action_bounds="clip", **run.options)
+    clips = make_config("apo", "paper", action_bounds="clip", **run.options)
     about = describe_run(run.env, [clips], [0], run.steps)
     for name in ("action_bounds", "bounded_mean"):
         del about["options"][name]

@@ -40,7 +40,7 @@ def test_a_run_as_sweep_json_describes_it():
         "name": "tiny_envs-Drift-v0_apo_gae_lambda=0.8_seed0",
         "env": "tiny_envs:Drift-v0",
         "algorithm": "apo",
-        "preset": "paper",
+        "preset": "tuned",
         "options": {"gae_lambda": 0.8},
         "replicas": ({"seed": 0},),
         "steps": 128,

@@ -12,6 +12,7 @@ from fake_workers import ENV, InlineWorkers, content
 from longrun.cli import main
 from longrun.sweeps import run_sweep as start
 from longrun.sweeps.optuna_search import OptunaSearch, repair
+from longrun.sweeps.plan import run_name
 from longrun.sweeps.study import read_studies
 from longrun.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY_FLAGS
@@ -125,6 +126,43 @@ def test_a_killed_search_is_resumed_with_the_same_results(
     assert main(command) == 0
     assert tried(out) == tried(searched)
     assert trials_of(out) == trials_of(searched)
+
+
+def test_a_search_from_before_the_default_changed_is_resumed_by_its_names(tmp_path, monkeypatch):
+    """It was killed after the first of two seeds; names of runs left out `paper` then."""
+    out, ways = tmp_path / "old", []
+    command = arguments(out, "optuna", 2, "--seeds", "2", "--preset", "paper")
+    start_run = InlineWorkers.start
+
+    def killed(self: InlineWorkers, slot: int, run: Any) -> None:
+        ways.append(run.name)
+        if len(ways) == 2:
+            raise Killed
+        start_run(self, slot, run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_name, "__defaults__", ("paper",))
+        patch.setattr(InlineWorkers, "start", killed)
+        with pytest.raises(Killed):
+            main(command)
+    first = content(out / "runs")
+    assert main(["sweep", "--resume", "--out", str(out)]) == 0
+    found = [run.name.removeprefix("tiny_envs-Drift-v0_") for run in SweepFolder.open(out).runs]
+    old = [f"apo_trial=000_seed{seed}" for seed in range(2)]
+    assert found == [*old, *(f"apo_paper_trial=001_seed{seed}" for seed in range(2))]
+    assert {file: content(out / "runs")[file] for file in first} == first
+    assert [state for state, _ in trials_of(out)] == ["COMPLETE"] * 2
+
+
+def test_a_search_by_another_preset_is_refused_and_says_which(tmp_path, capsys):
+    out = tmp_path / "sweep"
+    assert main(arguments(out, "optuna", 1, "--preset", "paper")) == 0
+    assert "with --preset paper --" in capsys.readouterr().out
+    before = content(out)
+    assert main(arguments(out, "optuna", 1)) == 2
+    why = "holds another sweep: it has preset=paper, not tuned (--preset paper extends it); choose"
+    assert why in capsys.readouterr().err
+    assert content(out) == before
 
 
 def test_a_trial_that_was_not_fully_suggested_is_replaced(tmp_path):

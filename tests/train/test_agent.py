@@ -7,6 +7,7 @@ import json
 import re
 import time
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from gymnasium import spaces
 
 import longrun
 from longrun import APO, ATRPO, PPO, TRPO
+from longrun.agent import Agent
 from longrun.envs.numpy_policy import NumpyPolicy
 from longrun.learn.acting import read
 from longrun.learn.mlp import apply_mlp
@@ -263,12 +265,17 @@ def test_a_constant_reward_with_terminations_gives_a_warning():
             obs, _, *rest = super().step(action)
             return obs, 1.0, *rest
 
+    def learn(kind: type[Agent], **options: Any) -> None:
+        env = partial(Constant, wall=1.5)
+        kind(env, num_workers=0, preset="paper", **TINY | options).learn(ITERATION)
+
     with pytest.warns(UserWarning, match=r"every reward so far was 1.*reset_cost"):
-        APO(partial(Constant, wall=1.5), num_workers=0, **TINY).learn(ITERATION)
-    PPO(partial(Constant, wall=1.5), num_workers=0, **TINY).learn(ITERATION)
-    APO(
-        partial(Constant, wall=1.5), num_workers=0, termination="reset", reset_cost=1.0, **TINY
-    ).learn(ITERATION)
+        learn(APO)
+    learn(PPO)
+    learn(APO, termination="reset", reset_cost=1.0)
+    learn(APO, termination="reset", reset_cost_step_size=1.0)
+    learn(APO, limits={"terminated": 0.1})
+    APO(partial(Constant, wall=1.5), num_workers=0, **TINY).learn(ITERATION)  # resets cost
 
 
 @pytest.mark.parametrize(
@@ -308,11 +315,22 @@ def test_public_names_exist():
         longrun.DQN  # noqa: B018
 
 
-def test_a_run_from_python_records_its_preset_and_has_a_short_label(tmp_path):
-    options = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}
-    agent = APO(Drift, preset="tuned", num_workers=0, **options)
-    agent.learn(ITERATION, log_dir=tmp_path / "run", eval_every=ITERATION, eval_steps=50)
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["preset"] == "tuned"
-    (setting,) = longrun.read_results(tmp_path / "run")
-    assert "tuned" in setting.label
-    assert "normalize_observations" not in setting.label
+@pytest.mark.parametrize("preset", [None, "paper"])
+def test_a_run_from_python_records_its_preset_and_has_a_short_label(preset, tmp_path):
+    """So does the run of an agent that was saved and loaded: the label says what was changed."""
+    sizes = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}
+    options = sizes | {"action_bounds": "clip"} | ({"preset": preset} if preset else {})
+    evaluation = {"eval_every": ITERATION, "eval_steps": 50}
+    agent = APO(Drift, num_workers=0, **options)
+    agent.learn(ITERATION, log_dir=tmp_path / "run", **evaluation)
+    agent.save(tmp_path / "saved")
+    for name in ("run", "saved"):
+        loaded = APO.load(tmp_path / name, Drift, num_workers=0, epochs=2)
+        loaded.learn(ITERATION, log_dir=tmp_path / f"of-{name}", **evaluation)
+    for name in ("run", "of-run", "of-saved"):
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        assert config["preset"] == (preset or "tuned")
+        (setting,) = longrun.read_results(tmp_path / name)
+        assert setting.label.startswith("APO (paper) num_envs=4" if preset else "APO num_envs=4")
+        assert ("epochs=2" in setting.label) == (name != "run")
+        assert "scale_rewards" not in setting.label

@@ -15,8 +15,11 @@ import pytest
 from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
-from longrun.train import session
+from longrun.config import make_config
+from longrun.learn import learning_rate
+from longrun.train import session, start_or_resume
 from longrun.train.host import episodes as history
+from longrun.train.job import make_job
 from longrun.train.run_folder import RunFolder
 from tiny_envs import (
     ENDLESS,
@@ -33,6 +36,7 @@ from tiny_envs import (
 EVALUATION = {"eval_every": 2 * ITERATION, "eval_steps": 50}
 EVALUATION_FLAGS = ["--eval-every", str(2 * ITERATION), "--eval-steps", "50"]
 ITERATIONS = 6
+DECAYS: dict[str, Any] = TINY | {"num_workers": 0, "learning_rate_decay": True}
 
 
 @pytest.mark.parametrize("env", [MORTAL, MORTAL_DISCRETE, ENDLESS])
@@ -197,9 +201,8 @@ def test_an_interrupt_while_a_row_is_being_written_neither_loses_nor_repeats_one
 
 
 def test_a_decaying_learning_rate_continues_after_a_resume(tmp_path):
-    options: dict[str, Any] = TINY | {"num_workers": 0, "learning_rate_decay": True}
     for name, until in (("whole", ITERATIONS), ("stopped", 3)):
-        APO("Drift-v0", **options).learn(
+        APO("Drift-v0", **DECAYS).learn(
             ITERATIONS * ITERATION,
             log_dir=tmp_path / name,
             on_log=lambda progress, until=until: progress.step < until * ITERATION,
@@ -207,6 +210,94 @@ def test_a_decaying_learning_rate_continues_after_a_resume(tmp_path):
         )
     resume(tmp_path / "stopped")
     assert_same_run(tmp_path / "stopped", tmp_path / "whole")
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two calls of `learn` to one folder, each of three iterations over which the rate decays."""
+    out = tmp_path_factory.mktemp("runs") / "twice"
+    agent = APO("Drift-v0", **DECAYS)
+    for _ in range(2):
+        agent.learn(3 * ITERATION, log_dir=out, **EVALUATION)
+    return out
+
+
+def test_a_decaying_learning_rate_starts_anew_in_each_call_of_learn(twice):
+    """The second call is that of an agent with the weights of the first, and the full rate."""
+    rates: list[float] = []
+    agent = APO("Drift-v0", **DECAYS)
+    rate = learning_rate.learning_rate
+    assert [float(rate(agent.config, k / 3)) for k in range(3)] == pytest.approx(
+        [agent.config.learning_rate * x for x in (1, 2 / 3, 1 / 3)]
+    )
+    for begins in (0, 3):
+        job = make_job([agent.config], [0], 3 * ITERATION, done=begins)
+        rates += [job.progress(k) for k in range(begins, begins + 3)]
+    assert rates == pytest.approx([0, 1 / 3, 2 / 3] * 2)
+    whole = APO("Drift-v0", **DECAYS).learn(6 * ITERATION)
+    assert bits(whole.snapshot) != bits(APO.load(twice).snapshot)
+    assert json.loads((twice / "config.json").read_text())["begins"] == 3 * ITERATION
+
+
+def test_more_steps_after_a_decay_are_what_another_call_of_learn_is(tmp_path, twice, capsys):
+    out, steps = tmp_path / "longer", ["--steps", str(ITERATIONS * ITERATION)]
+    APO("Drift-v0", **DECAYS).learn(3 * ITERATION, log_dir=out, **EVALUATION)
+    resume(out)
+    assert "starts anew" not in capsys.readouterr().out
+    resume(out, *steps)
+    assert "such as the learning rate, starts anew for the steps to come" in capsys.readouterr().out
+    assert_same_run(out, twice)
+    assert bits(APO.load(out).snapshot) == bits(APO.load(twice).snapshot)
+
+
+def test_a_second_training_that_was_stopped_resumes_its_own_decay(tmp_path, twice):
+    out = tmp_path / "stopped"
+    agent = APO("Drift-v0", **DECAYS).learn(3 * ITERATION, log_dir=out, **EVALUATION)
+    agent.learn(3 * ITERATION, log_dir=out, on_log=lambda p: p.step < 5 * ITERATION, **EVALUATION)
+    resume(out)
+    assert_same_run(out, twice)
+    assert bits(APO.load(out).snapshot) == bits(APO.load(twice).snapshot)
+
+
+def test_more_steps_of_an_unfinished_run_make_its_decay_longer(tmp_path):
+    """As if the run had been started with them, from the checkpoint on."""
+    out = tmp_path / "stopped"
+    APO("Drift-v0", **DECAYS).learn(
+        3 * ITERATION, log_dir=out, on_log=lambda p: p.step < 2 * ITERATION, **EVALUATION
+    )
+    saved = start_or_resume.load(out)
+    assert (saved.done, saved.begins) == ([2 * ITERATION], 0)
+    assert [saved.begins_for(k * ITERATION) for k in (3, 6)] == [0, 0]
+    resume(out, "--steps", str(ITERATIONS * ITERATION))
+    assert json.loads((out / "config.json").read_text())["begins"] == 0
+
+
+@pytest.mark.parametrize("begins", [-64, 10**9])
+def test_a_beginning_that_cannot_be_is_not_believed(begins, tmp_path, twice):
+    shutil.copytree(twice, tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"begins": begins}))
+    assert start_or_resume.load(tmp_path).begins == (0 if begins < 0 else 6)
+
+
+def test_a_run_by_the_default_options_resumes_bit_identically(tmp_path):
+    """With everything that the default preset keeps besides the networks; episodes terminate."""
+    sizes = {name: TINY[name] for name in ("num_envs", "rollout_steps", "minibatch_size")}
+    runs = []
+    for until in (5, 2):
+        out = tmp_path / str(until)
+        APO("Drift-v0", num_workers=0, **sizes, hidden_sizes=(8,)).learn(
+            5 * ITERATION,
+            log_dir=out,
+            on_log=lambda progress, until=until: progress.step < until * ITERATION,
+            **EVALUATION,
+        )
+        runs.append(out)
+    resume(runs[1])
+    assert_same_run(*runs)
+    whole, resumed = (APO.load(run) for run in runs)
+    assert bits(whole.snapshot) == bits(resumed.snapshot)
+    assert whole.config == make_config("apo", **sizes, hidden_sizes=(8,))
 
 
 def test_more_steps_on_resume_equal_a_longer_run(tmp_path, uninterrupted):

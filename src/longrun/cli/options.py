@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 from longrun.config import ALGORITHMS, Config, known, owners_of, value_text
 from longrun.errors import InputError
 from longrun.other_names import hint
-from longrun.presets import PRESETS, PRESETS_IN_WORDS
+from longrun.presets import DEFAULT, PRESETS, PRESETS_IN_WORDS
 
 
 class Parser(argparse.ArgumentParser):
@@ -125,7 +125,7 @@ def add_length_options(group: Arguments) -> None:
 
 def add_preset_option(group: Arguments) -> None:
     presets = "; ".join(f"{name}: {words}" for name, words in PRESETS_IN_WORDS.items())
-    group.add_argument("--preset", metavar="NAME", help=f"{presets} (default: paper)")
+    group.add_argument("--preset", metavar="NAME", help=f"{presets} (default: {DEFAULT})")
 
 
 def add_evaluation_options(group: Arguments) -> None:
@@ -144,7 +144,9 @@ def add_evaluation_options(group: Arguments) -> None:
 def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
     """The options of one or several algorithms, from the fields of their configurations."""
     names = {kind.__name__.removesuffix("Config"): field_names(kind) for kind in kinds}
-    group = parser.add_argument_group(f"options of {', '.join(names)} (defaults of --preset paper)")
+    group = parser.add_argument_group(
+        f"options of {', '.join(names)} (defaults of --preset {DEFAULT})"
+    )
     options = {option.name: option for kind in kinds for option in dataclasses.fields(kind)}
     for option in options.values():
         if option.metadata.get("functions"):
@@ -153,7 +155,7 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         only = f"{', '.join(owners)} only: " if len(owners) < len(names) else ""
         flag = "--" + option.name.replace("_", "-")
         default = option.default
-        usual = PRESETS["paper"].get(option.name, default)
+        usual = PRESETS[DEFAULT].get(option.name, default)
         text = f"{only}{option.metadata['help']} (default: {value_text(usual, ' ')})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)

@@ -20,6 +20,7 @@ from longrun.cli.options import (
 )
 from longrun.config import ALGORITHMS, known, whole_number
 from longrun.errors import InputError
+from longrun.presets import DEFAULT
 
 if TYPE_CHECKING:
     from longrun.sweeps.sweep_folder import SweepFolder
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Train every setting of a grid or a search with every seed. A sweep is a folder of runs; it can be
 stopped at any moment. The same command resumes it and leaves finished runs as they are; with more
-seeds, values, environments or steps than before it extends the sweep.
+seeds, values, environments or steps than before it extends the sweep (steps only with
+--no-learning-rate-decay: a rate that falls to 0 over a run depends on its length).
 """
 
 EXAMPLES = """\
@@ -213,7 +215,7 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
         envs=_envs(given),
         steps=given.get("steps", 1_000_000),
         seeds=range(first, first + count),
-        preset=given.get("preset", "paper"),
+        preset=given.get("preset", DEFAULT),
         fixed={n: v for a in algorithms for n, v in algorithm_options(a, dict(given)).items()},
         lists=parse_lists(given.get("grid", [])),
         ranges=parse_ranges(given.get("range", [])),

@@ -111,7 +111,10 @@ def _add_run_options(parser: Parser) -> None:
         help="what tables and legends call the run; runs of one name count as seeds of one setting",
     )
     group.add_argument(
-        "--resume", action="store_true", help="resume the run in --out from its checkpoint"
+        "--resume",
+        action="store_true",
+        help="resume the run in --out from its checkpoint; a larger --steps extends it, and if it"
+        " was finished, what decays over a run starts anew",
     )
     add_trust_option(group)
     group.add_argument(

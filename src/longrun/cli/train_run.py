@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import re
@@ -20,6 +19,7 @@ from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS
+from longrun.presets import DEFAULT, EARLIER_DEFAULT
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for
 from longrun.train import checkpoint
@@ -42,9 +42,8 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     """Train a new run; its folder."""
     if "env" not in given:
         raise InputError("train needs --env, for example --env Swimmer-v5")
-    preset, steps = given.get("preset", "paper"), given.get("steps", 1_000_000)
-    config = make_config(algorithm, preset, **algorithm_options(algorithm, given))
-    configs, seeds = _replicas(config, algorithm, given)
+    preset, steps = given.get("preset", DEFAULT), given.get("steps", 1_000_000)
+    configs, seeds = _replicas(algorithm, preset, given)
     name = _env(given)
     _join_hosts(name, given)
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
@@ -124,7 +123,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     wanted = _canonical(config["env"], given)
     checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.loop.spaces)
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
-    preset = config.get("preset", "paper")
+    preset = config.get("preset", EARLIER_DEFAULT)
     if given.get("preset", preset) != preset:
         raise InputError(
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
@@ -135,7 +134,12 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
         return path
     _check_callbacks(given)
     # A run that was killed before its summary has nothing to train; it writes the summary.
-    _run(runs.resume(run, max(steps, min(run.done)), **_settings(given)), path, given)
+    session = runs.resume(run, max(steps, min(run.done)), **_settings(given))
+    if session.job.begins > run.begins and is_first_host():
+        print(
+            "what decays over a run, such as the learning rate, starts anew for the steps to come"
+        )
+    _run(session, path, given)
     return path
 
 
@@ -146,10 +150,10 @@ def _canonical(saved: str, given: dict[str, Any]) -> str:
     return open_env(_env({"env": saved} | given)).name
 
 
-def _replicas(
-    config: Config, algorithm: str, given: dict[str, Any]
-) -> tuple[list[Config], list[int]]:
+def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
     """The configuration and the seed of each replica: every point of the grid with every seed."""
+    options = algorithm_options(algorithm, given)
+    config = make_config(algorithm, preset, **options)
     count = whole_number("seeds", given.get("seeds", 1), 1)
     first = whole_number("seed", given.get("seed", 0))
     if first + count > 2**32:
@@ -158,7 +162,7 @@ def _replicas(
     for name in grid:
         known("numeric option for --grid", name, [*numeric_fields(config), "limits"])
     pairs = [
-        (dataclasses.replace(config, **point), seed)
+        (make_config(algorithm, preset, **{**options, **point}), seed)
         for point in settings_for(algorithm, grid)
         for seed in range(first, first + count)
     ]

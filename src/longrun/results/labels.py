@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.config import ALGORITHMS, field_defaults, make_config, value_text
+from longrun.presets import DEFAULT, EARLIER_DEFAULT
 
 
 class Choice(NamedTuple):
@@ -24,13 +25,15 @@ class Choice(NamedTuple):
         algorithm = config["algorithm"]
         defaults = field_defaults(algorithm) if algorithm in ALGORITHMS else {}
         own = {name: value for name, value in replica.items() if name != "seed"}
-        return cls(algorithm, config.get("preset", "paper"), defaults | config["options"] | own)
+        preset = config.get("preset", EARLIER_DEFAULT)
+        return cls(algorithm, preset, defaults | config["options"] | own)
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:
     """For each choice: the algorithm, what differs from its preset, and what differs between them.
 
-    Two labels are equal if and only if the choices are.
+    The preset is in parentheses after the algorithm, unless it is the default. Two labels are equal
+    if and only if the choices are.
     """
     varying = _varying(choices)
     labels = []
@@ -40,7 +43,7 @@ def labels_of(choices: Sequence[Choice]) -> list[str]:
         texts = {name: value_text(value) for name, value in choice.options.items()}
         words = [f"{k}={v}" for k, v in texts.items() if k in shown or v != defaults.get(k)]
         name = choice.algorithm.upper()
-        preset = "" if choice.preset == "paper" else f"({choice.preset})"
+        preset = "" if choice.preset == DEFAULT else f"({choice.preset})"
         labels.append(" ".join(filter(None, [name, preset, *words])))
     return labels
 

@@ -12,6 +12,7 @@ from longrun.config import ALGORITHMS, field_defaults, known, own_networks, whol
 from longrun.envs.watchdog import STEP_TIMEOUT
 from longrun.errors import InputError, LongrunError
 from longrun.other_names import hint
+from longrun.presets import DEFAULT
 from longrun.results import Results, read_results
 from longrun.sweeps.grids import Range, checked_range
 from longrun.sweeps.messages import one_line
@@ -36,7 +37,7 @@ def sweep(
     trials: int | None = None,
     metric: str | None = None,
     references: Mapping[str, float] | None = None,
-    preset: str = "paper",
+    preset: str = DEFAULT,
     eval_every: int | None = None,
     eval_steps: int | None = None,
     workers: int | None = None,
@@ -49,6 +50,8 @@ def sweep(
     """Train several seeds, settings, environments and algorithms, as `longrun sweep` does.
 
     The same call resumes a sweep that was stopped; with more seeds, values or steps it extends it.
+    More steps are an error where the learning rate decays, as in the default preset: a run's whole
+    course depends on its length.
 
     Parameters
     ----------
@@ -76,6 +79,8 @@ def sweep(
         "episode_average_reward". Each algorithm and environment has its own search; with
         `{"Ant-v5": 4079, ...}` for each environment one setting is searched for all of them, and
         scored by the interquartile mean of score / |reference| over environments and seeds.
+    preset
+        A named set of options: "tuned" (the default), "paper", "authors" or "queueing".
     workers, ray, retries
         Runs at once (by default one for each core), the address of a Ray cluster, retries of a
         failed run.
@@ -83,7 +88,7 @@ def sweep(
         Seconds after which a run whose environment does not return is retried and has failed; 0 for
         no limit.
     options
-        Options of all runs.
+        Options of all runs; they change those of the preset.
 
     Returns
     -------

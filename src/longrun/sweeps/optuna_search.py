@@ -11,6 +11,7 @@ import numpy as np
 
 from longrun.errors import InputError, NonFiniteError
 from longrun.files import write_bytes
+from longrun.presets import DEFAULT
 from longrun.sweeps.grids import Options, untied, written
 from longrun.sweeps.objective import WORST
 from longrun.sweeps.plan import PlannedRun
@@ -36,9 +37,10 @@ class OptunaSearch:
         self._trial_of: dict[str, tuple[str, int]] = {}
         """The trial of each run that is not finished."""
         self._runs_of: dict[tuple[str, int], list[PlannedRun]] = {}
-        there = {run.name for run in folder.runs}
+        self._written = {run.name for run in folder.runs}
+        """Names of the runs that sweep.json had when the search was opened."""
         open_runs = [run for name in self._studies for run in self._open_runs(name)]
-        self._unwritten = [run for run in open_runs if run.name not in there]
+        self._unwritten = [run for run in open_runs if run.name not in self._written]
         """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
     def suggest(self, count: int) -> list[PlannedRun]:
@@ -81,12 +83,20 @@ class OptunaSearch:
         return found
 
     def best(self) -> list[tuple[str, Options, float]]:
-        """For each study that has a score: its name, the best options, their score."""
+        """For each study that has a score: its name, the best options, their score.
+
+        Where the preset is not the default, it is among the options.
+        """
         return [
-            (name, _options_of(self._studies[name].space, study.best_params), study.best_value)
+            (name, self._best_options(name, study.best_params), study.best_value)
             for name, study in self.optuna_studies.items()
             if any((t.values or [WORST])[0] > WORST for t in study.get_trials(deepcopy=False))
         ]
+
+    def _best_options(self, name: str, params: Mapping[str, Any]) -> Options:
+        study = self._studies[name]
+        preset = {} if study.block.preset == DEFAULT else {"preset": study.block.preset}
+        return preset | _options_of(study.space, params)
 
     def _unasked(self, name: str) -> int:
         """Trials of a study that have not been suggested yet."""
@@ -138,7 +148,7 @@ class OptunaSearch:
     def register(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
         """The runs of a trial, whose ends are now waited for."""
         study = self._studies[name]
-        runs = study.runs(number, _options_of(study.space, params))
+        runs = study.runs(number, _options_of(study.space, params), self._written)
         self._runs_of[name, number] = runs
         self._trial_of |= {run.name: (name, number) for run in runs}
         return runs

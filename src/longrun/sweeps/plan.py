@@ -20,6 +20,7 @@ from longrun.config import ALGORITHMS, Config, known, make_config, numeric_field
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS
+from longrun.presets import DEFAULT
 from longrun.sweeps.grids import Options, tied_names, untied, written
 
 LONGEST_NAME = 120
@@ -92,7 +93,7 @@ class Block:
     """Tried options of each setting."""
     steps: int
     seeds: Sequence[int]
-    preset: str = "paper"
+    preset: str = DEFAULT
     evaluation: Mapping[str, int] = dataclasses.field(default_factory=dict)
     fixed: Options = dataclasses.field(default_factory=dict)
     """Other options, the same in all settings."""
@@ -131,9 +132,14 @@ def _run(block: Block, options: Options, seed: int) -> PlannedRun:
     )
 
 
-def run_name(env: str, algorithm: str, preset: str, options: Options, last: str) -> str:
-    """The name of a run folder: environment, algorithm, options and `last`."""
-    words = [env, algorithm, *([] if preset == "paper" else [preset])]
+def run_name(
+    env: str, algorithm: str, preset: str, options: Options, last: str, unnamed: str = DEFAULT
+) -> str:
+    """The name of a run folder: environment, algorithm, preset, options and `last`.
+
+    The preset `unnamed` is left out.
+    """
+    words = [env, algorithm, *([] if preset == unnamed else [preset])]
     words += [f"{option}={written(options[option])}" for option in sorted(options)]
     name = re.sub(r"[^\w.=+-]+", "-", "_".join([*words, last]), flags=re.ASCII)
     if len(name) <= LONGEST_NAME:

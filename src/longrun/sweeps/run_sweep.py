@@ -20,7 +20,7 @@ from longrun.sweeps.plan import runs_of
 from longrun.sweeps.request import Request, blocks_of, studies_of
 from longrun.sweeps.scheduler import Outcome, Sweep
 from longrun.sweeps.study import Study, read_studies, written_studies
-from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.sweeps.sweep_folder import SweepFolder, preset_hint
 from longrun.train.job import available_cores
 from longrun.train.stop_signals import stop_signals
 
@@ -142,9 +142,11 @@ def _optuna_folder(path: Path, studies: Sequence[Study]) -> SweepFolder:
     folder, there = SweepFolder.open(path), read_studies(path)
     grown = [dataclasses.replace(s, trials=max(s.trials, studies[0].trials)) for s in there]
     if written_studies(grown) != wanted:
+        pairs = [(a.block.preset, b.block.preset) for a, b in zip(there, studies, strict=False)]
+        other = (f": it has {preset_hint(*pair)}" for pair in pairs if pair[0] != pair[1])
         raise InputError(
-            f"'{path}' holds another sweep; choose another --out, or resume it with longrun"
-            f" sweep --resume --out {path}"
+            f"'{path}' holds another sweep{next(other, '')}; choose another --out, or resume it"
+            f" with longrun sweep --resume --out {path}"
         )
     if grown != there:
         with folder.locked():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from longrun.config import make_config
 from longrun.envs.native.lookup import is_native
+from longrun.presets import EARLIER_DEFAULT
 from longrun.sweeps.grids import Options, Range, tied_names, untied
 from longrun.sweeps.objective import Objective
 from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
@@ -85,12 +86,15 @@ class Study:
     def name(self) -> str:
         return " ".join([self.block.algorithm, *self.envs])
 
-    def runs(self, trial: int, options: Options) -> list[PlannedRun]:
-        """The runs of one trial, named after its number."""
+    def runs(self, trial: int, options: Options, written: Collection[str] = ()) -> list[PlannedRun]:
+        """The runs of one trial, named after its number.
+
+        `written` are the names in sweep.json: runs that an earlier version wrote keep theirs.
+        """
         block = dataclasses.replace(self.block, settings=[options])
         runs = runs_of([dataclasses.replace(block, env=env) for env in self.envs])
         return [
-            dataclasses.replace(run, name=_trial_name(run, trial))
+            dataclasses.replace(run, name=_trial_name(run, trial, written))
             for run in (together(runs) if self.batched else runs)
         ]
 
@@ -121,9 +125,11 @@ class Study:
         return point
 
 
-def _trial_name(run: PlannedRun, trial: int) -> str:
-    about = (run.env, run.algorithm, run.preset, {"trial": f"{trial:03}"})
-    return run_name(*about, run.name.rpartition("_")[2])
+def _trial_name(run: PlannedRun, trial: int, written: Collection[str]) -> str:
+    last = run.name.rpartition("_")[2]
+    about = (run.env, run.algorithm, run.preset, {"trial": f"{trial:03}"}, last)
+    earlier = run_name(*about, unnamed=EARLIER_DEFAULT)
+    return earlier if earlier in written else run_name(*about)
 
 
 def read_studies(path: Path) -> list[Study]:

@@ -186,19 +186,21 @@ class SweepFolder:
             steps = run.steps
             for single in apart(run):
                 here = wanted.pop(single.identity, None) or named.get(run.name)
-                if here is None:
-                    raise self._another(f"'{run.name}' is not part of this one")
-                if _may_grow(here, run.steps):
-                    steps = here.steps
-                    single = dataclasses.replace(single, steps=steps)
-                if why := _difference("", _comparable(single), _comparable(here)):
-                    raise self._another(f"'{run.name}' has {why}")
+                if why := _refusal(single, here, runs):
+                    raise self._another(f"'{run.name}' {why}")
+                assert here is not None
+                wanted.pop(here.identity, None)
+                steps = max(steps, here.steps)
             grown.append(dataclasses.replace(run, steps=steps))
+        taken = [run.name for run in grown]
+        new = together(list(wanted.values()), taken) if batched else list(wanted.values())
+        if other := next((run.name for run in new if run.name in taken), None):
+            # Names of earlier versions left out another preset.
+            raise self._another(f"'{other}' is a run with other options")
         if grown != self.runs:
             self.runs = grown
             self.update()
-        new = list(wanted.values())
-        self.add(together(new, taken=[run.name for run in self.runs]) if batched else new)
+        self.add(new)
 
     def _another(self, why: str) -> FolderError:
         return FolderError(
@@ -226,11 +228,31 @@ def _as_read(content: Any) -> Any:
 
 def _may_grow(run: PlannedRun, steps: int) -> bool:
     """Whether a run of `steps` can be extended to this one: not if something decays."""
-    decays = any(
-        config.learning_rate_decay or getattr(config, "step_decay", False)
-        for config in run.configs()
-    )
-    return 0 < steps < run.steps and not decays
+    return 0 < steps < run.steps and not any(config.decays for config in run.configs())
+
+
+def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedRun]) -> str:
+    """Why a run of the folder is not `here`, extended; empty if it is.
+
+    there: a run of one replica; here: the run by its identity or name, if there is one; runs: all.
+    """
+    presets = {run.preset for run in runs}
+    if there.preset not in presets and len(presets) == 1:
+        return f"has {preset_hint(there.preset, *presets)}"
+    if here is None:
+        return "is not part of this one"
+    grown = here.steps if _may_grow(here, there.steps) else there.steps
+    single = dataclasses.replace(there, steps=grown)
+    if not (why := _difference("", _comparable(single), _comparable(here))):
+        return ""
+    decays = why.startswith("steps=") and here.steps > there.steps
+    more = " (more steps need --no-learning-rate-decay from the start)" if decays else ""
+    return f"has {why}{more}"
+
+
+def preset_hint(there: str, here: str) -> str:
+    """What to do about another preset; earlier versions had another default."""
+    return f"preset={there}, not {here} (--preset {there} extends it)"
 
 
 def _comparable(run: PlannedRun) -> Any:

@@ -40,6 +40,7 @@ from longrun.files import write_bytes, write_json
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
+from longrun.presets import PRESETS
 from longrun.train.job import Snapshot
 
 OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
@@ -61,6 +62,8 @@ class Checkpoint:
     """of the file that it was read from"""
     interface: Mapping[str, Any] | None = None
     """the environment's own spaces (`longrun.envs.space_forms`), for policies without Gymnasium"""
+    preset: str | None = None
+    """what the configurations were made from, for labels; None if an earlier version saved it"""
 
     @property
     def algorithm(self) -> str:
@@ -82,6 +85,7 @@ def save(folder: Path, checkpoint: Checkpoint) -> str:
         "env": checkpoint.env,
         "spaces": _jsonable(checkpoint.spaces),
         "interface": checkpoint.interface,
+        "preset": checkpoint.preset,
         "replicas": [
             {"seed": seed, "options": written_options(config)}
             for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
@@ -117,8 +121,22 @@ def _read(files: CheckpointFiles, networks: Mapping[str, Any]) -> Checkpoint:
     configs = [saved_config(header["algorithm"], each) for each in options]
     snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
     seeds = [replica["seed"] for replica in header["replicas"]]
-    interface = header.get("interface")
-    return Checkpoint(header["env"], spaces, configs, seeds, snapshots, header["sha256"], interface)
+    return Checkpoint(
+        header["env"],
+        spaces,
+        configs,
+        seeds,
+        snapshots,
+        header["sha256"],
+        header.get("interface"),
+        _preset(header),
+    )
+
+
+def _preset(header: Mapping[str, Any]) -> str | None:
+    """The preset that the header names, if it names one and this version has it."""
+    preset = header.get("preset")
+    return preset if isinstance(preset, str) and preset in PRESETS else None
 
 
 def _with_functions(

@@ -45,6 +45,11 @@ class Job:
     keep_environments: bool = False
     """whether Gymnasium environments stay alive for the next job of the same loop"""
 
+    @property
+    def begins_steps(self) -> int:
+        """`begins` in environment steps."""
+        return self.begins * self.configs[0].steps_per_iteration
+
     def evaluates(self, iteration: int) -> bool:
         """Whether an evaluation follows once `iteration` iterations are done."""
         return self.eval_every > 0 and (

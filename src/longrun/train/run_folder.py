@@ -33,6 +33,7 @@ CONFIG_TYPES = {"algorithm": str, "env": str, "options": dict, "replicas": list,
 """Entries of config.json that every run has."""
 LATER_TYPES = {
     "preset": str,
+    "begins": int,
     "name": str,
     "num_workers": int,
     "eval_every": int,
@@ -72,12 +73,15 @@ class RunFolder:
         return folder
 
     @classmethod
-    def reopen(cls, path: Path, steps: int, done: Sequence[int], digest: str | None) -> RunFolder:
+    def reopen(
+        cls, path: Path, steps: int, done: Sequence[int], digest: str | None, begins: int
+    ) -> RunFolder:
         """A run to be resumed from a checkpoint that was read before.
 
         steps: what the run is to be extended to, if that is more; done: the steps of each replica
-        in the checkpoint, later rows are dropped; digest: the checkpoint's. Raises FolderError if
-        another process writes the folder, or has replaced the checkpoint since it was read.
+        in the checkpoint, later rows are dropped; digest: the checkpoint's; begins: the steps after
+        which the training began. Raises FolderError if another process writes the folder, or has
+        replaced the checkpoint since it was read.
         """
         folder = cls(path, FolderLock(path))
         try:
@@ -85,7 +89,7 @@ class RunFolder:
                 raise FolderError(f"'{path}' has been trained by another process; load it again")
             remove_leftovers(path)
             folder.drop_rows_after(done)
-            folder._extend_to(steps)
+            folder._extend_to(steps, begins)
         except BaseException:
             folder.close()
             raise
@@ -163,11 +167,12 @@ class RunFolder:
         header = read_json(self.checkpoint / "checkpoint.json")
         return str(header["sha256"]) if isinstance(header, dict) and "sha256" in header else None
 
-    def _extend_to(self, steps: int) -> None:
+    def _extend_to(self, steps: int, begins: int) -> None:
         """Raise the number of steps in config.json to `steps`, if it is smaller."""
         config = self.read_config()
-        if steps > config["steps"]:
-            write_json(self.path / "config.json", config | {"steps": steps})
+        changed = config | {"steps": max(steps, config["steps"]), "begins": begins}
+        if changed != {"begins": 0} | config:
+            write_json(self.path / "config.json", changed)
 
 
 def checked_config(file: Path) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def create_folder(path: Path, loop: Loop, job: Job, steps: int, **settings: Any)
         job.configs,
         job.seeds,
         steps,
+        begins=job.begins_steps,
         **settings,
         num_workers=job.num_workers,
         eval_every=job.eval_every * job.configs[0].steps_per_iteration,
@@ -67,6 +68,7 @@ class Session:
         self._displays: list[OnLog] = []
         self._stop = StopRequest()
         self._folder = folder
+        self._preset = None if folder is None else folder.read_config().get("preset")
         self._callbacks = Callbacks(on_log)
         self._saved_at = time.monotonic()
         self._rate = Rate(len(job.seeds))
@@ -162,6 +164,7 @@ class Session:
             list(self.job.seeds),
             list(self.snapshots),
             interface=interface_of(self.loop),
+            preset=self._preset,
         )
 
     def steps(self) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,12 +30,15 @@ def start(
     configs: Sequence[Config],
     seeds: Sequence[int],
     steps: int,
-    preset: str = "paper",
+    preset: str,
     on_log: OnLog | None = None,
     name: str | None = None,
     **settings: Any,
 ) -> Session:
-    """A new run in a new folder. Raises FolderError if the folder holds a run already."""
+    """A new run in a new folder. Raises FolderError if the folder holds a run already.
+
+    `preset` is what the configurations were made from, for labels.
+    """
     loop = open_env(env, checked_timeout(settings.get("step_timeout", STEP_TIMEOUT)))
     job = make_job(configs, seeds, steps, **settings)
     starts = _fresh_snapshots(loop, configs, seeds)
@@ -59,8 +63,28 @@ class SavedRun:
     @property
     def done(self) -> list[int]:
         """Steps that each replica has done."""
-        per_iteration = self.checkpoint.configs[0].steps_per_iteration
-        return [int(s.state.iteration) * per_iteration for s in self.checkpoint.snapshots]
+        return [int(s.state.iteration) * self._per_iteration for s in self.checkpoint.snapshots]
+
+    @property
+    def begins(self) -> int:
+        """Iterations that were done when the folder's last training began."""
+        began = min(max(0, self.config.get("begins", 0)), *self.done)  # earlier versions have none
+        return int(began) // self._per_iteration
+
+    def begins_for(self, steps: int) -> int:
+        """The same if it is resumed up to `steps`.
+
+        More steps than a finished training had are another one if something decays over it, as
+        with `learn`: what has fallen to 0 starts anew.
+        """
+        done = min(self.done)
+        decays = any(config.decays for config in self.checkpoint.configs)
+        another = decays and self.config["steps"] <= done < steps
+        return done // self._per_iteration if another else self.begins
+
+    @property
+    def _per_iteration(self) -> int:
+        return self.checkpoint.configs[0].steps_per_iteration
 
 
 def load(path: Path, trust: bool = False) -> SavedRun:
@@ -91,11 +115,12 @@ def resume(saved: SavedRun, steps: int, on_log: OnLog | None = None, **settings:
     before = {name: saved.config[name] for name in SETTINGS if name in saved.config}
     state = saved.checkpoint
     job = make_job(state.configs, state.seeds, steps, **before | settings)
+    job = dataclasses.replace(job, begins=saved.begins_for(steps))
     wait_for_hosts("all have read the checkpoint")
     folder = None
     with ends_all_hosts():
         if is_first_host():
-            folder = RunFolder.reopen(saved.path, steps, saved.done, state.digest)
+            folder = RunFolder.reopen(saved.path, steps, saved.done, state.digest, job.begins_steps)
     return Session(saved.loop, job, state.snapshots, folder, on_log)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from longrun.config import Average, Config
+from longrun.config import TERMINATED, Average, Config
 from longrun.errors import EnvironmentFailure, NonFiniteError
 
 FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
@@ -40,7 +40,7 @@ def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, itera
             trace = f" ({', '.join(odd)})" if odd else ""
             raise NonFiniteError(
                 f"the {what} of {who} became non-finite in iteration {iteration}{trace}; try a"
-                " lower learning_rate or scale_rewards=True"
+                " lower learning_rate, or scale_rewards=True if it is not set"
             )
 
 
@@ -89,8 +89,8 @@ class LimitWatch:
 class ConstantRewardWatch:
     """Warns once if all rewards are equal, so that the average criterion cannot rank policies.
 
-    Where episodes terminate, a reset cost can; elsewhere nothing can, which is said after
-    `PATIENCE` iterations: the reward may be rare.
+    Where episodes terminate, a reset cost or a limit can; elsewhere nothing can, which is said
+    after `PATIENCE` iterations: the reward may be rare.
     """
 
     PATIENCE = 10
@@ -98,9 +98,10 @@ class ConstantRewardWatch:
     def __init__(self, configs: Sequence[Config]) -> None:
         self._rewards: set[float] = set()
         self._iterations = 0
-        self._watching = any(
-            isinstance(config, Average) and not (config.reset_cost or config.reset_cost_step_size)
-            for config in configs
+        averages = [config for config in configs if isinstance(config, Average)]
+        self._watching = bool(averages)
+        self._resets_cost = all(
+            c.reset_cost or c.reset_cost_step_size or TERMINATED in dict(c.limits) for c in averages
         )
 
     def check(self, metrics: Mapping[str, float]) -> None:
@@ -121,6 +122,8 @@ class ConstantRewardWatch:
             )
         if self._watching and metrics["terminations"]:
             self._watching = False
+            if self._resets_cost:
+                return
             warnings.warn(
                 f"every reward so far was {low:g}: all policies have the same reward rate, so the"
                 " average criterion cannot rank them unless resets cost something; set"

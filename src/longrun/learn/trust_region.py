@@ -30,6 +30,18 @@ def fisher_product(
     return jax.tree.map(lambda p, v: p + damping * v, product, vector)
 
 
+class _Iterate(NamedTuple):
+    """Of conjugate gradient."""
+
+    x: jax.Array
+    residual: jax.Array
+    direction: jax.Array
+    squares: jax.Array
+    """of the residual, their sum"""
+    done: jax.Array
+    """iterations"""
+
+
 def conjugate_gradient(
     product: Callable[[jax.Array], jax.Array], right: jax.Array, iterations: int
 ) -> jax.Array:
@@ -41,21 +53,20 @@ def conjugate_gradient(
     """
     squares = right @ right
 
-    def is_unfinished(state: tuple[jax.Array, ...]) -> jax.Array:
-        *_, residuals, count = state
-        return (residuals > RESIDUAL**2 * squares) & (count < iterations)
+    def is_unfinished(state: _Iterate) -> jax.Array:
+        return (state.squares > RESIDUAL**2 * squares) & (state.done < iterations)
 
-    def improve(state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        x, residual, direction, residuals, count = state
+    def improve(state: _Iterate) -> _Iterate:
+        x, residual, direction, before, done = state
         image = product(direction)
-        length = residuals / (direction @ image)
+        length = before / (direction @ image)
         residual = residual - length * image
-        left = residual @ residual
-        following = residual + left / residuals * direction
-        return x + length * direction, residual, following, left, count + 1
+        after = residual @ residual
+        following = residual + after / before * direction
+        return _Iterate(x + length * direction, residual, following, after, done + 1)
 
-    start = (jnp.zeros_like(right), right, right, squares, jnp.zeros((), jnp.int32))
-    return jax.lax.while_loop(is_unfinished, improve, start)[0]
+    start = _Iterate(jnp.zeros_like(right), right, right, squares, jnp.zeros((), jnp.int32))
+    return jax.lax.while_loop(is_unfinished, improve, start).x
 
 
 def natural_step(

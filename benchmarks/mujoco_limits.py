@@ -1,18 +1,20 @@
 """Limits on MuJoCo tasks: the velocity tasks, and falls. Scores of runs as CSV, and their tables.
 
-    python benchmarks/mujoco_limits.py RUN ... --out results/limits/velocity.csv
+    python benchmarks/mujoco_limits.py RUN ... --repeats 5 --out results/limits/velocity.csv
 
-evaluates the last policy of each run for 10 000 steps with drawn actions and with deterministic
-ones, and adds both to the file; runs that it holds are left out. `quoted_figures.py` writes the
-tables into the documents. The commands of the runs are in results/RESULTS.md.
+evaluates the last policy of each run with drawn actions and with deterministic ones, in 5 times
+10 000 steps (50 episodes), and adds both to the file; runs that it holds are left out.
+`quoted_figures.py` writes the tables into the documents. The commands of the runs are in
+results/RESULTS.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -28,7 +30,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "limits"
 STEPS = 10_000
 """of an evaluation"""
 SEEDS = 1000
-"""The seed of an evaluation is that of the run and this: none that was trained with."""
+"""The seeds of evaluations are that of the run and multiples of this: none was trained with."""
 OMNISAFE = {
     "HalfCheetah": ("2946 / 3", "2965 / 2 (FOCOPS)"),
     "Hopper": ("962 / 14", "1716 / 7 (CUP)"),
@@ -44,31 +46,41 @@ LIMIT = 0.025
 FALLS = ("Hopper-v5", "Walker2d-v5", "Humanoid-v5")
 
 
-def evaluated(run: Path, env: str, setting: str) -> Iterator[dict[str, Any]]:
-    """The last policies of a run, evaluated in both ways."""
+def evaluated(run: Path, env: str, setting: str, repeats: int) -> Iterator[dict[str, Any]]:
+    """The last policies of a run, evaluated `repeats` times in both ways."""
     saved = checkpoint.load(run)
     for replica, seed in enumerate(saved.seeds):
         agent = AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
         for deterministic in (False, True):
-            found = agent.evaluate(STEPS, deterministic=deterministic, seed=SEEDS + seed, warmup=0)
+            found = [
+                agent.evaluate(
+                    STEPS, deterministic=deterministic, seed=SEEDS * (1 + k) + seed, warmup=0
+                )
+                for k in range(repeats)
+            ]
             yield {
                 "env": env,
                 "setting": setting,
                 "seed": seed,
                 "steps": agent.steps_,
                 "actions": "deterministic" if deterministic else "drawn",
-                "average_reward": f"{found.average_reward:.6g}",
-                "episode_return": f"{found.episode_return:.6g}",
-                "episode_length": f"{found.episode_length:.6g}",
-                "cost": _cost(found, "cost", "rate"),
-                "cost_low": _cost(found, "cost", "low"),
-                "terminated": _cost(found, "terminated", "rate"),
+                "average_reward": f"{mean(each.average_reward for each in found):.6g}",
+                "episode_return": f"{mean(each.episode_return for each in found):.6g}",
+                "episode_length": f"{mean(each.episode_length for each in found):.6g}",
+                **_costs(found),
             }
 
 
-def _cost(found: EvaluationReport, name: str, part: str) -> str:
-    """Empty if the environment has no such cost."""
-    return f"{getattr(found.costs[name], part):.6g}" if name in found.costs else ""
+def _costs(found: Sequence[EvaluationReport]) -> dict[str, str]:
+    """Rates, and the lower end of the 95 % interval of the one; empty where there is none."""
+    costs = {"cost": "", "cost_low": "", "terminated": ""}
+    for name in found[0].costs:
+        rate = mean(each.costs[name].rate for each in found)
+        widths = [each.costs[name].rate - each.costs[name].low for each in found]
+        low = rate - math.hypot(*widths) / len(widths)  # of independent evaluations
+        known = {name: f"{rate:.6g}", f"{name}_low": f"{low:.6g}"}
+        costs |= {column: text for column, text in known.items() if column in costs}
+    return costs
 
 
 def _by_setting(name: str) -> dict[tuple[str, str, str], list[Row]]:
@@ -141,6 +153,7 @@ def falls() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", type=Path, nargs="+")
+    parser.add_argument("--repeats", type=int, default=1, help="evaluations of each policy")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     rows: list[dict[str, Any]] = [*rows_of(given.out)] if given.out.exists() else []
@@ -149,7 +162,7 @@ def main() -> None:
         (setting,) = read_results([run])
         if all((setting.env, setting.label, seed) in known for seed in setting.seeds):
             continue
-        rows += evaluated(run, setting.env, setting.label)
+        rows += evaluated(run, setting.env, setting.label, given.repeats)
         rows.sort(key=lambda row: (row["env"], row["setting"], row["actions"], int(row["seed"])))
         with given.out.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(rows[0]))

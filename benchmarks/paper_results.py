@@ -2,10 +2,16 @@
 
 Scores are returns of the deterministic policy: the mean over the evaluations of the last tenth of
 training. Intervals are nominal 95 % intervals of a bootstrap over seeds, within each setting.
+
+    python benchmarks/paper_results.py SWEEP ... results/figure2-raw/swimmer-3m.csv
+
+writes the file of Figure 2 from sweeps over nu.
 """
 
 from __future__ import annotations
 
+import csv
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -207,3 +213,44 @@ def effects() -> str:
 def _percent(values: Sequence[float]) -> str:
     estimate, low, high = (100 * x for x in values)
     return f"{estimate:+.0f} % [{low:+.0f}, {high:+.0f}]"
+
+
+# --- the files ------------------------------------------------------------------------------
+
+
+def with_constraint(sweeps: Sequence[Path]) -> list[dict[str, str]]:
+    """Final returns and the root mean square of the average value, a row for each nu."""
+    from longrun import read_results
+    from longrun.results.read import read_metrics
+    from longrun.results.statistics import scores_of
+
+    drifts = {}
+    for setting in read_metrics(sweeps, ["value_mean"]):
+        squares = setting.values["value_mean"] ** 2
+        drifts[setting.choice.options["value_constraint"]] = np.sqrt(squares.mean(0))
+    rows = []
+    for setting in read_results(sweeps):
+        strength = setting.choice.options["value_constraint"]
+        rows.append(
+            {
+                "env": setting.env,
+                "value_constraint": f"{strength:g}",
+                "seeds": " ".join(map(str, setting.seeds)),
+                "episode_return": _numbers(scores_of(setting, "episode_return")[0]),
+                "rms_value_mean": _numbers(drifts[strength]),
+            }
+        )
+    return sorted(rows, key=lambda row: float(row["value_constraint"]))
+
+
+def _numbers(values: np.ndarray) -> str:
+    return " ".join(f"{x:.1f}" for x in values)
+
+
+if __name__ == "__main__":
+    *sweeps, out = map(Path, sys.argv[1:])
+    found = with_constraint(sweeps)
+    with out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)

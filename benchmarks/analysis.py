@@ -11,7 +11,6 @@ clock.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import platform
 import resource
@@ -23,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from csv_rows import write_rows
 
 from longrun.config import make_config
 from longrun.train.evaluation import EvaluationReport
@@ -144,10 +144,7 @@ def main() -> None:
         rows = measure(sweep, Path(temporary), given.rounds)
         versions = json.loads(next(sweep.glob("runs/*/config.json")).read_text())["versions"]
     given.out.mkdir(parents=True, exist_ok=True)
-    with (given.out / "analysis.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(given.out / "analysis.csv", rows)
     for row in rows:
         clock = f"{row['median_s']} s ({row['least_s']} to {row['most_s']})"
         print(f"{row['command']:34}{clock}, CPU {row['cpu_s']} s")

@@ -7,14 +7,13 @@ A run is of one environment, algorithm and setting. Scores are those of `search_
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from csv_rows import Row, rows_of
+from csv_rows import Row, rows_of, write_rows
 from search_results import OPTIONS, REFERENCES, TASKS, TRIALS, fit
 
 SETTINGS = TRIALS.with_name("factorial.csv")
@@ -78,7 +77,4 @@ def fitted() -> str:
 
 if __name__ == "__main__":
     found = collect([Path(each) for each in sys.argv[1:]])
-    with SETTINGS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, found[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    write_rows(SETTINGS, found)

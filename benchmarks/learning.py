@@ -12,7 +12,6 @@ at once, `--jobs` of them with `--workers` simulating processes each.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -22,6 +21,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+from csv_rows import write_rows
 
 from longrun.results.final_table import print_final
 from longrun.results.read import mean_interval, read_results
@@ -120,10 +121,7 @@ def write_table(runs: Sequence[Run], folders: Sequence[Path], out: Path) -> None
         rows.append(row)
     out.mkdir(parents=True, exist_ok=True)
     task = runs[0].task
-    with (out / f"learning-{task}.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(out / f"learning-{task}.csv", rows)
     versions = json.loads((folders[0] / "config.json").read_text())["versions"]
     (out / f"learning-{task}.json").write_text(json.dumps(versions, indent=2) + "\n")
 

@@ -85,6 +85,7 @@ LARGE = {"num_envs": 2048}
 """For networks: with 1024 environments the noise of a batch is 3 to 4 % of the limit there, with
 512 on the other models 0.5 %."""
 IN_LARGE = {"minibatch_size": 16384}
+"""Of APO and PPO with so many; the trust region fits values with those of the other models."""
 
 
 def problems() -> dict[str, Problem]:

@@ -10,10 +10,11 @@ Writes benchmarks/results/limits-speed.csv.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from pathlib import Path
 from statistics import median
+
+from csv_rows import write_rows
 
 from longrun import APO
 
@@ -60,10 +61,7 @@ def main() -> None:
         own, plain = ([r["seconds"] for r in rows if r["variant"] == v] for v in (name, "no costs"))
         ratio = median(a / b for a, b in zip(own, plain, strict=True))
         print(f"  {name:<26}{median(own):.3f}   {ratio:.3f}")
-    with OUT.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(OUT, rows)
 
 
 if __name__ == "__main__":

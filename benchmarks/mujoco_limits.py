@@ -11,7 +11,6 @@ results/RESULTS.md.
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +18,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from csv_rows import Row, rows_of
+from csv_rows import Row, rows_of, write_rows
 
 from longrun import read_results
 from longrun.algorithms import AGENTS
@@ -72,7 +71,7 @@ def evaluated(run: Path, env: str, setting: str, repeats: int) -> Iterator[dict[
 
 
 def _costs(found: Sequence[EvaluationReport]) -> dict[str, str]:
-    """Rates, and the lower end of the 95 % interval of the one; empty where there is none."""
+    """Rates, and the lower end of the 95 % interval of `cost`; empty where there is none."""
     costs = {"cost": "", "cost_low": "", "terminated": ""}
     for name in found[0].costs:
         rate = mean(each.costs[name].rate for each in found)
@@ -164,10 +163,7 @@ def main() -> None:
             continue
         rows += evaluated(run, setting.env, setting.label, given.repeats)
         rows.sort(key=lambda row: (row["env"], row["setting"], row["actions"], int(row["seed"])))
-        with given.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        write_rows(given.out, rows)
     print(f"{given.out}: {len(rows)} rows")
 
 

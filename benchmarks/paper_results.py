@@ -10,14 +10,13 @@ writes the file of Figure 2 from sweeps over nu.
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from csv_rows import rows_of
+from csv_rows import rows_of, write_rows
 
 RESULTS = Path(__file__).parents[1] / "results"
 RESAMPLES = 4000
@@ -250,7 +249,4 @@ def _numbers(values: np.ndarray) -> str:
 if __name__ == "__main__":
     *sweeps, out = map(Path, sys.argv[1:])
     found = with_constraint(sweeps)
-    with out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    write_rows(out, found)

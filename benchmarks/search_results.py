@@ -8,7 +8,6 @@ over the last tenth of training) divided by the environment's reference.
 
 from __future__ import annotations
 
-import csv
 import itertools
 import sys
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from csv_rows import Row, rows_of
+from csv_rows import Row, rows_of, write_rows
 
 TRIALS = Path(__file__).parents[1] / "results" / "search" / "trials.csv"
 OPTIONS = {
@@ -193,7 +192,4 @@ def _short(value: str) -> str:
 if __name__ == "__main__":
     found = collect(Path(sys.argv[1]))
     TRIALS.parent.mkdir(exist_ok=True)
-    with TRIALS.open("w", newline="") as file:
-        writer = csv.DictWriter(file, found[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(found)
+    write_rows(TRIALS, found)

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from csv_rows import write_rows
 
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.run_folder import RunFolder, describe_run
 

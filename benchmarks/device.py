@@ -23,7 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.config import Config, make_config
+from longrun.config import Config
+from longrun.config_options import make_config
 from longrun.envs.native.protocol import Environment
 from longrun.learn import learner
 from longrun.train.device import program as device

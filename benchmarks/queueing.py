@@ -22,7 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.config import Config, make_config
+from longrun.config import Config
+from longrun.config_options import make_config
 from longrun.envs.native import batching as native
 from longrun.learn.acting import act
 from longrun.queueing import policies as classical

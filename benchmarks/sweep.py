@@ -33,7 +33,7 @@ OPTIONS = {"minibatch_size": 250}
 DIRECT = """
 import sys
 from pathlib import Path
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.train import start_or_resume as runs
 env, steps, out, *seeds = sys.argv[1:]
 for seed in seeds:

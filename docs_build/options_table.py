@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from longrun.config import ALGORITHMS, value_text
+from longrun.config import ALGORITHMS
+from longrun.config_options import value_text
 from longrun.presets import DEFAULT, PRESETS
 
 HEAD = "| option | default | of | meaning |\n|---|---|---|---|"

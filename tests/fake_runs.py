@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.files import read_json, write_json
 from longrun.presets import DEFAULT
 from longrun.results.labels import Choice

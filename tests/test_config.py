@@ -11,7 +11,8 @@ import pytest
 
 import longrun
 from longrun import APO
-from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name, make_config
+from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name
+from longrun.config_options import make_config
 from longrun.other_names import ELSEWHERE, OURS
 
 FIELDS = [(name, field) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from longrun.cli import COMMANDS
-from longrun.config import ALGORITHMS, field_defaults
+from longrun.config import ALGORITHMS
+from longrun.config_options import field_defaults
 
 ROOT = Path(__file__).parents[1]
 

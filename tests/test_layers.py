@@ -27,6 +27,7 @@ LAYERS = (
     ("onnx_export",),
     ("checkpoint_files",),
     ("envs",),
+    ("config_options",),
     ("config",),
     ("option_fields",),
     ("presets",),

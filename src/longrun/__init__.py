@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longrun.algorithms import APO, ATRPO, PPO, TRPO
-    from longrun.config import APOConfig, ATRPOConfig, PPOConfig, TRPOConfig, make_config
+    from longrun.config import APOConfig, ATRPOConfig, PPOConfig, TRPOConfig
+    from longrun.config_options import make_config
     from longrun.envs.native.protocol import Environment, Step
     from longrun.envs.native.to_gymnasium import as_gymnasium
     from longrun.envs.spaces import Spaces
@@ -33,7 +34,8 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "longrun.algorithms": ("APO", "ATRPO", "PPO", "TRPO"),
-    "longrun.config": ("APOConfig", "ATRPOConfig", "PPOConfig", "TRPOConfig", "make_config"),
+    "longrun.config": ("APOConfig", "ATRPOConfig", "PPOConfig", "TRPOConfig"),
+    "longrun.config_options": ("make_config",),
     "longrun.envs.native.protocol": ("Environment", "Step"),
     "longrun.envs.native.to_gymnasium": ("as_gymnasium",),
     "longrun.envs.spaces": ("Spaces",),

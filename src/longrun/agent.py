@@ -10,13 +10,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from longrun.config import Config, make_config, whole_number
+from longrun.config import Config
+from longrun.config_options import make_config
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import FolderLock
 from longrun.learn.types import TrainState
+from longrun.option_fields import whole_number
 from longrun.other_names import names_ours, require_order
 from longrun.policy import Policy
 from longrun.presets import DEFAULT

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from longrun.config import known
 from longrun.envs.env_strings import written
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
 from longrun.envs.native.maintenance import Maintenance
 from longrun.envs.native.protocol import Environment
 from longrun.errors import InputError
+from longrun.option_fields import known
 from longrun.queueing.known_environments import ENVIRONMENTS
 
 BUILTIN: dict[str, Callable[..., Environment]] = {

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from longrun.config import own_networks, whole_number
+from longrun.config_options import own_networks
 from longrun.errors import InputError
 from longrun.files import read_json, write_json
-from longrun.option_fields import MOST_STEPS
+from longrun.option_fields import MOST_STEPS, whole_number
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport

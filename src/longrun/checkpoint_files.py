@@ -18,10 +18,11 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from longrun.config import ALGORITHMS, known
+from longrun.config import ALGORITHMS
 from longrun.envs.flat_spaces import Array, Spaces
 from longrun.errors import FolderError
 from longrun.files import MOST_BYTES, read_bytes, read_json
+from longrun.option_fields import known
 
 FORMAT = 3
 """Format 2, which is read as well, had a hash of the state alone."""

@@ -18,12 +18,14 @@ from longrun.checkpoint_files import (
     read_checkpoint,
     read_spaces,
 )
-from longrun.config import MLP, Config, own_networks, saved_config, whole_number
+from longrun.config import Config
+from longrun.config_options import own_networks, saved_config
 from longrun.envs.actions import as_given
 from longrun.envs.flat_spaces import Array, Spaces
 from longrun.envs.numpy_policy import draw_noise, policy_of, weight_shapes
 from longrun.envs.space_forms import action_maker, action_shape, row_writer, width
 from longrun.errors import FolderError, InputError
+from longrun.option_fields import MLP, whole_number
 
 VARIANCE_EPSILON = 1e-8
 """As in learning: added to a variance by which observations are standardised."""

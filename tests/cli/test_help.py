@@ -14,7 +14,8 @@ from command_line import (
 )
 from longrun import __version__
 from longrun.cli import COMMANDS
-from longrun.config import ALGORITHMS, make_config, value_text
+from longrun.config import ALGORITHMS
+from longrun.config_options import make_config, value_text
 from tiny_envs import TINY_FLAGS
 
 

@@ -14,7 +14,8 @@ from gymnasium.wrappers import ClipAction, RescaleAction
 
 from longrun import APO, ATRPO
 from longrun.cli import main
-from longrun.config import APOConfig, make_config
+from longrun.config import APOConfig
+from longrun.config_options import make_config
 from longrun.envs.actions import as_given, mean_within
 from longrun.envs.spaces import Spaces, describe
 from longrun.results.report import rendering

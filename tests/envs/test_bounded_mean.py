@@ -16,7 +16,7 @@ from gymnasium import spaces as gym_spaces
 
 from longrun import APO, ATRPO, PPO
 from longrun.cli import main
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.envs.numpy_policy import NumpyPolicy
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner

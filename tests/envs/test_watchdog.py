@@ -25,7 +25,7 @@ from failing_envs import (
 )
 from longrun import APO, PPO, WorkerError
 from longrun.cli import main
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.envs import heartbeat, processes, seeding, watchdog, worker_pool
 from longrun.envs.plan import Plan
 from longrun.envs.shard import Shard

@@ -16,7 +16,7 @@ import pytest
 
 from fake_workers import child_environment
 from longrun import APO, PPO, NonFiniteError, WorkerError
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.envs import seeding
 from longrun.envs.factories import env_factory
 from longrun.envs.plan import Plan

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from probes import Choice, Count
 
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.envs.native import batching as chains
 from longrun.learn import learner
 from longrun.train.device import program as device

@@ -16,7 +16,7 @@ from fake_runs import csv_rows
 from longrun import APO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.algorithms import AGENTS
 from longrun.cli import main
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.queueing.known_environments import criss_cross
 from longrun.results.read import read_results
 from longrun.train.device import loop as device_loop

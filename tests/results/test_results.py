@@ -9,7 +9,7 @@ import pytest
 
 from fake_runs import fake_run, fake_sweep, rising
 from longrun import read_results
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.files import read_json, write_json
 from longrun.results.labels import names_of, shortened
 from longrun.results.read import read_metrics, training_metrics

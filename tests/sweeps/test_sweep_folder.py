@@ -8,7 +8,7 @@ import json
 import pytest
 
 from fake_workers import a_block
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.files import FolderLock
 from longrun.sweeps import run_sweep as start
 from longrun.sweeps.plan import (

@@ -13,7 +13,7 @@ import pytest
 
 from longrun import ATRPO
 from longrun.cli import main
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.envs.native import Step
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError

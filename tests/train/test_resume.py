@@ -15,7 +15,7 @@ import pytest
 from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.learn import learning_rate
 from longrun.train import session, start_or_resume
 from longrun.train.host import episodes as history

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 
-from longrun.config import known
 from longrun.errors import InputError, LongrunError
+from longrun.option_fields import known
 
 COMMANDS = {
     "train": "train policies: one algorithm on one environment, several seeds and settings",

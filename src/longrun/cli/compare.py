@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from longrun.cli.options import Parser, add_results_argument, parse, whole
-from longrun.config import known
+from longrun.option_fields import known
 
 DESCRIPTION = """\
 Compare settings: a table for each environment and, if there are several, one over all of them.

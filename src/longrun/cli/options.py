@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from longrun.config import ALGORITHMS, Config, known, owners_of, value_text
+from longrun.config import ALGORITHMS, Config
+from longrun.config_options import owners_of, value_text
 from longrun.errors import InputError
+from longrun.option_fields import known
 from longrun.other_names import hint
 from longrun.presets import DEFAULT, PRESETS, PRESETS_IN_WORDS
 

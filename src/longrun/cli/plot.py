@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longrun.cli.options import Parser, add_results_argument, parse, whole
-from longrun.config import known, whole_number
+from longrun.option_fields import known, whole_number
 
 if TYPE_CHECKING:
     from longrun.results.read import Setting

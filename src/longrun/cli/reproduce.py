@@ -8,8 +8,7 @@ from pathlib import Path
 
 from longrun.cli.options import Parser, parse, whole
 from longrun.cli.sweep import add_running_options, running_options
-from longrun.config import known, whole_number
-from longrun.option_fields import MOST_STEPS
+from longrun.option_fields import MOST_STEPS, known, whole_number
 
 EXPERIMENTS = {
     "figure1": "APO and PPO with four discount factors on Swimmer, HalfCheetah, Ant",

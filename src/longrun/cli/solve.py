@@ -17,9 +17,10 @@ from rich.console import Console
 
 from longrun.cli.options import Parser, add_limit_option, parse, whole
 from longrun.cli.solve_report import add_evaluation, describe, most_likely, show
-from longrun.config import known, value_text
+from longrun.config_options import value_text
 from longrun.envs.user_modules import named_object
 from longrun.errors import InfeasibleLimits, InputError
+from longrun.option_fields import known
 from longrun.queueing.known_exact_models import MODELS as NETWORK_MODELS
 from longrun.tabular import MDP, evaluate, from_gymnasium, reachable, solve
 from longrun.tabular.models import MODELS as TABULAR_MODELS

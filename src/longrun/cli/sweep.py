@@ -18,8 +18,9 @@ from longrun.cli.options import (
     algorithm_options,
     parse,
 )
-from longrun.config import ALGORITHMS, known, whole_number
+from longrun.config import ALGORITHMS
 from longrun.errors import InputError
+from longrun.option_fields import known, whole_number
 from longrun.presets import DEFAULT
 
 if TYPE_CHECKING:

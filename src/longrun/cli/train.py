@@ -14,8 +14,9 @@ from longrun.cli.options import (
     add_trust_option,
     parse,
 )
-from longrun.config import ALGORITHMS, known
+from longrun.config import ALGORITHMS
 from longrun.errors import InputError
+from longrun.option_fields import known
 
 USAGE = """usage: longrun train ALGORITHM --env ID [options]
        longrun train --resume --out RUN [options]

@@ -13,12 +13,13 @@ from typing import Any
 
 from longrun import callbacks
 from longrun.cli.options import algorithm_options
-from longrun.config import Config, known, make_config, numeric_fields, whole_number
+from longrun.config import Config, numeric_fields
+from longrun.config_options import make_config
 from longrun.envs.env_strings import parse_args, with_args
 from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
-from longrun.option_fields import MOST_STEPS
+from longrun.option_fields import MOST_STEPS, known, whole_number
 from longrun.presets import DEFAULT, EARLIER_DEFAULT
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for

@@ -12,10 +12,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.config import MLP, Config, function_name
+from longrun.config import Config
+from longrun.config_options import function_name
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.mlp import apply_mlp, init_mlp, init_mlp_as_torch
+from longrun.option_fields import MLP
 
 
 def init_policy_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:

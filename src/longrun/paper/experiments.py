@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longrun.config import known
+from longrun.option_fields import known
 from longrun.sweeps.plan import Block
 
 FIGURE_TASKS = ("Swimmer-v5", "HalfCheetah-v5", "Ant-v5")

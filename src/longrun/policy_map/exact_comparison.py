@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longrun.config import Config, whole_number
+from longrun.config import Config
 from longrun.envs.env_strings import arguments_of
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
@@ -24,6 +24,7 @@ from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn.acting import act
 from longrun.learn.types import TrainState
+from longrun.option_fields import whole_number
 from longrun.queueing.environment import QueueingEnv
 from longrun.tabular import MDP, evaluate, reachable, solve
 from longrun.tabular.models.classic import access_control, inventory

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from longrun.config import known
 from longrun.errors import InputError
+from longrun.option_fields import known
 from longrun.queueing.network import Activity, Network
 from longrun.tabular.validation import require_positive
 

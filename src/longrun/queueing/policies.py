@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import stdtrit  # scipy.stats would take a second to import
 
-from longrun.config import whole_number
 from longrun.envs.native.protocol import Environment
 from longrun.errors import InputError
+from longrun.option_fields import whole_number
 from longrun.queueing.environment import QueueingEnv
 from longrun.queueing.network import Activity, Network
 from longrun.queueing.ordered_queues import OrderedQueueingEnv

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from longrun.config import known
 from longrun.errors import InputError
+from longrun.option_fields import known
 from longrun.results.labels import shortened
 from longrun.results.read import Setting
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from longrun.config import known
 from longrun.envs.spaces import Array
 from longrun.errors import InputError, warn
+from longrun.option_fields import known
 from longrun.results.baselines import find_baselines
 from longrun.results.data_frames import comparison_frame
 from longrun.results.limits import CostRates, cost_rates, feasible_first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from longrun.config import value_text
+from longrun.config_options import value_text
 from longrun.errors import InputError
 
 if TYPE_CHECKING:

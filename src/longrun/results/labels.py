@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.config import ALGORITHMS, field_defaults, make_config, value_text
+from longrun.config import ALGORITHMS
+from longrun.config_options import field_defaults, make_config, value_text
 from longrun.presets import DEFAULT, EARLIER_DEFAULT
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longrun.config import known
 from longrun.envs.spaces import Array
 from longrun.errors import InputError, listed, warn
+from longrun.option_fields import known
 from longrun.results.data_frames import Results
 from longrun.results.labels import Choice
 from longrun.results.run_files import FoundRun

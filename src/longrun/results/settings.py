@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from longrun.config import value_text
+from longrun.config_options import value_text
 from longrun.results.env_identity import env_names
 from longrun.results.labels import Choice, labels_of, named_labels, names_of
 from longrun.results.run_files import FoundRun, find_runs

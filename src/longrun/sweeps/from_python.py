@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from longrun.config import ALGORITHMS, field_defaults, known, own_networks, whole_number
+from longrun.config import ALGORITHMS
+from longrun.config_options import field_defaults, own_networks
 from longrun.envs.watchdog import STEP_TIMEOUT
 from longrun.errors import InputError, LongrunError
+from longrun.option_fields import known, whole_number
 from longrun.other_names import hint
 from longrun.presets import DEFAULT
 from longrun.results import Results, read_results

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from longrun.config import ALGORITHMS, known, value_text
+from longrun.config import ALGORITHMS
+from longrun.config_options import value_text
 from longrun.errors import InputError
+from longrun.option_fields import known
 
 Options = Mapping[str, Any]
 

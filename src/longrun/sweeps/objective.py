@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from longrun.config import known
 from longrun.errors import InputError
+from longrun.option_fields import known
 from longrun.results.metric_names import SCORES
 from longrun.results.read import read_results
 from longrun.results.statistics import interquartile_mean, scores_of

@@ -16,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longrun.config import ALGORITHMS, Config, known, make_config, numeric_fields, whole_number
+from longrun.config import ALGORITHMS, Config, numeric_fields
+from longrun.config_options import make_config
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
-from longrun.option_fields import MOST_STEPS
+from longrun.option_fields import MOST_STEPS, known, whole_number
 from longrun.presets import DEFAULT
 from longrun.sweeps.grids import Options, tied_names, untied, written
 

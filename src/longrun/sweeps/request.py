@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 
-from longrun.config import known, whole_number
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
+from longrun.option_fields import known, whole_number
 from longrun.presets import PRESETS
 from longrun.sweeps.grids import Options, Range, tied_names
 from longrun.sweeps.objective import checked_objective

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from longrun.config import whole_number
 from longrun.envs.native.lookup import is_native
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
 from longrun.files import remove_leftovers
+from longrun.option_fields import whole_number
 from longrun.sweeps.live_table import Live
 from longrun.sweeps.local_workers import LocalWorkers, Workers
 from longrun.sweeps.optuna_search import OptunaSearch, import_optuna

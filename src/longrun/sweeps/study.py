@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.config import make_config
+from longrun.config_options import make_config
 from longrun.envs.native.lookup import is_native
 from longrun.presets import EARLIER_DEFAULT
 from longrun.sweeps.grids import Options, Range, tied_names, untied

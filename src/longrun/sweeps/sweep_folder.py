@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import field_defaults
+from longrun.config_options import field_defaults
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
 from longrun.files import LEFTOVER, FolderLock, read_json, remove_leftovers, write_json

@@ -8,7 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Config, algorithm_name, saved_config
+from longrun.config import Config, algorithm_name
+from longrun.config_options import saved_config
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn import learner

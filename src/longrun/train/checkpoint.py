@@ -27,13 +27,8 @@ from longrun.checkpoint_files import (
     read_checkpoint,
     read_spaces,
 )
-from longrun.config import (
-    Config,
-    algorithm_name,
-    own_networks,
-    saved_config,
-    written_options,
-)
+from longrun.config import Config, algorithm_name
+from longrun.config_options import own_networks, saved_config, written_options
 from longrun.envs.spaces import Array, Spaces
 from longrun.errors import FolderError
 from longrun.files import write_bytes, write_json

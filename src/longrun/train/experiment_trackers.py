@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from longrun.config import written_options
+from longrun.config_options import written_options
 from longrun.errors import InputError, LongrunError, text_of
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.progress import OnLog, Progress

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import jax
 
-from longrun.config import MLP, Config, whole_number
+from longrun.config import Config
 from longrun.envs.actions import require_bounds
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
@@ -19,7 +19,7 @@ from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
 from longrun.memory import require_memory
-from longrun.option_fields import MOST_STEPS
+from longrun.option_fields import MLP, MOST_STEPS, whole_number
 from longrun.train.evaluation import EvaluationReport
 
 

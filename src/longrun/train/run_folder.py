@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import Config, algorithm_name, differing, written_options
+from longrun.config import Config, algorithm_name
+from longrun.config_options import differing, written_options
 from longrun.errors import FolderError, InputError
 from longrun.files import (
     FolderLock,

@@ -8,7 +8,8 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
-from longrun.config import algorithm_name, differing
+from longrun.config import algorithm_name
+from longrun.config_options import differing
 from longrun.errors import FolderError
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longrun.config import Config, saved_config
+from longrun.config import Config
+from longrun.config_options import saved_config
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.train import checkpoint

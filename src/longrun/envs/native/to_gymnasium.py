@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces as gym_spaces
 
-from longrun.config import known
 from longrun.envs.actions import ActionBounds, as_given
 from longrun.envs.env_strings import NATIVE_MAKERS, with_args
 from longrun.envs.native.lookup import native_env
 from longrun.envs.native.protocol import Environment
 from longrun.envs.spaces import Array, Spaces
 from longrun.errors import InputError
+from longrun.option_fields import known
 
 
 def as_gymnasium(

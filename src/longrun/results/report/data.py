@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from longrun import __version__
-from longrun.config import make_config, value_text
+from longrun.config_options import make_config, value_text
 from longrun.envs.spaces import Array
 from longrun.results.labels import shortened
 from longrun.results.limits import COST, cost_rates, costs_of, feasible_seeds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from longrun.config import value_text
+from longrun.config_options import value_text
 from longrun.results.report.runs import Folder, ReportedSetting
 from longrun.results.statistics import FEWEST_SEEDS
 

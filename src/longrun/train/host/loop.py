@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from longrun.config import MLP, Config
+from longrun.config import Config
 from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
 from longrun.envs.factories import EnvLike, env_factory, env_name, is_a
@@ -25,6 +25,7 @@ from longrun.envs.worker_pool import open_pool
 from longrun.errors import InputError
 from longrun.learn.types import TrainState
 from longrun.memory import require_memory
+from longrun.option_fields import MLP
 from longrun.train.evaluation import STEPS_EACH, Streams, evaluation_shape
 from longrun.train.host import kept_pools
 from longrun.train.host.episodes import no_episodes

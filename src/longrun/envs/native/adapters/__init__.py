@@ -8,8 +8,8 @@ For the env string 'gymnax:Pendulum-v1?max_steps_in_episode=100' it gets the nam
 the arguments {'max_steps_in_episode': 100}. It
 
 * imports the library with `packages.import_package`, which says what to install if it is missing;
-* checks the name with `longrun.config.known` and the arguments with `packages.check_args` and
-  `packages.check_time_limit`, so that a mistake is an `InputError` of one line;
+* checks the name with `longrun.option_fields.known` and the arguments with `packages.check_args`
+  and `packages.check_time_limit`, so that a mistake is an `InputError` of one line;
 * returns an `Environment` (`protocol.py`) whose `name` is `join_env(prefix:name, args)` and whose
   equality and hash are those of its name: equal environments share compiled programs.
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import mujoco
 
-from longrun.config import known
 from longrun.envs.env_strings import join_env
 from longrun.envs.factories import mujoco_warning
 from longrun.envs.native.adapters.brax_like import BraxLikeEnvironment
 from longrun.envs.native.adapters.packages import check_args, check_time_limit, import_package
 from longrun.envs.native.protocol import Environment
+from longrun.option_fields import known
 
 EXTRA = "brax"
 TIME_LIMIT = 1000

@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.config import known
 from longrun.envs.env_strings import join_env
 from longrun.envs.native.adapters.packages import check_args, check_time_limit, import_package
 from longrun.envs.native.protocol import Environment, Step
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
+from longrun.option_fields import known
 
 EXTRA = "gymnax"
 LIMIT = "max_steps_in_episode"

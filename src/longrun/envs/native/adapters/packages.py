@@ -8,8 +8,8 @@ import warnings
 from importlib import import_module
 from typing import Any
 
-from longrun.config import known
 from longrun.errors import InputError
+from longrun.option_fields import known
 
 
 def import_package(module: str, env: str, extra: str) -> Any:

@@ -1,0 +1,105 @@
+"""Configurations made from options by name, and options as files and messages have them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from longrun.config import ALGORITHMS, TERMINATED, Config
+from longrun.errors import InputError
+from longrun.option_fields import MLP, known
+from longrun.other_names import hint
+from longrun.presets import DEFAULT, PRESETS
+
+
+def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:
+    """The preset of an algorithm with some options changed; unknown names raise an InputError.
+
+    The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
+    options leave no place for it: with another limit on terminations, or `termination="zero"`.
+    """
+    changes = PRESETS[known("preset", preset, PRESETS)]
+    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    names = _field_names(kind)
+    mine = {k: v for k, v in changes.items() if k in names}
+    if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
+        mine.pop("reset_cost_step_size", None)
+    return saved_config(algorithm, mine | options)
+
+
+def _limits_terminations(limits: Any) -> bool:
+    try:
+        return TERMINATED in dict(limits or ())
+    except (TypeError, ValueError):  # it is refused later
+        return False
+
+
+def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
+    """A configuration as it was saved, independent of the current presets.
+
+    An option that did not exist then has its field's default, which is the behaviour of that time.
+    """
+    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    names = _field_names(kind)
+    for name in options:
+        if name not in names and (other := hint(name, names, algorithm)):
+            raise InputError(f"unknown {algorithm.upper()} option '{name}'; {other}")
+        if name not in names and (others := owners_of(name)):
+            raise InputError(
+                f"unknown {algorithm.upper()} option '{name}'; {others} have it,"
+                f" {algorithm.upper()} does not"
+            )
+        known(f"{algorithm.upper()} option", name, names)
+    return kind(**options)
+
+
+def owners_of(name: str) -> str:
+    """The algorithms that have an option, as text; "" if none has."""
+    owners = [a for a, kind in ALGORITHMS.items() if name in _field_names(kind)]
+    return ", ".join(owners).upper()
+
+
+def _field_names(kind: type[Config]) -> list[str]:
+    return [option.name for option in dataclasses.fields(kind)]
+
+
+def written_options(config: Config) -> dict[str, Any]:
+    """The options for a JSON file; functions are written as their name."""
+    options = dataclasses.asdict(config)
+    own = {name: function_name(options[name][1]) for name in own_networks(options)}
+    return options | own
+
+
+def own_networks(options: Mapping[str, Any]) -> list[str]:
+    """Names of the options that are functions (or their names, in a file)."""
+    return [n for n in ("policy_network", "value_network") if options.get(n, MLP) != MLP]
+
+
+def function_name(function: Any) -> str:
+    """For files and messages, such as `plant.networks.apply`."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '?')}.{name}"
+
+
+def field_defaults(algorithm: str) -> dict[str, Any]:
+    """Defaults of options that a saved run does not mention: what was done before they existed."""
+    return {option.name: option.default for option in dataclasses.fields(ALGORITHMS[algorithm])}
+
+
+def differing(configs: Sequence[Config]) -> list[str]:
+    """Names of the options in which replicas differ."""
+    first = dataclasses.asdict(configs[0])
+    return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]
+
+
+def value_text(value: Any, separator: str = ",") -> str:
+    """An option's value as text; several are joined by `separator`, "none" if there are none.
+
+    Layer sizes are numbers, costs are names, and limits are NAME=RATE.
+    """
+    if isinstance(value, Mapping):
+        value = [(name, float(rate)) for name, rate in value.items()]
+    if isinstance(value, list | tuple):
+        return separator.join(value_text(each, "=") for each in value) or "none"
+    return str(value)

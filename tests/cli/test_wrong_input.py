@@ -46,7 +46,7 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
         ["reset_cost=1", "termination='reset' or reset_cost=0"],
     ),
     "sizes": ([*TRAIN, "--hidden-sizes", "0"], ["hidden_sizes=[0]"]),
-    "minibatch": ([*TRAIN, "--num-envs", "1", "--rollout-steps", "9"], ["minibatch_size=100"]),
+    "minibatch": ([*TRAIN, "--num-envs", "1", "--rollout-steps", "9"], ["minibatch_size=50"]),
     "steps": ([*TRAIN, "--steps", "0"], ["steps=0"]),
     "seeds": ([*TRAIN, "--seeds", "0"], ["seeds=0"]),
     "seed": ([*TRAIN, "--seed", "-1"], ["seed=-1"]),
@@ -97,7 +97,7 @@ def test_an_existing_run_is_not_written_over(longrun, run):
     [
         (["ppo"], ["'apo'", "'ppo'"]),
         (["apo", "--env", "EndlessDrift-v0"], ["'Drift-v0'", "'EndlessDrift-v0'"]),
-        (["apo", "--gae-lambda", "0.5"], ["gae_lambda=0.5", "0.95"]),
+        (["apo", "--gae-lambda", "0.5"], ["gae_lambda=0.5", "0.9"]),
         (["apo", "--hidden-sizes", "9"], ["hidden_sizes=[9]", "8"]),
         (["apo", "--seeds", "5"], ["--seeds"]),
         (["apo", "--seed", "5"], ["seed"]),

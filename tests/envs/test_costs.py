@@ -57,7 +57,8 @@ def rates_of(env: Any, names: list[str]) -> dict[str, float]:
 def costs_of(env: Any, names: list[str], log_dir: Any = None) -> tuple[dict[str, float], Any]:
     """Metrics of an iteration, and the evaluation after it."""
     logged: list[Any] = []
-    APO(env, num_workers=0, costs=names, **TINY).learn(
+    wide = 0.0  # so that some actions are out of bounds
+    APO(env, num_workers=0, costs=names, initial_log_std=wide, **TINY).learn(
         ITERATION, log_dir=log_dir, eval_every=ITERATION, eval_steps=60, on_log=logged.append
     )
     return logged[0].metrics, logged[0].evaluation

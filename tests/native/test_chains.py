@@ -101,7 +101,7 @@ def test_a_rollout_holds_facts() -> None:
 def test_bounds_apply_to_what_environments_get_and_not_to_the_rollout(
     bounds: str,
 ) -> None:
-    rollout, _ = rollout_of(Count(), action_bounds=bounds)
+    rollout, _ = rollout_of(Count(), action_bounds=bounds, initial_log_std=0.0)
     drawn = np.asarray(rollout.action)[..., 0]
     assert drawn.min() < -1
     assert drawn.max() > 0.5

@@ -126,7 +126,7 @@ def test_the_result_names_the_setting_with_the_highest_average_reward(tmp_path):
 def test_options_tell_what_differs_and_what_is_not_the_default(tmp_path):
     options = {o["name"]: o for o in data_of(report_sweep(tmp_path))["options"]}
     assert options["value_constraint"]["differs"] and not options["gae_lambda"]["differs"]
-    assert options["gae_lambda"]["values"] == [options["gae_lambda"]["default"]] == ["0.95"]
+    assert options["gae_lambda"]["values"] == [options["gae_lambda"]["default"]] == ["0.9"]
     # APO has no discount: what only some have is listed with their names.
     assert options["discount"]["label"] == "discount (PPO)"
     assert options["value_constraint"]["label"] == "value_constraint (APO)"

@@ -53,9 +53,9 @@ def test_replicas_of_a_setting_are_merged_across_the_runs_of_a_sweep(tmp_path):
 
 def test_labels_name_what_differs_within_what_is_shown(tmp_path):
     usual = fake_run(tmp_path / "usual", {100: 1.0})
-    other = fake_run(tmp_path / "other", {100: 1.0}, options=[{"epochs": 5}])
+    other = fake_run(tmp_path / "other", {100: 1.0}, options=[{"epochs": 7}])
     assert labels(usual) == ["APO"]
-    assert labels(usual, other) == ["APO epochs=10", "APO epochs=5"]
+    assert labels(usual, other) == ["APO epochs=5", "APO epochs=7"]
     preset = fake_run(tmp_path / "preset", {100: 1.0}, preset="queueing")
     assert labels(usual, preset) == ["APO", "APO (queueing)"]
 

@@ -192,7 +192,7 @@ def test_a_run_folder_of_another_sweep_is_left_alone(copy, inline, capsys):
     before = content(copy)
     assert main(sweep_arguments(copy)) == 2
     assert capsys.readouterr().err == (
-        f"longrun: '{run_of(copy, 0)}' belongs to another sweep: it has gae_lambda=0.5, not 0.95;"
+        f"longrun: '{run_of(copy, 0)}' belongs to another sweep: it has gae_lambda=0.5, not 0.9;"
         " move it away or choose another --out\n"
     )
     assert content(copy) == before

@@ -172,8 +172,35 @@ def test_a_run_never_takes_the_folder_of_another_preset(tmp_path):
 def as_first_written(path):
     """The sweep as it was before the `paper` preset gave raw actions."""
     content = json.loads((path / "sweep.json").read_text())
-    assert content.pop("meaning") == 2
+    assert content.pop("meaning") == 3
     (path / "sweep.json").write_text(json.dumps(content))
+
+
+FIRST_TUNED = {
+    "gae_lambda": 0.95,
+    "num_envs": 10,
+    "rollout_steps": 200,
+    "minibatch_size": 100,
+    "epochs": 10,
+    "initial_log_std": -0.5,
+}
+"""What `tuned` had before it was chosen anew; now it has other values of all of them."""
+
+
+def test_a_sweep_of_the_first_tuned_preset_keeps_its_values(tmp_path):
+    blocks = {p: a_block(grid={}, preset=p) for p in ("paper", "tuned")}
+    SweepFolder.create(tmp_path, runs_of(blocks.values()))
+    content = json.loads((tmp_path / "sweep.json").read_text())
+    (tmp_path / "sweep.json").write_text(json.dumps(content | {"meaning": 2}))
+    for _ in range(2):
+        folder = SweepFolder.open(tmp_path)
+        raw, first = ([r for r in folder.runs if r.preset == p] for p in ("paper", "tuned"))
+        assert {run.configs()[0].action_bounds for run in raw} == {"raw"}
+        for run in first:
+            options = {name: getattr(run.configs()[0], name) for name in FIRST_TUNED}
+            assert options == FIRST_TUNED
+        folder.update()
+    assert not any(make_config("apo").__dict__[name] == FIRST_TUNED[name] for name in FIRST_TUNED)
 
 
 def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
@@ -182,14 +209,15 @@ def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
     as_first_written(tmp_path)
     folder = SweepFolder.open(tmp_path)
     assert {run.configs()[0].action_bounds for run in folder.runs} == {"clip"}
-    assert [run.fixed for run in folder.runs if run.preset == "tuned"] == [{}] * 4
+    assert [run.fixed for run in folder.runs if run.preset == "tuned"] == [FIRST_TUNED] * 4
     folder.update()
     again = SweepFolder.open(tmp_path)
     assert [run.as_json() for run in again.runs] == [run.as_json() for run in folder.runs]
     with pytest.raises(ValueError, match=r"is not part of this one|has action_bounds=clip"):
         SweepFolder.create(tmp_path, runs_of([paper, tuned]))
     same = dataclasses.replace(paper, fixed={"action_bounds": "clip"})
-    SweepFolder.create(tmp_path, runs_of([same, tuned]))
+    also = dataclasses.replace(tuned, fixed=FIRST_TUNED)
+    SweepFolder.create(tmp_path, runs_of([same, also]))
 
 
 def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):

@@ -52,7 +52,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "values that contradict each other": (
         ["apo", "--grid", "minibatch_size=64,4096"],
-        "minibatch_size=4096 is larger than a rollout of num_envs=10 x rollout_steps=200",
+        "minibatch_size=4096 is larger than a rollout of num_envs=2 x rollout_steps=1000",
     ),
     "a search without a space": (
         ["apo", "--search", "random"],

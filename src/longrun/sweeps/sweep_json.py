@@ -7,11 +7,22 @@ from typing import Any
 
 from longrun.files import read_json
 
-MEANING = 2
-"""Version of what preset names in sweep.json mean. Version 1, which is not written in the file, had
-no `action_bounds` and clipped actions."""
-FIRST_PAPER = {"action_bounds": "clip"}
-"""Options in which the `paper` preset of version 1 differs from the present one."""
+MEANING = 3
+"""Version of what preset names in sweep.json mean; a file without a version has version 1."""
+EARLIER: dict[int, dict[str, dict[str, Any]]] = {
+    1: {"paper": {"action_bounds": "clip"}},
+    2: {
+        "tuned": {
+            "gae_lambda": 0.95,
+            "num_envs": 10,
+            "rollout_steps": 200,
+            "minibatch_size": 100,
+            "epochs": 10,
+            "initial_log_std": -0.5,
+        }
+    },
+}
+"""Version -> preset -> its values up to that version of the options that the next one changed."""
 
 
 def read_sweep(path: Path) -> dict[str, Any]:
@@ -21,6 +32,16 @@ def read_sweep(path: Path) -> dict[str, Any]:
         return content
     planned = [*content.get("runs", []), *(s.get("block") for s in content.get("search", []))]
     for each in planned:
-        if isinstance(each, dict) and each.get("preset") == "paper":
-            each["fixed"] = FIRST_PAPER | each.get("fixed", {})
+        if isinstance(each, dict):
+            earlier = _earlier_values(content.get("meaning", 1), each.get("preset"))
+            each["fixed"] = earlier | each.get("fixed", {})
     return content | {"meaning": MEANING}
+
+
+def _earlier_values(meaning: int, preset: Any) -> dict[str, Any]:
+    """Options in which a preset of that version differs from the present one."""
+    values: dict[str, Any] = {}
+    for version in sorted(EARLIER, reverse=True):  # the older version's values are the ones to keep
+        if version >= meaning:
+            values |= EARLIER[version].get(preset, {})
+    return values

@@ -6,8 +6,9 @@ python benchmarks/paper_pictures.py      # writes results/figure1-raw/figure1.pn
 from __future__ import annotations
 
 import numpy as np
+from curves import Curves, read_curves
 from matplotlib.axes import Axes
-from paper_results import AUTHORS, CURVES, RESULTS, Curves, read_curves
+from paper_results import AUTHORS, CURVES, RESULTS
 
 from longrun.picture_files import picture
 from longrun.results.plot_style import DPI, colours_of, legend, tidy
@@ -44,7 +45,7 @@ def main() -> None:
     out = RESULTS / "figure1-raw" / "figure1.png"
     with picture(out, size=(5 * len(CURVES), 3.6), dpi=DPI) as figure:
         for axis, (env, path) in zip(figure.subplots(1, len(CURVES)), CURVES.items(), strict=True):
-            for (_, discount), curves in sorted(read_curves(path).items()):
+            for (_, discount), curves in read_curves(path).items():
                 draw(axis, env, discount, curves)
             axis.set(title=env, xlabel="million steps", ylabel="return", ylim=LIMITS[env])
             axis.set_xlim(0, 3.1)

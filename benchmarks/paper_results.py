@@ -11,12 +11,12 @@ writes the file of Figure 2 from sweeps over nu.
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from csv_rows import rows_of, write_rows
+from curves import name_of, read_curves, scores
 
 RESULTS = Path(__file__).parents[1] / "results"
 RESAMPLES = 4000
@@ -29,6 +29,7 @@ CURVES = {
     "Swimmer-v5": RESULTS / "figure1-raw" / "swimmer-3m.csv",
     "HalfCheetah-v5": RESULTS / "figure1-raw" / "halfcheetah-3m.csv",
 }
+"""The curves of Figure 1."""
 FACTORS = (
     ("action_bounds", "clip", "raw"),
     ("mean", "free", "tanh"),
@@ -45,26 +46,6 @@ WORDS = {
 }
 BEST = {"HalfCheetah-v5": ("1.0", "PPO .9"), "Swimmer-v5": ("0.3", "PPO .999")}
 """Of each task the constraint of the authors' best setting, and the rival."""
-Setting = tuple[str, str]
-Curves = dict[int, list[tuple[int, float]]]
-
-
-def read_curves(path: Path, column: str = "discount") -> dict[Setting, Curves]:
-    """(algorithm, value of `column`) -> seed -> [(step, return)]."""
-    found: dict[Setting, Curves] = defaultdict(lambda: defaultdict(list))
-    for row in rows_of(path):
-        point = int(row["step"]), float(row["episode_return"])
-        found[row["algorithm"], row[column]][int(row["seed"])].append(point)
-    return found
-
-
-def scores(curves: Curves) -> list[float]:
-    """The final score of each seed, in the order of seeds."""
-    end = max(step for curve in curves.values() for step, _ in curve)
-    return [
-        float(np.mean([value for step, value in curves[seed] if step > 0.9 * end]))
-        for seed in sorted(curves)
-    ]
 
 
 def clipped(env: str, discount: str) -> float:
@@ -88,13 +69,19 @@ def figure1() -> str:
         "|---|---|---|---|---|",
     ]
     for env, path in CURVES.items():
-        for (_, discount), curves in sorted(read_curves(path).items()):
-            name = f"PPO {discount.lstrip('0')}" if discount else "APO"
+        for setting, curves in read_curves(path).items():
+            _, discount = setting
             theirs = AUTHORS[env].get(discount, "ahead of all")
             final = scores(curves)
             shown = ", ".join(_number(x) for x in final)
             older = _number(clipped(env, discount))
-            cells = (f"{env} {name}", shown, _number(float(np.mean(final))), f"{theirs}", older)
+            cells = (
+                f"{env} {name_of(setting)}",
+                shown,
+                _number(float(np.mean(final))),
+                f"{theirs}",
+                older,
+            )
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -20,6 +20,7 @@ import limits_results
 import mujoco_limits
 import paper_results
 import search_results
+import tuned_results
 from csv_rows import rows_of
 
 ROOT = Path(__file__).parents[1]
@@ -127,7 +128,7 @@ def swimmer() -> str:
         ("the same, 3M", *longer),
         ("the same with actions as drawn, 3M", *sampled),
         ("`paper`, lambda .99 for both, alpha .1, nu .1, clipped actions, 1M", *several),
-        ("`tuned`, lambda .99 for both, rollouts of 1000 steps, 600k", *shown),
+        ("`tuned`, ten environments, lambda .99 for both, rollouts of 1000 steps, 600k", *shown),
     ]
     lines = ["| Swimmer-v5, return, mean (seeds) | APO | PPO .999 |", "|---|---|---|"]
     for name, apo, ppo in cases:
@@ -183,6 +184,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "search-fit": search_results.fitted,
     "factorial": factorial_results.table,
     "factorial-fit": factorial_results.fitted,
+    "choice": tuned_results.choice,
+    "leads": tuned_results.leads,
 }
 
 

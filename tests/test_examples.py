@@ -17,7 +17,7 @@ from gymnasium.utils.env_checker import check_env
 FOLDER = Path(__file__).parents[1] / "examples"
 ARGUMENTS = {
     "cooling": "--steps 400 --rollout-steps 40 --eval-steps 400 --search-steps 4",
-    "inventory": "--steps 400 --rollout-steps 40 --eval-steps 400 --search-steps 4",
+    "inventory": "--steps 400 --rollout-steps 100 --eval-steps 400 --search-steps 4",
     "traffic": "--steps 512 --num-envs 8 --n 2 --eval-steps 200 --search-steps 20",
     "queueing_network": "--steps 512 --num-envs 8 --size 4",
     "deploy": "--steps 4096 --eval-steps 400 --out made",

@@ -1,0 +1,67 @@
+"""Files of evaluations: of one environment each, a row for each evaluation of each seed.
+
+    python benchmarks/curves.py RUN ... results/figure1-raw/swimmer-3m.csv
+
+writes such a file from runs or sweeps of APO and PPO. A score is the mean over the evaluations of
+the last tenth of training.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from csv_rows import Row, rows_of, write_rows
+
+Setting = tuple[str, str]
+"""The algorithm and its discount; "" for APO."""
+Curves = dict[int, list[tuple[int, float]]]
+"""seed -> [(step, value)]"""
+METRICS = ("average_reward", "episode_return")
+
+
+def read_curves(path: Path) -> dict[Setting, Curves]:
+    """Returns of every setting, sorted: APO first, then PPO by its discount."""
+    found: dict[Setting, Curves] = defaultdict(lambda: defaultdict(list))
+    for row in rows_of(path):
+        point = int(row["step"]), float(row["episode_return"])
+        found[row["algorithm"], row["discount"]][int(row["seed"])].append(point)
+    return dict(sorted(found.items()))
+
+
+def scores(curves: Curves) -> list[float]:
+    """The final score of each seed, in the order of seeds."""
+    end = max(step for curve in curves.values() for step, _ in curve)
+    return [
+        float(np.mean([value for step, value in curves[seed] if step > 0.9 * end]))
+        for seed in sorted(curves)
+    ]
+
+
+def name_of(setting: Setting) -> str:
+    """Such as "APO" or "PPO .99"."""
+    algorithm, discount = setting
+    return f"{algorithm.upper()} {discount.lstrip('0')}".strip()
+
+
+def collect(runs: Sequence[Path]) -> list[Row]:
+    """A row for each evaluation."""
+    from longrun import read_results
+
+    rows = []
+    for setting in read_results(runs):
+        discount = setting.choice.options.get("discount", "")
+        for column, seed in enumerate(setting.seeds):
+            for index, step in enumerate(setting.steps):
+                values = {name: f"{setting.values[name][index, column]:.6g}" for name in METRICS}
+                key = {"algorithm": setting.choice.algorithm, "discount": f"{discount}"}
+                rows.append(key | {"seed": f"{seed}", "step": f"{int(step)}"} | values)
+    return sorted(rows, key=lambda row: (row["algorithm"], row["discount"], int(row["seed"])))
+
+
+if __name__ == "__main__":
+    *runs, out = map(Path, sys.argv[1:])
+    write_rows(out, collect(runs))

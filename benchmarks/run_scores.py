@@ -1,0 +1,48 @@
+"""Scores of runs: one row for each seed of each setting.
+
+    python benchmarks/run_scores.py RUN ... results/search/choice.csv
+
+A score is the mean over the evaluations of the last tenth of training; the best checkpoint is the
+best evaluation. `tuned_results.py` makes the tables.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from csv_rows import Row, write_rows
+
+
+def collect(runs: Sequence[Path]) -> list[Row]:
+    """Sorted by setting, environment and seed."""
+    from longrun import read_results
+    from longrun.results.statistics import scores_of
+
+    rows = []
+    for setting in read_results(runs):
+        final, steps = scores_of(setting, "episode_return")
+        best, _ = scores_of(setting, "episode_return", best=True)
+        rate, _ = scores_of(setting, "average_reward")
+        options = setting.choice.options
+        key = {
+            "setting": setting.label,
+            "algorithm": setting.choice.algorithm,
+            "discount": f"{options.get('discount', '')}",
+            "env": setting.env,
+        }
+        for index, seed in enumerate(setting.seeds):
+            scores = {
+                "episode_return": f"{final[index]:.1f}",
+                "best_checkpoint": f"{best[index]:.1f}",
+                "average_reward": f"{rate[index]:.4g}",
+            }
+            rows.append(key | {"seed": f"{seed}", "steps": f"{steps}"} | scores)
+    order = ("algorithm", "discount", "setting", "env", "seed")
+    return sorted(rows, key=lambda row: tuple(row[name] for name in order))
+
+
+if __name__ == "__main__":
+    *runs, out = map(Path, sys.argv[1:])
+    write_rows(out, collect(runs))

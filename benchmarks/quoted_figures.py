@@ -86,25 +86,6 @@ def swimmer_demo() -> str:
     return "\n".join(lines)
 
 
-def tuned() -> str:
-    best: dict[tuple[str, str], float] = defaultdict(lambda: float("-inf"))
-    for row in rows_of(RESULTS / "tuned" / "evaluations.csv"):
-        key = row["env"], row["seed"]
-        best[key] = max(best[key], float(row["episode_return"]))
-    lines = [
-        "| `tuned` APO after 3M steps | seeds | last | best checkpoint | best of Tianshou's PPO |"
-    ]
-    lines.append("|---|---|---|---|---|")
-    for row in rows_of(RESULTS / "tuned" / "tuned.csv"):
-        env, seeds = row["env"], row["seeds"].split()
-        top = statistics.mean(best[env, seed] for seed in seeds)
-        last = float(row["episode_return"])
-        lines.append(
-            f"| {env} | {len(seeds)} | {last:.0f} | {top:.0f} | {search_results.REFERENCES[env]} |"
-        )
-    return "\n".join(lines)
-
-
 def swimmer() -> str:
     """All that was measured on Swimmer-v5, side by side: the settings make the difference."""
     env = "Swimmer-v5"
@@ -167,7 +148,8 @@ def speed() -> str:
 FIGURES: dict[str, Callable[[], str]] = {
     "maintenance": maintenance,
     "swimmer-demo": swimmer_demo,
-    "tuned": tuned,
+    "tuned": tuned_results.in_short,
+    "against-ppo": tuned_results.against_ppo,
     "swimmer": swimmer,
     "speed": speed,
     "figure1": paper_results.figure1,

@@ -1,4 +1,5 @@
-"""Tables of how the `tuned` preset was chosen; `quoted_figures.py` writes them.
+"""Tables of the `tuned` preset: how it was chosen, and APO against PPO; `quoted_figures.py` writes
+them.
 
 Scores are returns divided by those of `search_results.REFERENCES`.
 """
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import numpy as np
 from csv_rows import Row, rows_of
+from curves import name_of
 from search_results import REFERENCES, TASKS
 
 from longrun.results.statistics import interquartile_mean
 
-RESULTS = Path(__file__).parents[1] / "results" / "search"
+RESULTS = Path(__file__).parents[1] / "results"
+CHOICE, TRIED = RESULTS / "search" / "choice.csv", RESULTS / "search" / "leads.csv"
+COMPARISON = RESULTS / "tuned-3m" / "scores.csv"
 SETTINGS = {
     "T": "lambda .95, 10 x 200, minibatch 100, 10 epochs",
     "L": "lambda .9, 2 x 1000, minibatch 50, 5 epochs",
@@ -35,6 +39,7 @@ LEADS = {
     "fix500": "`reset_cost=500`, fixed",
     "g": "`max_grad_norm=0.5`",
     "ppog": "PPO: `max_grad_norm=0.5`",
+    "ppo999": "PPO: a discount of .999",
     "s99": "reward scale by sums with a decay of .99 instead of lambda",
     "s997": "by sums with a decay of .997",
     "s99g": "decay of .99 and `max_grad_norm=0.5`",
@@ -50,7 +55,7 @@ def choice() -> str:
         f"| 1M steps, seeds 103, 104 | {' | '.join(names)} | score |",
         "|" + "---|" * (2 + len(names)),
     ]
-    rows = rows_of(RESULTS / "choice.csv")
+    rows = rows_of(CHOICE)
     for algorithm in ("apo", "ppo"):
         for name, words in SETTINGS.items():
             own = [row for row in rows if row["setting"] == f"{algorithm}_{name}"]
@@ -66,7 +71,7 @@ def leads() -> str:
     names = [task.removesuffix("-v5") for task in TASKS]
     lines = [f"| steps | change | {' | '.join(names)} |", "|" + "---|" * (2 + len(names))]
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows_of(RESULTS / "leads.csv"):
+    for row in rows_of(TRIED):
         found[row["steps"], row["setting"]].append(row)
     order = {name: place for place, name in enumerate(LEADS)}
 
@@ -88,3 +93,48 @@ def _returns(rows: list[Row], task: str) -> str:
     """In the order of seeds."""
     own = sorted((row for row in rows if row["env"] == task), key=lambda row: int(row["seed"]))
     return ", ".join(f"{float(row['episode_return']):.0f}" for row in own)
+
+
+def against_ppo() -> str:
+    """APO and PPO after 3M steps: each seed, the mean, and the mean of the best checkpoints."""
+    lines = [
+        "| 3M steps, `tuned` | each seed | mean | best checkpoint | best of Tianshou's PPO |",
+        "|---|---|---|---|---|",
+    ]
+    for task in TASKS:
+        for algorithm in ("apo", "ppo"):
+            if own := _of_task(algorithm, task):
+                cells = [_name(own[0]), _returns(own, task), _mean(own, "episode_return")]
+                cells += [_mean(own, "best_checkpoint"), f"{REFERENCES[task]}"]
+                lines.append(f"| {task} {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def in_short() -> str:
+    """The means of the same, a row for each task."""
+    lines = [
+        "| return after 3M steps | seeds | APO | PPO .99 | best checkpoints: APO | PPO .99"
+        " | Tianshou's PPO |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for task in TASKS:
+        both = [_of_task(algorithm, task) for algorithm in ("apo", "ppo")]
+        if all(both):
+            cells = [f"{min(map(len, both))}"]
+            for column in ("episode_return", "best_checkpoint"):
+                cells += [_mean(rows, column) for rows in both]
+            lines.append(f"| {task} | {' | '.join(cells)} | {REFERENCES[task]} |")
+    return "\n".join(lines)
+
+
+def _of_task(algorithm: str, task: str) -> list[Row]:
+    rows = rows_of(COMPARISON)
+    return [row for row in rows if (row["algorithm"], row["env"]) == (algorithm, task)]
+
+
+def _name(row: Row) -> str:
+    return name_of((row["algorithm"], row["discount"]))
+
+
+def _mean(rows: list[Row], column: str) -> str:
+    return f"{np.mean([float(row[column]) for row in rows]):.0f}"

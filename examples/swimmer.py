@@ -3,7 +3,8 @@
 A swimmer is rewarded for its speed, and swims for ever. Good strokes pay off later than a discount
 factor of 0.99 looks ahead, so that PPO with this usual choice learns a poor gait on every seed. The
 long-run average reward has no such horizon to choose. Both train with the same settings otherwise:
-ten environments, and lambda .99 since strokes pay off late. Ten seeds of each are in results/swimmer-demo.
+ten environments, and lambda .99 since strokes pay off late. Ten seeds of each are in
+results/swimmer-demo.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ lint: .venv/ready
 types: .venv/ready
 	$(BIN)/mypy
 
-figures: .venv/core         ## write the measured figures into README.md, docs/figures.md and results/RESULTS.md
+figures: .venv/core         ## write the measured figures into README.md, docs/figures.md and results/*.md
 	$(BIN)/python benchmarks/quoted_figures.py
 	$(BIN)/python benchmarks/paper_pictures.py
 

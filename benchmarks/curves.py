@@ -23,20 +23,21 @@ Curves = dict[int, list[tuple[int, float]]]
 METRICS = ("average_reward", "episode_return")
 
 
-def read_curves(path: Path) -> dict[Setting, Curves]:
-    """Returns of every setting, sorted: APO first, then PPO by its discount."""
+def read_curves(path: Path, metric: str = "episode_return") -> dict[Setting, Curves]:
+    """One of `METRICS` of every setting, sorted: APO first, then PPO by its discount."""
     found: dict[Setting, Curves] = defaultdict(lambda: defaultdict(list))
     for row in rows_of(path):
-        point = int(row["step"]), float(row["episode_return"])
+        point = int(row["step"]), float(row[metric])
         found[row["algorithm"], row["discount"]][int(row["seed"])].append(point)
     return dict(sorted(found.items()))
 
 
-def scores(curves: Curves) -> list[float]:
-    """The final score of each seed, in the order of seeds."""
-    end = max(step for curve in curves.values() for step, _ in curve)
+def scores(curves: Curves, end: int | None = None) -> list[float]:
+    """The score of each seed after `end` steps, by default at the end of training."""
+    if end is None:
+        end = max(step for curve in curves.values() for step, _ in curve)
     return [
-        float(np.mean([value for step, value in curves[seed] if step > 0.9 * end]))
+        float(np.mean([value for step, value in curves[seed] if 0.9 * end < step <= end]))
         for seed in sorted(curves)
     ]
 

@@ -5,7 +5,7 @@
 evaluates the last policy of each run with drawn actions and with deterministic ones, in 5 times
 10 000 steps (50 episodes), and adds both to the file; runs that it holds are left out.
 `quoted_figures.py` writes the tables into the documents. The commands of the runs are in
-results/RESULTS.md.
+results/limits.md.
 """
 
 from __future__ import annotations

@@ -25,7 +25,13 @@ from csv_rows import rows_of
 
 ROOT = Path(__file__).parents[1]
 RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
-DOCUMENTS = ("README.md", "docs/figures.md", "results/RESULTS.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/figures.md",
+    "results/RESULTS.md",
+    "results/tuned.md",
+    "results/limits.md",
+)
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end figures -->)", re.DOTALL)
 
 

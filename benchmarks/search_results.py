@@ -2,7 +2,7 @@
 
     python benchmarks/search_results.py SWEEP        # writes results/search/trials.csv
 
-`quoted_figures.py` writes the tables into results/RESULTS.md. A score is the final return (the mean
+`quoted_figures.py` writes the tables into results/tuned.md. A score is the final return (the mean
 over the last tenth of training) divided by the environment's reference.
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from csv_rows import Row, rows_of
-from curves import name_of
+from curves import Setting, name_of
 from search_results import REFERENCES, TASKS
 
 from longrun.results.statistics import interquartile_mean
@@ -19,6 +19,7 @@ from longrun.results.statistics import interquartile_mean
 RESULTS = Path(__file__).parents[1] / "results"
 CHOICE, TRIED = RESULTS / "search" / "choice.csv", RESULTS / "search" / "leads.csv"
 COMPARISON = RESULTS / "tuned-3m" / "scores.csv"
+RESAMPLES = 4000
 SETTINGS = {
     "T": "lambda .95, 10 x 200, minibatch 100, 10 epochs",
     "L": "lambda .9, 2 x 1000, minibatch 50, 5 epochs",
@@ -127,13 +128,62 @@ def in_short() -> str:
     return "\n".join(lines)
 
 
+def aggregates() -> str:
+    """Of each contestant the score over all tasks, how far APO is ahead, and its worst task."""
+    lines = [
+        "| all tasks, 3M steps | score | APO's is higher by | worst task |",
+        "|---|---|---|---|",
+    ]
+    rows = rows_of(COMPARISON)
+    found = {key: _matrix(rows, key) for key in sorted({_setting(row) for row in rows})}
+    complete = {key: own for key, own in found.items() if np.isfinite(own).all()}
+    apo = complete["apo", ""]
+    for key, own in complete.items():
+        means = own.mean(0)
+        cells = [name_of(key), f"{interquartile_mean(own):.2f}"]
+        cells.append("" if own is apo else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*ahead(apo, own)))
+        cells.append(f"{TASKS[means.argmin()]} {means.min():.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
+    """Difference of the interquartile means of scores [seeds, tasks]: estimate, low, high.
+
+    Seeds are drawn anew for each task and contestant.
+    """
+    rng = np.random.default_rng(0)
+
+    def resampled(own: np.ndarray) -> np.ndarray:
+        drawn = rng.integers(len(own), size=(RESAMPLES, *own.shape))
+        return interquartile_mean(np.take_along_axis(own[None], drawn, axis=1))
+
+    low, high = np.quantile(resampled(scores) - resampled(others), (0.025, 0.975))
+    estimate = interquartile_mean(scores) - interquartile_mean(others)
+    return float(estimate), float(low), float(high)
+
+
+def _matrix(rows: list[Row], setting: Setting) -> np.ndarray:
+    """Scores [seeds, tasks] of one contestant, NaN where there is none."""
+    own = [row for row in rows if _setting(row) == setting]
+    scores = np.full((1 + max(int(row["seed"]) for row in own), len(TASKS)), np.nan)
+    for row in own:
+        score = float(row["episode_return"]) / REFERENCES[row["env"]]
+        scores[int(row["seed"]), TASKS.index(row["env"])] = score
+    return scores
+
+
+def _setting(row: Row) -> Setting:
+    return row["algorithm"], row["discount"]
+
+
 def _of_task(algorithm: str, task: str) -> list[Row]:
     rows = rows_of(COMPARISON)
     return [row for row in rows if (row["algorithm"], row["env"]) == (algorithm, task)]
 
 
 def _name(row: Row) -> str:
-    return name_of((row["algorithm"], row["discount"]))
+    return name_of(_setting(row))
 
 
 def _mean(rows: list[Row], column: str) -> str:

@@ -24,6 +24,7 @@ PAGES = {
     name: (ROOT / name).read_text()
     for name in ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 }
+RESULTS = sorted(f"results/{path.name}" for path in (ROOT / "results").glob("*.md"))
 FENCE = re.compile(
     r"^```(\w*)[^\n]*\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
 )
@@ -162,7 +163,7 @@ def run_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_page_has_marks_of_a_merge() -> None:
-    for name in (*PAGES, "CHANGELOG.md", "results/RESULTS.md"):
+    for name in (*PAGES, "CHANGELOG.md", *RESULTS):
         assert not re.search(r"^(<<<<<<<|>>>>>>>) ", (ROOT / name).read_text(), re.MULTILINE), name
 
 
@@ -194,7 +195,7 @@ MADE = ("docs/commands.md", "docs/changelog.md")
 """Pages that the build makes; its pictures are in docs/made."""
 
 
-@pytest.mark.parametrize("page", [*PAGES, "results/RESULTS.md"])
+@pytest.mark.parametrize("page", [*PAGES, *RESULTS])
 def test_links_lead_somewhere(page):
     text = re.sub(FENCE, "", (ROOT / page).read_text())
     for link, anchor in LINK.findall(text):
@@ -216,7 +217,7 @@ def anchors(path: Path) -> set[str]:
 def test_the_navigation_has_every_page():
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     pages = {name.removeprefix("docs/") for name in (*PAGES, *MADE) if name.startswith("docs/")}
-    assert sorted(listed) == sorted(pages | {"results/RESULTS.md"})
+    assert sorted(listed) == sorted(pages | set(RESULTS))
 
 
 def test_names_of_other_libraries_are_explained():

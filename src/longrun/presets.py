@@ -15,7 +15,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "initialisation": "torch",
         "joint_optimizer": True,
     },
-    "tuned": {  # chosen on MuJoCo tasks with seeds 100 and above (results/RESULTS.md)
+    "tuned": {  # chosen on MuJoCo tasks with seeds 100 and above (results/tuned.md)
         "gae_lambda": 0.9,
         "num_envs": 2,
         "rollout_steps": 1000,

@@ -1,7 +1,7 @@
 """Tables of the paper's experiments, from the files of results; `quoted_figures.py` writes them.
 
 Scores are returns of the deterministic policy: the mean over the evaluations of the last tenth of
-training. Intervals are nominal 95 % intervals of a bootstrap over seeds, within each setting.
+training.
 
     python benchmarks/paper_results.py SWEEP ... results/figure2-raw/swimmer-3m.csv
 
@@ -16,10 +16,9 @@ from pathlib import Path
 
 import numpy as np
 from csv_rows import rows_of, write_rows
-from curves import name_of, read_curves, scores
+from curves import METRICS, name_of, read_curves, scores
 
 RESULTS = Path(__file__).parents[1] / "results"
-RESAMPLES = 4000
 AUTHORS = {
     "Swimmer-v5": {"0.9": 38, "0.95": 38, "0.99": 53, "0.999": 190},
     "HalfCheetah-v5": {"0.9": 1690, "0.95": 1650, "0.99": 1510, "0.999": -110},
@@ -30,22 +29,11 @@ CURVES = {
     "HalfCheetah-v5": RESULTS / "figure1-raw" / "halfcheetah-3m.csv",
 }
 """The curves of Figure 1."""
-FACTORS = (
-    ("action_bounds", "clip", "raw"),
-    ("mean", "free", "tanh"),
-    ("time_limit", "bootstrap", "as_termination"),
-)
-"""What the decomposition varies: the column, our older or right choice, the authors'."""
-WORDS = {
-    "clip": "clipped actions",
-    "raw": "raw actions",
-    "free": "free mean",
-    "tanh": "mean through tanh",
-    "bootstrap": "right time limit",
-    "as_termination": "leaking time limit",
+OTHER_TASKS = {
+    "Hopper-v5": RESULTS / "appendix" / "hopper-1m.csv",
+    "Walker2d-v5": RESULTS / "appendix" / "walker2d-1m.csv",
 }
-BEST = {"HalfCheetah-v5": ("1.0", "PPO .9"), "Swimmer-v5": ("0.3", "PPO .999")}
-"""Of each task the constraint of the authors' best setting, and the rival."""
+"""Those of Appendix C's other tasks."""
 
 
 def clipped(env: str, discount: str) -> float:
@@ -104,104 +92,30 @@ def figure2() -> str:
     return "\n".join(lines)
 
 
+def appendix() -> str:
+    """Appendix C: both metrics after 1M steps."""
+    lines = [
+        "| after 1M steps, raw actions | return of each seed | mean | reward per step of each seed"
+        " | mean |",
+        "|---|---|---|---|---|",
+    ]
+    for env, path in (CURVES | OTHER_TASKS).items():
+        rates, returns = (read_curves(path, metric) for metric in METRICS)
+        for setting in returns:
+            cells = [f"{env} {name_of(setting)}"]
+            for curves, shown in ((returns, _number), (rates, _rate)):
+                final = scores(curves[setting], 1_000_000)
+                cells += [", ".join(map(shown, final)), shown(float(np.mean(final)))]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) < 1e5 else f"{value / 1e6:.2f}e6"
 
 
-# --- the decomposition ----------------------------------------------------------------------
-
-
-def cells(env: str, algorithm: str, constraint: str) -> np.ndarray:
-    """[2, 2, 2, seeds] final returns: the three factors, then the seeds."""
-    found = {}
-    for row in rows_of(RESULTS / "decomposition" / "scores.csv"):
-        if (row["env"], row["algorithm"], row["value_constraint"]) == (env, algorithm, constraint):
-            index = tuple(choices.index(row[name]) for name, *choices in FACTORS)
-            found[*index, int(row["seed"])] = float(row["final_return"])
-    seeds = 1 + max(index[-1] for index in found)
-    values = np.full((2, 2, 2, seeds), np.nan)
-    for index, value in found.items():
-        values[index] = value
-    return values
-
-
-def change(better: np.ndarray, worse: np.ndarray) -> tuple[float, float, float]:
-    """By which fraction the mean of one [..., seeds] exceeds the other's: estimate, low, high.
-
-    Seeds are drawn anew within each combination of the factors.
-    """
-    rng = np.random.default_rng(0)
-
-    def resampled(values: np.ndarray) -> np.ndarray:
-        rows = values.reshape(-1, values.shape[-1])
-        drawn = rng.integers(rows.shape[1], size=(RESAMPLES, *rows.shape))
-        return np.take_along_axis(rows[None], drawn, axis=-1).mean((1, 2))
-
-    ratios = resampled(better) / resampled(worse) - 1
-    low, high = np.quantile(ratios, (0.025, 0.975))
-    return float(better.mean() / worse.mean() - 1), float(low), float(high)
-
-
-def halves(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Choice of a factor -> the [2, 2, seeds] scores with it."""
-    return {
-        choice: values.take(index, axis=axis)
-        for axis, (_, *choices) in enumerate(FACTORS)
-        for index, choice in enumerate(choices)
-    }
-
-
-def decomposition() -> str:
-    """With each choice: what the constraint adds, and how far APO is ahead of PPO."""
-    lines = [
-        "| 1M steps, five seeds | HalfCheetah: nu 1 against 0 | APO against PPO .9 "
-        "| Swimmer: nu .3 against 0 | APO against PPO .999 |",
-        "|---|---|---|---|---|",
-    ]
-    columns: list[dict[str, str]] = []
-    for env, (constraint, _) in BEST.items():
-        without, apo, ppo = (
-            cells(env, "apo", "0.0"),
-            cells(env, "apo", constraint),
-            cells(env, "ppo", ""),
-        )
-        for rival in (without, ppo):
-            pairs = {"all": (apo, rival)} | {
-                choice: (part, halves(rival)[choice]) for choice, part in halves(apo).items()
-            }
-            columns.append({choice: _percent(change(*pair)) for choice, pair in pairs.items()})
-    for choice in columns[0]:
-        name = WORDS.get(choice, "all eight combinations")
-        lines.append(f"| {name} | {' | '.join(column[choice] for column in columns)} |")
-    return "\n".join(lines)
-
-
-def effects() -> str:
-    """What each of the authors' choices does to each contestant."""
-    lines = [
-        "| 1M steps, five seeds | raw against clipped | tanh against free mean "
-        "| leaking against right time limit |",
-        "|---|---|---|---|",
-    ]
-    for env, (constraint, rival) in BEST.items():
-        contestants = (
-            ("APO, nu 0", cells(env, "apo", "0.0")),
-            (f"APO, nu {constraint.removesuffix('.0').lstrip('0')}", cells(env, "apo", constraint)),
-            (rival, cells(env, "ppo", "")),
-        )
-        for name, values in contestants:
-            part = halves(values)
-            shown = [_percent(change(part[new], part[old])) for _, old, new in FACTORS]
-            lines.append(f"| {env}, {name} | {' | '.join(shown)} |")
-    return "\n".join(lines)
-
-
-def _percent(values: Sequence[float]) -> str:
-    estimate, low, high = (100 * x for x in values)
-    return f"{estimate:+.0f} % [{low:+.0f}, {high:+.0f}]"
-
-
-# --- the files ------------------------------------------------------------------------------
+def _rate(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def with_constraint(sweeps: Sequence[Path]) -> list[dict[str, str]]:

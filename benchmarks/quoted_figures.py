@@ -15,6 +15,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import choice_results
+import decomposition_results
 import factorial_results
 import limits_results
 import mujoco_limits
@@ -156,12 +158,13 @@ FIGURES: dict[str, Callable[[], str]] = {
     "swimmer-demo": swimmer_demo,
     "tuned": tuned_results.in_short,
     "against-ppo": tuned_results.against_ppo,
+    "aggregates": tuned_results.aggregates,
     "swimmer": swimmer,
     "speed": speed,
     "figure1": paper_results.figure1,
     "figure2": paper_results.figure2,
-    "decomposition": paper_results.decomposition,
-    "decomposition-effects": paper_results.effects,
+    "decomposition": decomposition_results.table,
+    "decomposition-effects": decomposition_results.effects,
     "limits": limits_results.against_the_optimum,
     "limits-missed": limits_results.missed,
     "limits-speed": limits_results.speed,
@@ -172,8 +175,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "search-fit": search_results.fitted,
     "factorial": factorial_results.table,
     "factorial-fit": factorial_results.fitted,
-    "choice": tuned_results.choice,
-    "leads": tuned_results.leads,
+    "choice": choice_results.choice,
+    "leads": choice_results.leads,
+    "discounts": choice_results.discounts,
 }
 
 

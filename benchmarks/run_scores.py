@@ -3,7 +3,7 @@
     python benchmarks/run_scores.py RUN ... results/search/choice.csv
 
 A score is the mean over the evaluations of the last tenth of training; the best checkpoint is the
-best evaluation. `tuned_results.py` makes the tables.
+best evaluation. `choice_results.py` and `tuned_results.py` make the tables.
 """
 
 from __future__ import annotations
@@ -41,6 +41,12 @@ def collect(runs: Sequence[Path]) -> list[Row]:
             rows.append(key | {"seed": f"{seed}", "steps": f"{steps}"} | scores)
     order = ("algorithm", "discount", "setting", "env", "seed")
     return sorted(rows, key=lambda row: tuple(row[name] for name in order))
+
+
+def returns_of(rows: list[Row], task: str) -> str:
+    """Final scores on one task, in the order of seeds."""
+    own = sorted((row for row in rows if row["env"] == task), key=lambda row: int(row["seed"]))
+    return ", ".join(f"{float(row['episode_return']):.0f}" for row in own)
 
 
 if __name__ == "__main__":

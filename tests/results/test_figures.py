@@ -57,6 +57,19 @@ def test_a_sweep_is_a_grid_of_metrics_and_environments_with_one_legend(sweep, tm
     assert "2 environments: final score" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("laid_out")
+def test_one_metric_of_many_environments_takes_several_rows(tmp_path):
+    for env in "ABCDE":
+        fake_run(tmp_path / "runs" / env, rising(1), rising(2), env=f"{env}-v0")
+    out = tmp_path / "curves.svg"
+    plot(tmp_path / "runs", "--metric", "average_reward", "--out", out)
+    words = words_in(out)
+    assert all(words.count(f"{env}-v0") == 1 for env in "ABCDE")
+    assert words.count("average reward") == 2, "at the left of each row"
+    assert words.count("environment steps") == 3, "below the lowest panel of each column"
+    assert len(curves_of(out, FIRST_COLOURS[0])) == 5
+
+
 @pytest.mark.parametrize(
     "ending, begins",
     [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml"), ("PNG", b"\x89PNG")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ MOST_POINTS = 200
 """Of a curve in a panel; longer ones are averaged in blocks."""
 CROWDED = 8
 """With more settings than this, the lines of single seeds are not drawn."""
+MOST_COLUMNS = 4
+"""One metric of more environments than this takes several rows."""
 SEED = 0
 """Of the bootstrap of the bands."""
 
@@ -51,7 +54,7 @@ def learning_curves(
     iqm: bool = False,
     smooth: int = 1,
 ) -> None:
-    """A row for each metric, a column for each environment.
+    """A row for each metric, a column for each environment; one metric of many takes several rows.
 
     `settings` may come from `read_results` and `read_metrics` together: a panel shows those that
     have its metric. A metric without any value, such as the return of episodes that never end, is
@@ -61,6 +64,9 @@ def learning_curves(
     shown = [m for m in metrics if any(_has(s, m) for s in settings)]
     if not shown:
         raise InputError(f"no run has a value of {' or '.join(metrics)}; choose another metric")
+    columns = len(environments)
+    if len(shown) == 1:
+        columns = math.ceil(columns / math.ceil(columns / MOST_COLUMNS))
     grid = [
         [
             Panel(
@@ -69,9 +75,10 @@ def learning_curves(
                 title=env if metric == shown[0] else "",
                 ylabel=metric_name(metric) if column == 0 else "",
             )
-            for column, env in enumerate(environments)
+            for column, env in enumerate(environments[start : start + columns])
         ]
         for metric in shown
+        for start in range(0, len(environments), columns)
     ]
     title = ""
     if len(environments) == 1:  # side by side, since the rows have one panel each
@@ -87,7 +94,9 @@ def draw_panels(
     iqm: bool = False,
     smooth: int = 1,
 ) -> None:
-    """Panels in rows of the same length, with one legend below; a label has one colour everywhere.
+    """Panels in rows, with one legend below; a label has one colour everywhere.
+
+    Rows have the same length, but for the last, which may be shorter.
 
     Thick: mean over seeds (or interquartile mean) with its nominal 95 % interval (Student's, or
     bootstrap; with five seeds or more), of curves that are means of the last `smooth` points; thin:
@@ -103,10 +112,11 @@ def draw_panels(
     with picture(*outs, size=size, dpi=DPI) as figure:
         figure.suptitle(title, fontsize=12)
         axes = figure.subplots(rows, columns, squeeze=False)
-        for line, panel_row in zip(axes, grid, strict=False):
-            for axis, panel in zip(line, panel_row, strict=True):
-                _draw(axis, panel, colours, iqm, smooth)
-        for axis in axes[-1]:
+        for axis, panel in zip(axes.flat, panels, strict=False):
+            _draw(axis, panel, colours, iqm, smooth)
+        for axis in axes.flat[len(panels) :]:
+            axis.remove()
+        for axis in axes.flat[: len(panels)][-columns:]:  # the lowest of each column
             axis.set_xlabel("environment steps")
         middle = "interquartile mean" if iqm else "mean"
         seeds = [len(s.seeds) for p in panels for s in p.settings]

@@ -24,6 +24,7 @@ SETTINGS = {
 }
 """Names of the runs: earlier `tuned` with an initial log standard deviation of -1, and the new."""
 LEADS = {
+    "base": "none",
     "f03": "observations divided by a standard deviation of at least .3",
     "f10": "the same, at least 1",
     "v99": "value targets with lambda .99",
@@ -34,6 +35,8 @@ LEADS = {
     "c30": "reset cost of at most 30 mean absolute rewards",
     "c100": "at most 100",
     "c300": "at most 300",
+    "f20": "at least 20, at most 100",
+    "t2e4": "at most 100, and `termination_target=2e-4`",
     "step.1": "`reset_cost_step_size=0.1`",
     "fix500": "`reset_cost=500`, fixed",
     "g": "`max_grad_norm=0.5`",

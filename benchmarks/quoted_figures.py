@@ -163,6 +163,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "speed": speed,
     "figure1": paper_results.figure1,
     "figure2": paper_results.figure2,
+    "appendix": paper_results.appendix,
     "decomposition": decomposition_results.table,
     "decomposition-effects": decomposition_results.effects,
     "limits": limits_results.against_the_optimum,

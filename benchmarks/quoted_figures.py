@@ -24,6 +24,7 @@ import paper_results
 import search_results
 import tuned_results
 from csv_rows import rows_of
+from curves import read_curves, scores
 
 ROOT = Path(__file__).parents[1]
 RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
@@ -49,16 +50,8 @@ def of_seeds(path: Path, env: str, algorithm: str, option: str) -> list[float]:
 
 def last_returns(path: Path, algorithm: str, discount: str, last_tenth: bool) -> list[float]:
     """For each seed the last evaluation, or the mean over the last tenth of the steps."""
-    of_seed: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for row in rows_of(path):
-        if (row["algorithm"], row["discount"]) == (algorithm, discount):
-            of_seed[row["seed"]].append((int(row["step"]), float(row["episode_return"])))
-    end = max(step for curve in of_seed.values() for step, _ in curve)
-    begin = 0.9 * end if last_tenth else end - 1
-    return [
-        statistics.mean(value for step, value in curve if step > begin)
-        for curve in of_seed.values()
-    ]
+    curves = read_curves(path)[algorithm, discount]
+    return scores(curves) if last_tenth else [curve[-1][1] for curve in curves.values()]
 
 
 def spread(values: Iterable[float]) -> str:

@@ -13,10 +13,9 @@ from curves import Setting, name_of
 from run_scores import returns_of
 from search_results import REFERENCES, TASKS
 
-from longrun.results.statistics import interquartile_mean
+from longrun.results.statistics import interquartile_mean, resampled
 
 COMPARISON = Path(__file__).parents[1] / "results" / "tuned-3m" / "scores.csv"
-RESAMPLES = 4000
 
 
 def against_ppo() -> str:
@@ -75,12 +74,8 @@ def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
     Seeds are drawn anew for each task and contestant.
     """
     rng = np.random.default_rng(0)
-
-    def resampled(own: np.ndarray) -> np.ndarray:
-        drawn = rng.integers(len(own), size=(RESAMPLES, *own.shape))
-        return interquartile_mean(np.take_along_axis(own[None], drawn, axis=1))
-
-    low, high = np.quantile(resampled(scores) - resampled(others), (0.025, 0.975))
+    drawn = [interquartile_mean(resampled(own, rng)) for own in (scores, others)]
+    low, high = np.quantile(drawn[0] - drawn[1], (0.025, 0.975))
     estimate = interquartile_mean(scores) - interquartile_mean(others)
     return float(estimate), float(low), float(high)
 

@@ -147,7 +147,7 @@ def _task_means(scores: Array) -> Array:
 
 def estimates(scores: Array, rng: np.random.Generator) -> dict[str, ScoreEstimate]:
     """Interquartile mean, mean and median of scores [seeds, tasks] with their intervals."""
-    samples = _resampled(scores, rng)
+    samples = resampled(scores, rng)
     return {
         name: _estimate(scores, function(scores), function(samples))
         for name, function in AGGREGATES.items()
@@ -176,7 +176,7 @@ def profile(
     scores: Array, thresholds: Array, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
     """Share of seeds and tasks that score above each threshold [T], and its interval: three [T]."""
-    samples = _resampled(scores, rng)
+    samples = resampled(scores, rng)
     count = np.isfinite(scores).sum()
     share = np.array([(scores > t).sum() / count for t in thresholds])
     drawn = np.array([(samples > t).sum((-2, -1)) / count for t in thresholds])
@@ -200,7 +200,7 @@ def curve_estimates(values: Array, rng: np.random.Generator) -> tuple[Array, Arr
     return value, low, high
 
 
-def _resampled(scores: Array, rng: np.random.Generator) -> Array:
+def resampled(scores: Array, rng: np.random.Generator) -> Array:
     """[seeds, tasks] -> [repetitions, seeds, tasks], each task's seeds drawn with replacement."""
     packed = np.sort(scores, axis=0)  # NaN last; and the seeds' order cannot matter
     counts = np.isfinite(packed).sum(0)

@@ -383,7 +383,9 @@ def test_an_adaptive_constraint_stays_between_0_and_1(
         (5, 0.5, 3.0, 3.25),  # 4 were allowed: a quarter of them too many
         (3, 0.5, 3.0, 2.75),
         (0, 0.5, 3.0, 2.0),  # none: one whole step down
-        (8, 0.25, 3.0, 4.0),  # far above the target: one whole step, no more
+        (8, 0.25, 1.5, 2.5),  # far above the target: one whole step, no more
+        (8, 0.25, 3.0, 3.1),  # they cost 3 a step, more than the 2 of a reward: a tenth of it
+        (3, 0.5, 30.0, 29.75),  # it falls as ever
         (2, 0.125, 3.0, 3.5),  # 1 was allowed: one too many, which is half of two
         (1, 0.125, 3.0, 3.0),
         (0, 0.125, 3.0, 2.5),
@@ -450,6 +452,39 @@ def test_an_adaptive_reset_cost_holds_the_rate_at_any_target(target: float) -> N
     smallest = smallest_of_uniform_numbers(batches=20_000, steps=2000, most=64)
     rate = float(rates_of_batches(config, start, smallest).mean())
     assert rate == pytest.approx(target, rel=0.1)
+
+
+def reset_costs(config: Config, falls: Any, batches: int) -> np.ndarray:
+    """[batches] reset costs where `falls(batch, cost)` of 2000 steps terminate; rewards are 1."""
+    reward = jnp.ones((200, 10))
+
+    def batch(state: CriterionState, index: jax.Array) -> tuple[CriterionState, jax.Array]:
+        ended = (jnp.arange(2000) < falls(index, state.reset_cost)).reshape(200, 10)
+        state = adapt_reset_cost(config, state, facts(reward, ended))
+        return state, state.reset_cost
+
+    return np.asarray(jax.lax.scan(batch, fresh(config), jnp.arange(batches))[1])
+
+
+def test_a_reset_cost_does_not_wind_up_while_nothing_lowers_the_rate() -> None:
+    """As on Humanoid: for 500 batches a fall every 100 steps, whatever it costs; then none."""
+    config = paper_config("apo", termination="reset", reset_cost_step_size=1)
+    costs = reset_costs(config, lambda batch, _: jnp.where(batch < 500, 20, 0), batches=600)
+    assert costs[99] == pytest.approx(100)  # what is earned between two falls
+    assert costs[499] == pytest.approx(100 + 40, abs=1)  # 500 without a brake
+    assert costs[599] == pytest.approx(costs[499] - 100)
+
+
+def test_a_target_is_reached_though_that_takes_more_than_the_policy_earns() -> None:
+    """A tenth of the steps at first, and e times fewer with every 50 rewards that a fall costs.
+
+    Between costs of 13 and 127 the falls of a step cost more than its reward, up to 1.8 times.
+    """
+    config = paper_config(
+        "apo", termination="reset", reset_cost_step_size=1, termination_target=0.001
+    )
+    costs = reset_costs(config, lambda _, cost: 200 * jnp.exp(-cost / 50), batches=2000)
+    assert costs[-1] == pytest.approx(50 * np.log(100), rel=0.1)
 
 
 # --- reward scaling --------------------------------------------------------------------------

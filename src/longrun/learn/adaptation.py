@@ -17,6 +17,8 @@ from longrun.learn.types import CriterionState, Rollout
 OFFSET_TOLERANCE = 0.01
 """Squared offset, as a fraction of the values' variance, that an adaptive nu tolerates."""
 Scalar = jax.Array | float
+SLOWED = 0.1
+"""Speed at which a reset cost rises once it takes more than the policy earns."""
 FEWEST_EVENTS = 2.0
 """Lower limit of the unit, in events per batch, in which a violation is measured."""
 
@@ -47,11 +49,16 @@ def adapt_value_constraint(
 def adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -> CriterionState:
     """A Lagrange multiplier that holds the termination rate at its target.
 
-    Its steps are in units of the mean absolute reward, or of 1 while all rewards are 0.
+    Its steps are in units of the mean absolute reward, or of 1 while all rewards are 0. A policy
+    that has yet to learn to stay up cannot answer a higher cost, which would wind up as long as it
+    learns: it rises slowly once terminations cost more than the mean absolute reward.
     """
     ended = rollout.terminated
+    rate = ended.mean()
     unit = allowed_rate(config.termination_target, 1.0, ended.size)
-    excess = jnp.clip((ended.mean() - config.termination_target) / unit, -1, 1)
+    excess = jnp.clip((rate - config.termination_target) / unit, -1, 1)
     size = jnp.abs(rollout.reward).mean()
-    ascent = config.reset_cost_step_size * excess * jnp.where(size > 0, size, 1.0)
+    size = jnp.where(size > 0, size, 1.0)
+    winds_up = (excess > 0) & (state.reset_cost * rate > size)
+    ascent = config.reset_cost_step_size * excess * size * jnp.where(winds_up, SLOWED, 1.0)
     return state._replace(reset_cost=jnp.maximum(state.reset_cost + ascent, 0.0))

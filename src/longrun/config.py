@@ -161,6 +161,11 @@ class Average(Config):
         " TD error along the chain, through resets",
         among=("reward", "td"),
     )
+    adaptive_lambda: bool = choice(
+        False,
+        "raise lambda above gae_lambda while longer traces change the policy gradient by more than"
+        " noise, at most to 1 - 10 / rollout_steps",
+    )
     value_discount: float = number(
         1.0,
         "discount of the differential value, besides the gain: r - gain + discount V(s') - V(s). 1"

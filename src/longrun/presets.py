@@ -17,6 +17,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "tuned": {  # chosen on MuJoCo tasks with seeds 100 and above (results/tuned.md)
         "gae_lambda": 0.9,
+        "adaptive_lambda": True,
         "num_envs": 2,
         "rollout_steps": 1000,
         "minibatch_size": 50,

@@ -391,7 +391,9 @@ ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
 # The start's has a test of its own above; see test_actions.py and test_authors.py for the others.
 # For limits see test_learning_with_limits.py.
 LIMITS = ("costs", "limits", "limit_step_size", "limit_gain", "limit_damping", "limit_approach")
-ELSEWHERE = (*ROLLOUT_SHAPE, *LIMITS, "initial_log_std", "action_bounds", "initialisation")
+# For adaptive_lambda, which needs longer rollouts, see test_trace.py.
+OTHERS = ("initial_log_std", "action_bounds", "initialisation", "adaptive_lambda")
+ELSEWHERE = (*ROLLOUT_SHAPE, *LIMITS, *OTHERS)
 # These act through the batch alone. That a batch changes what is learned, the numeric ones among
 # the others show: gae_lambda, discount and the rest need no program of their own.
 IN_THE_BATCH = (

@@ -172,7 +172,7 @@ def test_a_run_never_takes_the_folder_of_another_preset(tmp_path):
 def as_first_written(path):
     """The sweep as it was before the `paper` preset gave raw actions."""
     content = json.loads((path / "sweep.json").read_text())
-    assert content.pop("meaning") == 3
+    assert content.pop("meaning") == 4
     (path / "sweep.json").write_text(json.dumps(content))
 
 
@@ -183,6 +183,7 @@ FIRST_TUNED = {
     "minibatch_size": 100,
     "epochs": 10,
     "initial_log_std": -0.5,
+    "adaptive_lambda": False,
 }
 """What `tuned` had before it was chosen anew; now it has other values of all of them."""
 
@@ -201,6 +202,14 @@ def test_a_sweep_of_the_first_tuned_preset_keeps_its_values(tmp_path):
             assert options == FIRST_TUNED
         folder.update()
     assert not any(make_config("apo").__dict__[name] == FIRST_TUNED[name] for name in FIRST_TUNED)
+
+
+def test_old_sweeps_of_algorithms_without_an_option_keep_no_value_of_it(tmp_path):
+    SweepFolder.create(tmp_path, runs_of([a_block(algorithm="ppo", preset="tuned")]))
+    content = json.loads((tmp_path / "sweep.json").read_text())
+    (tmp_path / "sweep.json").write_text(json.dumps(content | {"meaning": 3}))
+    folder = SweepFolder.open(tmp_path)
+    assert all(run.fixed == {} and run.configs() for run in folder.runs)
 
 
 def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):

@@ -103,7 +103,7 @@ def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, c
     (tmp_path / "sweep").mkdir()
     planned = {"name": "a", "env": "evil_module:Evil-v0", "algorithm": "apo", "preset": "paper"}
     planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
-    content = {"meaning": 3, "id": "x", "runs": [planned]}
+    content = {"meaning": 4, "id": "x", "runs": [planned]}
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(content))
     assert main(["sweep", "--resume", "--out", "sweep", "--quiet"]) == 2
     assert "imports the module 'evil_module'" in capsys.readouterr().err
@@ -117,7 +117,7 @@ def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, c
 def test_the_runs_of_a_sweep_are_in_its_folder(tmp_path, capsys, name):
     planned = {"name": name, "env": "Pendulum-v1", "algorithm": "apo", "preset": "paper"}
     planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
-    content = {"meaning": 3, "id": "x", "runs": [planned]}
+    content = {"meaning": 4, "id": "x", "runs": [planned]}
     (tmp_path / "sweep.json").write_text(json.dumps(content))
     assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
     assert "sweep.json' is damaged: TypeError" in capsys.readouterr().err

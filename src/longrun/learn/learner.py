@@ -35,6 +35,7 @@ from longrun.learn.program_options import (
     options_of_value,
 )
 from longrun.learn.targets import batch_targets
+from longrun.learn.trace import adapt_trace, adapts_lambda, init_trace
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
 from longrun.learn.weights import sample_weights
@@ -71,6 +72,7 @@ def _init(config: Config, drawn: Networks, features: int, stds: int) -> TrainSta
         obs_moments=init_moments((features,)),
         iteration=jnp.zeros((), jnp.int32),
         limits=init_limits(config),
+        trace=init_trace(config),
     )
 
 
@@ -88,8 +90,10 @@ def prepare(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
     """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
-    # Neither the policy nor the optimisers are read.
-    seen = state._replace(params=Networks((), state.params.value), opt_state=Networks((), ()))
+    # The optimisers are not read, and the policy only by a lambda that adapts.
+    policy = state.params.policy if adapts_lambda(config) else ()
+    params = Networks(policy, state.params.value)
+    seen = state._replace(params=params, opt_state=Networks((), ()))
     batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout)
     return batch, after._replace(params=state.params, opt_state=state.opt_state), metrics
 
@@ -101,6 +105,8 @@ def _prepare(
     values, *of_costs = heads = _predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
+    if adapts_lambda(config):
+        state = state._replace(trace=adapt_trace(config, spaces, state, rollout, values))
     if config.limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
     targets, costs, of_limits, limits = batch_targets(config, state, rollout, heads)
@@ -139,6 +145,8 @@ def _prepare(
         "explained_variance": 1
         - jnp.var(value_target - values.here) / (jnp.var(value_target) + 1e-8),
     }
+    if state.trace is not None:
+        metrics["gae_lambda"] = state.trace.gae_lambda
     for k, name in enumerate(config.recorded):
         metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
     return batch, state, metrics | of_limits

@@ -18,6 +18,7 @@ INIT = (
     "joint_optimizer",
     "limits",
     "scale_rewards",
+    "adaptive_lambda",
 )
 BATCH = (
     "activation",
@@ -29,14 +30,15 @@ BATCH = (
     "time_limit",
     "gain_estimate",
     "termination",
+    "adaptive_lambda",
     "limits",
     "costs",
 )
+POLICY_OUTPUTS = ("policy_network", "bounded_mean")
 MINIBATCHES = ("minibatch_size", "learning_rate_decay", "activation", "layer_norm")
 POLICY = (
     *MINIBATCHES,
-    "policy_network",
-    "bounded_mean",
+    *POLICY_OUTPUTS,
     "cg_iterations",
     "line_search_steps",
     "limits",
@@ -59,9 +61,10 @@ def options_of_batch(config: Config) -> Config:
     """
     if not _is_known(config):
         return config
+    names = (*BATCH, *POLICY_OUTPUTS) if getattr(config, "adaptive_lambda", False) else BATCH
     if config.limits:
-        return with_only(config, BATCH)
-    return with_only(config, BATCH, APOConfig if isinstance(config, Average) else PPOConfig)
+        return with_only(config, names)
+    return with_only(config, names, APOConfig if isinstance(config, Average) else PPOConfig)
 
 
 def options_of_policy(config: Config) -> Config:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from longrun.config import ALGORITHMS, Config
 from longrun.files import read_json
 
-MEANING = 3
+MEANING = 4
 """Version of what preset names in sweep.json mean; a file without a version has version 1."""
 EARLIER: dict[int, dict[str, dict[str, Any]]] = {
     1: {"paper": {"action_bounds": "clip"}},
@@ -21,6 +22,7 @@ EARLIER: dict[int, dict[str, dict[str, Any]]] = {
             "initial_log_std": -0.5,
         }
     },
+    3: {"tuned": {"adaptive_lambda": False}},
 }
 """Version -> preset -> its values up to that version of the options that the next one changed."""
 
@@ -33,15 +35,16 @@ def read_sweep(path: Path) -> dict[str, Any]:
     planned = [*content.get("runs", []), *(s.get("block") for s in content.get("search", []))]
     for each in planned:
         if isinstance(each, dict):
-            earlier = _earlier_values(content.get("meaning", 1), each.get("preset"))
+            earlier = _earlier_values(content.get("meaning", 1), each)
             each["fixed"] = earlier | each.get("fixed", {})
     return content | {"meaning": MEANING}
 
 
-def _earlier_values(meaning: int, preset: Any) -> dict[str, Any]:
-    """Options in which a preset of that version differs from the present one."""
+def _earlier_values(meaning: int, planned: dict[str, Any]) -> dict[str, Any]:
+    """Options of a run's algorithm in which its preset had other values in that version."""
     values: dict[str, Any] = {}
     for version in sorted(EARLIER, reverse=True):  # the older version's values are the ones to keep
         if version >= meaning:
-            values |= EARLIER[version].get(preset, {})
-    return values
+            values |= EARLIER[version].get(str(planned.get("preset")), {})
+    kind = ALGORITHMS.get(str(planned.get("algorithm")), Config)
+    return {name: value for name, value in values.items() if hasattr(kind, name)}

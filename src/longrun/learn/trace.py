@@ -1,0 +1,117 @@
+"""Lambda, which may adapt: how far back a TD error is credited.
+
+With exact values the expected TD error of every later step is 0, whatever the action was, so that
+every lambda has the same expected policy gradient, and a longer trace only adds noise. Where values
+are wrong, a longer trace corrects them. The two can be told apart without knowing the values: take
+the gradient for a trace, minus that for one of half its length, from two halves of a batch. Noise
+differs between the halves; an error of the values is the same in both.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from longrun.config import Average, Config
+from longrun.envs.spaces import Spaces
+from longrun.learn.acting import policy_outputs, read
+from longrun.learn.advantages import moving_average
+from longrun.learn.criteria import Values, criterion_of
+from longrun.learn.distributions import distribution_of
+from longrun.learn.types import Rollout, TraceState, TrainState
+from longrun.learn.weights import sample_weights
+
+STEP_SIZE = 0.3
+"""Of log(1 / (1 - lambda)), the logarithm of a trace's length in steps."""
+NOISE = 0.1
+"""Agreement of the halves, as a fraction of their squared gradients, that is taken for noise."""
+MEMORY = 0.1
+"""Step size of the running means that the agreement is computed from."""
+LONGEST = 0.1
+"""Length of the longest trace, as a fraction of a rollout: one that is cut off by its end is not
+as long as its lambda says."""
+
+
+def adapts_lambda(config: Config) -> bool:
+    return isinstance(config, Average) and config.adaptive_lambda
+
+
+def init_trace(config: Config) -> TraceState | None:
+    """None where lambda is fixed."""
+    if not adapts_lambda(config):
+        return None
+    return TraceState(jnp.asarray(config.gae_lambda, jnp.float32), jnp.zeros(()), jnp.zeros(()))
+
+
+def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
+    """The configuration with the lambda that was adapted, if any."""
+    return config if trace is None else _with_lambda(config, trace.gae_lambda)
+
+
+def _with_lambda(config: Config, gae_lambda: jax.Array) -> Config:
+    other = copy.copy(config)  # no validation: it is a tracer
+    object.__setattr__(other, "gae_lambda", gae_lambda)
+    return other
+
+
+def adapt_trace(
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout, values: Values
+) -> TraceState:
+    """Lengthen the trace while both halves of a batch agree on what its second half adds.
+
+    The shortest trace, that of `gae_lambda`, is compared with one of twice its length instead.
+    `state` has the criterion after this batch, and the policy and the moments that acted.
+    """
+    trace: TraceState = state.trace
+    shorter = jnp.maximum(1 - 2 * (1 - trace.gae_lambda), config.gae_lambda)
+    longer = 1 - (1 - shorter) / 2
+
+    def advantages(gae_lambda: jax.Array) -> jax.Array:
+        chosen = _with_lambda(config, gae_lambda)
+        targets = criterion_of(config).targets(chosen, state.criterion, rollout, values)
+        return targets.advantage
+
+    usual = advantages(shorter)
+    change = (advantages(longer) - usual) / (usual.std() + 1e-8)
+    first, second = _gradients_of_halves(config, spaces, state, rollout, change - change.mean())
+    shared = moving_average(trace.shared, _dot(first, second), MEMORY)
+    own = (_dot(first, first) + _dot(second, second)) / 2
+    # Only the squares start at those of the first batch: a few batches show no agreement yet.
+    own = jnp.where(trace.own > 0, moving_average(trace.own, own, MEMORY), own)
+    agreement = shared / jnp.maximum(own, 1e-12)
+    length = -jnp.log(1 - trace.gae_lambda) + STEP_SIZE * (agreement - NOISE)
+    shortest = -jnp.log(1 - config.gae_lambda)
+    longest = jnp.maximum(jnp.log(LONGEST * len(rollout.reward)), shortest)
+    return TraceState(1 - jnp.exp(-jnp.clip(length, shortest, longest)), shared, own)
+
+
+def _gradients_of_halves(
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout, advantage: jax.Array
+) -> tuple[Any, Any]:
+    """Policy gradients of two halves of a rollout with these advantages [T, N].
+
+    A half has the first half of the time of every other environment, and the second half of the
+    rest, so that it is one also of a single environment, and neither half is later than the other.
+    """
+    seen = read(config, spaces, state.obs_moments, rollout.obs)
+    distribution = distribution_of(spaces)
+
+    def log_prob(policy: Any) -> jax.Array:
+        outputs = policy_outputs(config, spaces, policy, seen.features, seen.mask)
+        return distribution.log_prob(outputs, policy.log_std, rollout.action)
+
+    _, gradient = jax.vjp(log_prob, state.params.policy)
+    steps, envs = advantage.shape
+    half = (2 * jnp.arange(steps)[:, None] // steps + jnp.arange(envs)) % 2
+    weights = sample_weights(config, rollout)
+    counted = advantage * weights[..., 0] if weights.shape[-1] else advantage
+    [first], [second] = (gradient(counted * (half == k)) for k in (0, 1))
+    return first, second
+
+
+def _dot(a: Any, b: Any) -> jax.Array:
+    products = jax.tree.map(jnp.vdot, a, b)
+    return jnp.sum(jnp.stack(jax.tree.leaves(products)))

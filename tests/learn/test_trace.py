@@ -1,0 +1,130 @@
+"""A lambda that adapts: longer traces where values are wrong, and only there."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from longrun.config import Config
+from longrun.envs.spaces import Spaces
+from longrun.learn import learner
+from longrun.learn.trace import init_trace, with_current_lambda
+from longrun.learn.types import Networks, Rollout, TrainState
+from paper_config import paper_config
+
+BOX = Spaces(16, 1, (), (-1.0,), (1.0,))
+STEPS, DELAY = 400, 15
+
+
+def config_with(**options: Any) -> Config:
+    sizes = {"num_envs": 2, "rollout_steps": STEPS, "hidden_sizes": (), "minibatch_size": 100}
+    return paper_config("apo", **sizes | {"gae_lambda": 0.9, "adaptive_lambda": True} | options)
+
+
+def started(config: Config) -> TrainState:
+    """With values of 0: what is not in the rewards at once, only a trace can tell."""
+    state = learner.init(config, BOX, jax.random.key(0))
+    no_values = jax.tree.map(np.zeros_like, state.params.value)
+    return state._replace(params=Networks(state.params.policy, no_values))
+
+
+def rollout(seed: int, config: Config, effect: float) -> Rollout:
+    """Rewards are noise, and the action of `DELAY` steps before times `effect`."""
+    rng = np.random.default_rng(seed)
+    shape = config.rollout_steps, config.num_envs
+    obs = rng.normal(size=(shape[0] + 1, shape[1], 16)).astype(np.float32)
+    action = rng.normal(size=shape).astype(np.float32)
+    reward = rng.normal(size=shape).astype(np.float32)
+    reward[DELAY:] += effect * action[:-DELAY]
+    never = np.zeros(shape, bool)
+    return Rollout(obs[:-1], action[..., None], reward, obs[1:], never, never, obs[-1])
+
+
+def lambdas(config: Config, effect: float, batches: int = 60) -> list[float]:
+    """Lambda after each batch. The policy and the values stay as they are."""
+    state, found = started(config), []
+    for seed in range(batches):
+        _, state, metrics = learner.prepare(config, BOX, state, rollout(seed, config, effect))
+        found.append(float(metrics["gae_lambda"]))
+    return found
+
+
+@pytest.mark.parametrize("envs", [1, 2, 3])
+def test_lambda_rises_where_rewards_come_late(envs: int) -> None:
+    """Traces of 10 steps reach a fifth of what comes after 15, traces of 20 nearly a half."""
+    assert np.mean(lambdas(config_with(num_envs=envs), effect=2)[-20:]) > 0.95
+
+
+def test_a_trace_is_at_most_a_tenth_of_a_rollout() -> None:
+    found = lambdas(config_with(rollout_steps=150), effect=5)
+    assert max(found) == pytest.approx(1 - 1 / 15)
+
+
+def test_lambda_stays_where_later_rewards_are_noise() -> None:
+    """It wanders a little: a batch of noise may agree by chance."""
+    found = lambdas(config_with(), effect=0)
+    assert min(found) == pytest.approx(0.9)
+    assert np.mean(found) < 0.905
+
+
+def test_lambda_falls_again_when_the_values_are_right() -> None:
+    config = config_with()
+    state = started(config)
+    for seed in range(150):
+        late = rollout(seed, config, effect=2.0 * (seed < 50))
+        _, state, metrics = learner.prepare(config, BOX, state, late)
+        if seed == 49:
+            assert float(metrics["gae_lambda"]) > 0.95
+    assert float(metrics["gae_lambda"]) < 0.93
+
+
+def test_a_rollout_too_short_for_longer_traces_keeps_lambda() -> None:
+    config = config_with(rollout_steps=100)  # a tenth of it are the 10 steps of .9
+    assert lambdas(config, effect=2, batches=20) == pytest.approx([0.9] * 20)
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 1.0])
+def test_lambda_is_finite_at_the_ends_of_its_range(gae_lambda: float) -> None:
+    found = lambdas(config_with(gae_lambda=gae_lambda), effect=2, batches=5)
+    assert np.isfinite(found).all()
+    assert found[-1] >= gae_lambda
+
+
+def test_advantages_and_targets_are_those_of_the_adapted_lambda() -> None:
+    config = config_with()
+    state = started(config)
+    for seed in range(30):
+        before = state
+        batch, state, metrics = learner.prepare(config, BOX, before, rollout(seed, config, 2))
+    adapted = float(metrics["gae_lambda"])
+    assert adapted > 0.95
+    fixed = dataclasses.replace(config, gae_lambda=adapted, adaptive_lambda=False)
+    same, _, other = learner.prepare(
+        fixed, BOX, before._replace(trace=None), rollout(29, config, 2)
+    )
+    np.testing.assert_allclose(batch.advantage, same.advantage, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(batch.value_target, same.value_target, rtol=1e-4, atol=1e-5)
+    assert "gae_lambda" not in other
+
+
+def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
+    config = config_with(recompute_advantages=False, epochs=1)
+    state, facts = started(config), rollout(0, config, 2)
+    order = np.arange(2 * STEPS, dtype=np.int32)[None]
+    _, prepared, _ = learner.prepare(config, BOX, state, facts)
+    updated, _ = learner.update(config, BOX, state, facts, Networks(order, order))
+    for name in prepared.trace._fields:
+        expected, found = (float(getattr(x.trace, name)) for x in (prepared, updated))
+        assert found == pytest.approx(expected, rel=1e-4), name
+
+
+def test_a_fixed_lambda_keeps_nothing() -> None:
+    config = config_with(adaptive_lambda=False)
+    assert init_trace(config) is None
+    assert init_trace(paper_config("ppo")) is None
+    assert with_current_lambda(config, None) is config
+    assert learner.init(config, BOX, jax.random.key(0)).trace is None

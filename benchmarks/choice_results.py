@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from csv_rows import Row, rows_of
 from curves import name_of
+from markdown_table import table
 from run_scores import returns_of
-from search_results import REFERENCES, TASKS
+from search_results import NAMES, REFERENCES, TASKS
 
 from longrun.results.statistics import interquartile_mean
 
 SEARCH = Path(__file__).parents[1] / "results" / "search"
-NAMES = " | ".join(task.removesuffix("-v5") for task in TASKS)
 SETTINGS = {
     "T": "lambda .95, 10 x 200, minibatch 100, 10 epochs",
     "L": "lambda .9, 2 x 1000, minibatch 50, 5 epochs",
@@ -58,7 +58,7 @@ def choice() -> str:
         for algorithm in ("apo", "ppo")
         for name, words in SETTINGS.items()
     }
-    return _table("1M steps, seeds 103, 104", contestants)
+    return _scores("1M steps, seeds 103, 104", contestants)
 
 
 def discounts() -> str:
@@ -68,23 +68,21 @@ def discounts() -> str:
     for row in chosen + rows_of(SEARCH / "discounts.csv"):
         if row["seed"] == "103":
             contestants[name_of((row["algorithm"], row["discount"]))].append(row)
-    return _table("1M steps, seed 103", dict(sorted(contestants.items())))
+    return _scores("1M steps, seed 103", dict(sorted(contestants.items())))
 
 
-def _table(title: str, contestants: dict[str, list[Row]]) -> str:
+def _scores(title: str, contestants: dict[str, list[Row]]) -> str:
     """A row for each: its returns on each task, in the order of seeds, and its score."""
-    lines = [f"| {title} | {NAMES} | score |", "|" + "---|" * (2 + len(TASKS))]
-    for name, rows in contestants.items():
-        cells = [returns_of(rows, task) for task in TASKS]
-        scores = [[float(row["episode_return"]) / REFERENCES[row["env"]]] for row in rows]
+    rows = []
+    for name, own in contestants.items():
+        scores = [[float(row["episode_return"]) / REFERENCES[row["env"]]] for row in own]
         score = float(interquartile_mean(np.array(scores)))
-        lines.append(f"| {name} | {' | '.join(cells)} | {score:.2f} |")
-    return "\n".join(lines)
+        rows.append((name, *(returns_of(own, task) for task in TASKS), f"{score:.2f}"))
+    return table((title, *NAMES, "score"), rows)
 
 
 def leads() -> str:
     """What else was tried: returns on each task, in the order of seeds."""
-    lines = [f"| steps | change | {NAMES} |", "|" + "---|" * (2 + len(TASKS))]
     found: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows_of(SEARCH / "leads.csv"):
         found[row["steps"], row["setting"]].append(row)
@@ -93,11 +91,12 @@ def leads() -> str:
     def place(key: tuple[str, str]) -> tuple[int, bool, int]:
         return int(key[0]), key[1].startswith("T_"), order[_lead(key[1])]
 
+    rows = []
     for steps, setting in sorted(found, key=place):
         words = LEADS[_lead(setting)] + (" (earlier preset)" if setting.startswith("T_") else "")
-        cells = [returns_of(found[steps, setting], task) for task in TASKS]
-        lines.append(f"| {int(steps) // 1000}k | {words} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        returns = [returns_of(found[steps, setting], task) for task in TASKS]
+        rows.append((f"{int(steps) // 1000}k", words, *returns))
+    return table(("steps", "change", *NAMES), rows)
 
 
 def _lead(setting: str) -> str:

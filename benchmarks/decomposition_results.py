@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from csv_rows import rows_of
+from markdown_table import table
 
 SCORES = Path(__file__).parents[1] / "results" / "decomposition" / "scores.csv"
 RESAMPLES = 4000
@@ -73,38 +74,39 @@ def halves(values: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def table() -> str:
+def claims() -> str:
     """With each choice: what the constraint adds, and how far APO is ahead of PPO."""
-    lines = [
-        "| 1M steps, five seeds | HalfCheetah: nu 1 against 0 | APO against PPO .9 "
-        "| Swimmer: nu .3 against 0 | APO against PPO .999 |",
-        "|---|---|---|---|---|",
-    ]
+    heads = (
+        "1M steps, five seeds",
+        "HalfCheetah: nu 1 against 0",
+        "APO against PPO .9",
+        "Swimmer: nu .3 against 0",
+        "APO against PPO .999",
+    )
     columns: list[dict[str, str]] = []
     for env, (constraint, _) in BEST.items():
-        without, apo, ppo = (
-            cells(env, "apo", "0.0"),
-            cells(env, "apo", constraint),
-            cells(env, "ppo", ""),
-        )
-        for rival in (without, ppo):
+        apo = cells(env, "apo", constraint)
+        for rival in (cells(env, "apo", "0.0"), cells(env, "ppo", "")):
             pairs = {"all": (apo, rival)} | {
                 choice: (part, halves(rival)[choice]) for choice, part in halves(apo).items()
             }
             columns.append({choice: _percent(change(*pair)) for choice, pair in pairs.items()})
-    for choice in columns[0]:
-        name = WORDS.get(choice, "all eight combinations")
-        lines.append(f"| {name} | {' | '.join(column[choice] for column in columns)} |")
-    return "\n".join(lines)
+    rows = [
+        (WORDS.get(choice, "all eight combinations"), *(column[choice] for column in columns))
+        for choice in columns[0]
+    ]
+    return table(heads, rows)
 
 
 def effects() -> str:
     """What each of the authors' choices does to each contestant."""
-    lines = [
-        "| 1M steps, five seeds | raw against clipped | tanh against free mean "
-        "| leaking against right time limit |",
-        "|---|---|---|---|",
-    ]
+    heads = (
+        "1M steps, five seeds",
+        "raw against clipped",
+        "tanh against free mean",
+        "leaking against right time limit",
+    )
+    rows = []
     for env, (constraint, rival) in BEST.items():
         contestants = (
             ("APO, nu 0", cells(env, "apo", "0.0")),
@@ -114,8 +116,8 @@ def effects() -> str:
         for name, values in contestants:
             part = halves(values)
             shown = [_percent(change(part[new], part[old])) for _, old, new in FACTORS]
-            lines.append(f"| {env}, {name} | {' | '.join(shown)} |")
-    return "\n".join(lines)
+            rows.append((f"{env}, {name}", *shown))
+    return table(heads, rows)
 
 
 def _percent(values: Sequence[float]) -> str:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import numpy as np
 from csv_rows import Row, rows_of, write_rows
-from search_results import OPTIONS, REFERENCES, TASKS, TRIALS, fit
+from markdown_table import table
+from search_results import NAMES, OPTIONS, REFERENCES, TASKS, TRIALS, fit
 
 SETTINGS = TRIALS.with_name("factorial.csv")
 VARIED = ("gae_lambda", "num_envs x rollout_steps", "minibatch_size", "epochs")
@@ -43,17 +44,14 @@ def collect(runs: list[Path]) -> list[Row]:
     return rows
 
 
-def table() -> str:
+def settings() -> str:
     """Every setting, with its return on each task."""
-    names = [name.removesuffix("-v5") for name in TASKS]
-    heads = ["algorithm", *(OPTIONS[name] for name in VARIED), *names, "score"]
-    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+    rows = []
     for row in rows_of(SETTINGS):
         returns = [f"{float(row[env]):.0f}" for env in TASKS]
         options = [row[name] for name in VARIED]
-        cells = [row["algorithm"].upper(), *options, *returns, f"{float(row['score']):.2f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((row["algorithm"].upper(), *options, *returns, f"{float(row['score']):.2f}"))
+    return table(("algorithm", *(OPTIONS[name] for name in VARIED), *NAMES, "score"), rows)
 
 
 def _is_long(row: Row) -> bool:

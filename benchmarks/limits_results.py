@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from csv_rows import Row, rows_of
+from markdown_table import table
 
 MEASURED = Path(__file__).parent / "results"
 PROBLEMS = {
@@ -17,7 +18,7 @@ PROBLEMS = {
     "garnet-20": "Garnet of 20 states, `cost` <= 0.35",
     "garnet-30": "Garnet of 30 states, `cost` <= 0.35",
 }
-HEADER = (
+HEADS = (
     "limit",
     "without it",
     "algorithm",
@@ -30,14 +31,14 @@ HEADER = (
 
 def against_the_optimum() -> str:
     """How far learned policies are from the exact constrained optimum, in every seed."""
-    lines = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
-    rows = rows_of(MEASURED / "limits.csv")
+    found = rows_of(MEASURED / "limits.csv")
+    rows = []
     for problem, words in PROBLEMS.items():
-        for algorithm in dict.fromkeys(row["algorithm"] for row in rows):
-            own = [r for r in rows if (r["problem"], r["algorithm"]) == (problem, algorithm)]
+        for algorithm in dict.fromkeys(row["algorithm"] for row in found):
+            own = [r for r in found if (r["problem"], r["algorithm"]) == (problem, algorithm)]
             if own:
-                lines.append(f"| {' | '.join(_cells(words, algorithm, own))} |")
-    return "\n".join(lines)
+                rows.append(_cells(words, algorithm, own))
+    return table(HEADS, rows)
 
 
 def _cells(words: str, algorithm: str, rows: list[Row]) -> tuple[str, ...]:
@@ -74,14 +75,12 @@ def missed() -> str:
 
 def speed() -> str:
     """The time of an iteration of HalfCheetah with costs, over that without."""
-    rows = rows_of(MEASURED / "limits-speed.csv")
     times: dict[str, dict[str, float]] = {}
-    for row in rows:
+    for row in rows_of(MEASURED / "limits-speed.csv"):
         times.setdefault(row["variant"], {})[row["round"]] = float(row["seconds"])
-    plain = times["no costs"]
-    lines = ["| HalfCheetah-v5, APO, `tuned` | time of an iteration, over no costs |", "|---|---|"]
-    for name, own in times.items():
-        if name != "no costs":
-            ratio = median(own[number] / plain[number] for number in plain)
-            lines.append(f"| {name} | {ratio:.2f} |")
-    return "\n".join(lines)
+    plain = times.pop("no costs")
+    rows = [
+        (name, f"{median(own[number] / plain[number] for number in plain):.2f}")
+        for name, own in times.items()
+    ]
+    return table(("HalfCheetah-v5, APO, `tuned`", "time of an iteration, over no costs"), rows)

@@ -19,6 +19,7 @@ from statistics import mean
 from typing import Any
 
 from csv_rows import Row, rows_of, write_rows
+from markdown_table import table
 
 from longrun import read_results
 from longrun.algorithms import AGENTS
@@ -96,57 +97,66 @@ def _numbers(rows: Iterable[Row], column: str) -> list[float]:
 
 def velocity() -> str:
     """Return and cost of an episode of each seed, beside OmniSafe's."""
-    lines = [
-        "| task, steps | falls | actions | return of each seed | mean"
-        " | cost in 1000 steps (limit 25) | seeds that keep it | PPOLag, 10M"
-        " | best feasible of OmniSafe, 10M |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    heads = (
+        "task, steps",
+        "falls",
+        "actions",
+        "return of each seed",
+        "mean",
+        "cost in 1000 steps (limit 25)",
+        "seeds that keep it",
+        "PPOLag, 10M",
+        "best feasible of OmniSafe, 10M",
+    )
     found = _by_setting("velocity.csv")
-    for task, (lagrangian, best) in OMNISAFE.items():
-        for (env, setting, actions), rows in found.items():
-            if env != f"{task}Velocity-v5":
-                continue
-            returns, costs = _numbers(rows, "episode_return"), _numbers(rows, "cost")
-            kept = sum(low <= LIMIT for low in _numbers(rows, "cost_low"))
-            cells = (
-                f"{task}, {int(rows[0]['steps']) / 1e6:g}M",
-                setting,
-                actions,
-                ", ".join(f"{x:.0f}" for x in returns),
-                f"{mean(returns):.0f}",
-                ", ".join(f"{1000 * x:.0f}" for x in costs),
-                f"{kept} of {len(rows)}",
-                lagrangian,
-                best,
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = []
+    for task, theirs in OMNISAFE.items():
+        for (env, setting, actions), own in found.items():
+            if env == f"{task}Velocity-v5":
+                returns, costs = _numbers(own, "episode_return"), _numbers(own, "cost")
+                kept = sum(low <= LIMIT for low in _numbers(own, "cost_low"))
+                cells = (
+                    f"{task}, {int(own[0]['steps']) / 1e6:g}M",
+                    setting,
+                    actions,
+                    ", ".join(f"{x:.0f}" for x in returns),
+                    f"{mean(returns):.0f}",
+                    ", ".join(f"{1000 * x:.0f}" for x in costs),
+                    f"{kept} of {len(own)}",
+                    *theirs,
+                )
+                rows.append(cells)
+    return table(heads, rows)
 
 
 def falls() -> str:
     """What is done about falls: reward rate, fall rate and episode return."""
-    lines = [
-        "| task, steps | terminations | actions | reward per step | falls in 1000 steps"
-        " | episode return | of each seed |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = (
+        "task, steps",
+        "terminations",
+        "actions",
+        "reward per step",
+        "falls in 1000 steps",
+        "episode return",
+        "of each seed",
+    )
     found = _by_setting("falls.csv")
+    rows = []
     for task in FALLS:
-        for (env, setting, actions), rows in found.items():
+        for (env, setting, actions), own in found.items():
             if env == task:
-                returns = _numbers(rows, "episode_return")
+                returns = _numbers(own, "episode_return")
                 cells = (
-                    f"{env.removesuffix('-v5')}, {int(rows[0]['steps']) // 1000}k",
+                    f"{env.removesuffix('-v5')}, {int(own[0]['steps']) // 1000}k",
                     setting,
                     actions,
-                    f"{mean(_numbers(rows, 'average_reward')):.2f}",
-                    f"{1000 * mean(_numbers(rows, 'terminated')):.2g}",
+                    f"{mean(_numbers(own, 'average_reward')):.2f}",
+                    f"{1000 * mean(_numbers(own, 'terminated')):.2g}",
                     f"{mean(returns):.0f}",
                     ", ".join(f"{x:.0f}" for x in returns),
                 )
-                lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+                rows.append(cells)
+    return table(heads, rows)
 
 
 def main() -> None:

@@ -11,12 +11,13 @@ writes the file of Figure 2 from sweeps over nu.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from csv_rows import rows_of, write_rows
 from curves import METRICS, name_of, read_curves, scores
+from markdown_table import table
 
 RESULTS = Path(__file__).parents[1] / "results"
 AUTHORS = {
@@ -51,63 +52,60 @@ def clipped(env: str, discount: str) -> float:
 
 def figure1() -> str:
     """Each seed of each curve of Figure 1, beside the authors' figures and the older ones."""
-    lines = [
-        "| return after 3M steps, raw actions | each seed | mean | the authors' notebooks"
-        " | older: clipped actions, 1M, mean |",
-        "|---|---|---|---|---|",
-    ]
+    heads = (
+        "return after 3M steps, raw actions",
+        "each seed",
+        "mean",
+        "the authors' notebooks",
+        "older: clipped actions, 1M, mean",
+    )
+    rows = []
     for env, path in CURVES.items():
         for setting, curves in read_curves(path).items():
             _, discount = setting
-            theirs = AUTHORS[env].get(discount, "ahead of all")
-            final = scores(curves)
-            shown = ", ".join(_number(x) for x in final)
+            theirs = f"{AUTHORS[env].get(discount, 'ahead of all')}"
             older = _number(clipped(env, discount))
-            cells = (
-                f"{env} {name_of(setting)}",
-                shown,
-                _number(float(np.mean(final))),
-                f"{theirs}",
-                older,
-            )
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            name = f"{env} {name_of(setting)}"
+            rows.append((name, *_each_and_mean(scores(curves), _number), theirs, older))
+    return table(heads, rows)
 
 
 def figure2() -> str:
     """Returns and the average value with each weight of the constraint."""
-    lines = [
-        "| 3M steps, raw actions | nu | return of each seed | mean | rms of the average value |",
-        "|---|---|---|---|---|",
-    ]
+    heads = "3M steps, raw actions", "nu", "return of each seed", "mean", "rms of the average value"
+    rows = []
     for path in sorted((RESULTS / "figure2-raw").glob("*.csv")):
         for row in rows_of(path):
-            values = [float(x) for x in row["episode_return"].split()]
-            shown = ", ".join(_number(x) for x in values)
-            mean = _number(float(np.mean(values)))
+            returns = [float(x) for x in row["episode_return"].split()]
             drift = [float(x) for x in row["rms_value_mean"].split()]
             spread = f"{min(drift):.0f} to {max(drift):.0f}"
-            cells = (row["env"], row["value_constraint"], shown, mean, spread)
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            shown = _each_and_mean(returns, _number)
+            rows.append((row["env"], row["value_constraint"], *shown, spread))
+    return table(heads, rows)
 
 
 def appendix() -> str:
     """Appendix C: both metrics after 1M steps."""
-    lines = [
-        "| after 1M steps, raw actions | return of each seed | mean | reward per step of each seed"
-        " | mean |",
-        "|---|---|---|---|---|",
-    ]
+    heads = (
+        "after 1M steps, raw actions",
+        "return of each seed",
+        "mean",
+        "reward per step of each seed",
+        "mean",
+    )
+    rows = []
     for env, path in (CURVES | OTHER_TASKS).items():
         rates, returns = (read_curves(path, metric) for metric in METRICS)
         for setting in returns:
             cells = [f"{env} {name_of(setting)}"]
             for curves, shown in ((returns, _number), (rates, _rate)):
-                final = scores(curves[setting], 1_000_000)
-                cells += [", ".join(map(shown, final)), shown(float(np.mean(final)))]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+                cells += _each_and_mean(scores(curves[setting], 1_000_000), shown)
+            rows.append(cells)
+    return table(heads, rows)
+
+
+def _each_and_mean(values: Sequence[float], shown: Callable[[float], str]) -> tuple[str, str]:
+    return ", ".join(map(shown, values)), shown(float(np.mean(values)))
 
 
 def _number(value: float) -> str:

@@ -25,6 +25,7 @@ import search_results
 import tuned_results
 from csv_rows import rows_of
 from curves import read_curves, scores
+from markdown_table import table
 
 ROOT = Path(__file__).parents[1]
 RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
@@ -68,23 +69,23 @@ def percentages() -> dict[str, Counter[str]]:
 
 
 def maintenance() -> str:
-    lines = ["| share of the best possible reward | seeds 10 to 19 |", "|---|---|"]
+    rows = []
     for name, counts in percentages().items():
         shares = [f"{share} ({count} seeds)" for share, count in counts.most_common()]
-        lines.append(f"| {name} | {', '.join(shares).replace('(1 seeds)', '(1 seed)')} |")
-    return "\n".join(lines)
+        rows.append((name, ", ".join(shares).replace("(1 seeds)", "(1 seed)")))
+    return table(("share of the best possible reward", "seeds 10 to 19"), rows)
 
 
 def swimmer_demo() -> str:
     path = RESULTS / "swimmer-demo" / "evaluations.csv"
-    lines = ["| Swimmer-v5, return of ten seeds | |", "|---|---|"]
-    for name, key in (
-        ("APO", ("apo", "")),
-        ("PPO 0.99", ("ppo", "0.99")),
-        ("PPO 0.999", ("ppo", "0.999")),
-    ):
-        lines.append(f"| {name} | {spread(last_returns(path, *key, last_tenth=False))} |")
-    return "\n".join(lines)
+    rows = [
+        (
+            f"{algorithm.upper()} {discount}".strip(),
+            spread(last_returns(path, algorithm, discount, last_tenth=False)),
+        )
+        for algorithm, discount in (("apo", ""), ("ppo", "0.99"), ("ppo", "0.999"))
+    ]
+    return table(("Swimmer-v5, return of ten seeds", ""), rows)
 
 
 def swimmer() -> str:
@@ -112,11 +113,11 @@ def swimmer() -> str:
         ("`paper`, lambda .99 for both, alpha .1, nu .1, clipped actions, 1M", *several),
         ("`tuned`, ten environments, lambda .99 for both, rollouts of 1000 steps, 600k", *shown),
     ]
-    lines = ["| Swimmer-v5, return, mean (seeds) | APO | PPO .999 |", "|---|---|---|"]
-    for name, apo, ppo in cases:
-        cells = [f"{statistics.mean(values):.0f} ({len(values)})" for values in (apo, ppo)]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        (name, *(f"{statistics.mean(values):.0f} ({len(values)})" for values in (apo, ppo)))
+        for name, apo, ppo in cases
+    ]
+    return table(("Swimmer-v5, return, mean (seeds)", "APO", "PPO .999"), rows)
 
 
 def speed() -> str:
@@ -134,16 +135,17 @@ def speed() -> str:
         statistics.median(float(row["solve_s"]) for row in solved if row["regime"] == regime)
         for regime in ("BM", "BH")
     ]
-    return "\n".join(
-        [
-            "| measured on two cores | |",
-            "|---|---|",
-            "| HalfCheetah-v5, training throughput, times Stable-Baselines3 / sbx |"
-            f" {ratios['sb3']:.1f} / {ratios['sbx']:.1f} |",
-            "| optimal control of a queueing network with a million states, certified to 1e-6 |"
-            f" {min(seconds):.0f} to {max(seconds):.0f} s |",
-        ]
+    rows = (
+        (
+            "HalfCheetah-v5, training throughput, times Stable-Baselines3 / sbx",
+            f"{ratios['sb3']:.1f} / {ratios['sbx']:.1f}",
+        ),
+        (
+            "optimal control of a queueing network with a million states, certified to 1e-6",
+            f"{spread(seconds)} s",
+        ),
     )
+    return table(("measured on two cores", ""), rows)
 
 
 FIGURES: dict[str, Callable[[], str]] = {
@@ -157,7 +159,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "figure1": paper_results.figure1,
     "figure2": paper_results.figure2,
     "appendix": paper_results.appendix,
-    "decomposition": decomposition_results.table,
+    "decomposition": decomposition_results.claims,
     "decomposition-effects": decomposition_results.effects,
     "limits": limits_results.against_the_optimum,
     "limits-missed": limits_results.missed,
@@ -167,7 +169,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "search": search_results.best,
     "search-effects": search_results.effects,
     "search-fit": search_results.fitted,
-    "factorial": factorial_results.table,
+    "factorial": factorial_results.settings,
     "factorial-fit": factorial_results.fitted,
     "choice": choice_results.choice,
     "leads": choice_results.leads,

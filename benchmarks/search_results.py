@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from csv_rows import Row, rows_of, write_rows
+from markdown_table import table
 
 TRIALS = Path(__file__).parents[1] / "results" / "search" / "trials.csv"
 OPTIONS = {
@@ -42,6 +43,8 @@ REFERENCES = {
 }
 """Best checkpoints of Tianshou's PPO at 3M steps, from its published benchmark."""
 TASKS = tuple(REFERENCES)
+NAMES = tuple(task.removesuffix("-v5") for task in TASKS)
+"""Of the tasks, in tables."""
 BEST = 4
 """Trials of each algorithm in the table of the best."""
 LEARNING_RATES = (1e-4, 2e-4, 4e-4, 1e-3)
@@ -89,30 +92,25 @@ def finished(algorithm: str) -> list[Row]:
 
 def best() -> str:
     """The best trials of each algorithm, and its preset."""
-    names = [name.removesuffix("-v5") for name in TASKS]
-    lines = [f"| trial | score | {' | '.join(names)} | options |", "|" + "---|" * (len(TASKS) + 3)]
+    rows = []
     for algorithm in ("apo", "ppo"):
-        rows = finished(algorithm)
-        chosen = rows[:BEST] + [row for row in rows[BEST:] if row["trial"] == "0"]
-        for row in chosen:
+        trials = finished(algorithm)
+        for row in trials[:BEST] + [row for row in trials[BEST:] if row["trial"] == "0"]:
             preset = " (`tuned`)" if row["trial"] == "0" else ""
             options = ", ".join(f"{OPTIONS[n]} {_short(row[n])}" for n in OPTIONS if row[n])
-            cells = [f"{float(row[task]):.0f}" for task in TASKS]
+            returns = [f"{float(row[task]):.0f}" for task in TASKS]
             name = f"{algorithm.upper()} {row['trial']}{preset}"
-            score = f"{float(row['score']):.2f}"
-            lines.append(f"| {name} | {score} | {' | '.join(cells)} | {options} |")
-    return "\n".join(lines)
+            rows.append((name, f"{float(row['score']):.2f}", *returns, options))
+    return table(("trial", "score", *NAMES, "options"), rows)
 
 
 def effects() -> str:
     """For each option and value the mean score of the trials that have it."""
-    lines = ["| option | APO: mean score (trials) | PPO: mean score (trials) |", "|---|---|---|"]
-    for option, name in OPTIONS.items():
-        cells = [_means(finished(algorithm), option) for algorithm in ("apo", "ppo")]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    spreads = [np.std([float(r["score"]) for r in finished(a)], ddof=1) for a in ("apo", "ppo")]
-    lines.append(f"| standard deviation over trials | {spreads[0]:.2f} | {spreads[1]:.2f} |")
-    return "\n".join(lines)
+    both = finished("apo"), finished("ppo")
+    rows = [(name, *(_means(own, option) for own in both)) for option, name in OPTIONS.items()]
+    spreads = [np.std([float(row["score"]) for row in own], ddof=1) for own in both]
+    rows.append(("standard deviation over trials", *(f"{spread:.2f}" for spread in spreads)))
+    return table(("option", "APO: mean score (trials)", "PPO: mean score (trials)"), rows)
 
 
 def fitted() -> str:
@@ -120,24 +118,20 @@ def fitted() -> str:
     return fit(finished("apo") + finished("ppo"), TERMS, "trials")
 
 
-def fit(rows: Sequence[Row], given: dict[str, Callable[[Row], float]], words: str) -> str:
-    """The coefficients of `given` terms in the scores of `rows`, with standard errors."""
-    terms = {"": np.ones(len(rows))} | {
-        name: np.array([float(of(row)) for row in rows]) for name, of in given.items()
-    }
-    choices, scores = (
-        np.stack(list(terms.values()), -1),
-        np.array([float(r["score"]) for r in rows]),
-    )
+def fit(given: Sequence[Row], terms: dict[str, Callable[[Row], float]], words: str) -> str:
+    """The coefficients of `terms` in the scores of `given` rows, with standard errors."""
+    columns = [[float(of(row)) for row in given] for of in terms.values()]
+    choices = np.stack([np.ones(len(given)), *columns], -1)
+    scores = np.array([float(row["score"]) for row in given])
     effect = np.linalg.lstsq(choices, scores, rcond=None)[0]
     rest = ((scores - choices @ effect) ** 2).sum() / (len(scores) - len(effect))
     error = np.sqrt(rest * np.diag(np.linalg.inv(choices.T @ choices)))
-    lines = [f"| choice ({len(rows)} {words}) | score, +- standard error |", "|---|---|"]
-    for name, value, about in zip(terms, effect, error, strict=True):
-        if name:
-            lines.append(f"| {name} | {value:+.2f} +- {about:.2f} |")
-    lines.append(f"| what the fit leaves, standard deviation | {np.sqrt(rest):.2f} |")
-    return "\n".join(lines)
+    rows = [
+        (name, f"{value:+.2f} +- {about:.2f}")
+        for name, value, about in zip(terms, effect[1:], error[1:], strict=True)
+    ]
+    rows.append(("what the fit leaves, standard deviation", f"{np.sqrt(rest):.2f}"))
+    return table((f"choice ({len(given)} {words})", "score, +- standard error"), rows)
 
 
 TERMS: dict[str, Callable[[Row], float]] = {

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from csv_rows import Row, rows_of
 from curves import Setting, name_of
+from markdown_table import table
 from run_scores import returns_of
 from search_results import REFERENCES, TASKS
 
@@ -20,52 +21,55 @@ COMPARISON = Path(__file__).parents[1] / "results" / "tuned-3m" / "scores.csv"
 
 def against_ppo() -> str:
     """APO and PPO after 3M steps: each seed, the mean, and the mean of the best checkpoints."""
-    lines = [
-        "| 3M steps, `tuned` | each seed | mean | best checkpoint | best of Tianshou's PPO |",
-        "|---|---|---|---|---|",
+    heads = "3M steps, `tuned`", "each seed", "mean", "best checkpoint", "best of Tianshou's PPO"
+    rows = [
+        (
+            f"{task} {name_of(setting)}",
+            returns_of(own, task),
+            _mean(own, "episode_return"),
+            _mean(own, "best_checkpoint"),
+            f"{REFERENCES[task]}",
+        )
+        for task in TASKS
+        for setting, own in _contestants(task).items()
     ]
-    for task in TASKS:
-        for setting, own in _contestants(task).items():
-            cells = [name_of(setting), returns_of(own, task), _mean(own, "episode_return")]
-            cells += [_mean(own, "best_checkpoint"), f"{REFERENCES[task]}"]
-            lines.append(f"| {task} {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return table(heads, rows)
 
 
 def in_short() -> str:
     """The means of APO and PPO .99, a row for each task."""
-    lines = [
-        "| return after 3M steps | seeds | APO | PPO .99 | best checkpoints: APO | PPO .99"
-        " | Tianshou's PPO |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = (
+        "return after 3M steps",
+        "seeds",
+        "APO",
+        "PPO .99",
+        "best checkpoints: APO",
+        "PPO .99",
+        "Tianshou's PPO",
+    )
+    rows = []
     for task in TASKS:
         found = _contestants(task)
         both = [found["apo", ""], found["ppo", "0.99"]]
-        cells = [f"{min(map(len, both))}"]
-        for column in ("episode_return", "best_checkpoint"):
-            cells += [_mean(rows, column) for rows in both]
-        lines.append(f"| {task} | {' | '.join(cells)} | {REFERENCES[task]} |")
-    return "\n".join(lines)
+        columns = "episode_return", "best_checkpoint"
+        means = [_mean(own, column) for column in columns for own in both]
+        rows.append((task, f"{min(map(len, both))}", *means, f"{REFERENCES[task]}"))
+    return table(heads, rows)
 
 
 def aggregates() -> str:
     """Of each contestant the score over all tasks, how far APO is ahead, and its worst task."""
-    lines = [
-        "| all tasks, 3M steps | score | APO's is higher by | worst task |",
-        "|---|---|---|---|",
-    ]
-    rows = rows_of(COMPARISON)
-    found = {key: _matrix(rows, key) for key in sorted({_setting(row) for row in rows})}
+    scores = rows_of(COMPARISON)
+    found = {key: _matrix(scores, key) for key in sorted({_setting(row) for row in scores})}
     complete = {key: own for key, own in found.items() if np.isfinite(own).all()}
     apo = complete["apo", ""]
+    rows = []
     for key, own in complete.items():
         means = own.mean(0)
-        cells = [name_of(key), f"{interquartile_mean(own):.2f}"]
-        cells.append("" if own is apo else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*ahead(apo, own)))
-        cells.append(f"{TASKS[means.argmin()]} {means.min():.2f}")
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lead = "" if own is apo else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*ahead(apo, own))
+        worst = f"{TASKS[means.argmin()]} {means.min():.2f}"
+        rows.append((name_of(key), f"{interquartile_mean(own):.2f}", lead, worst))
+    return table(("all tasks, 3M steps", "score", "APO's is higher by", "worst task"), rows)
 
 
 def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:

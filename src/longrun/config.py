@@ -163,8 +163,8 @@ class Average(Config):
     )
     adaptive_lambda: bool = choice(
         False,
-        "raise lambda above gae_lambda while longer traces change the policy gradient by more than"
-        " noise, at most to 1 - 10 / rollout_steps",
+        "lower lambda from 1 - 10 / rollout_steps to gae_lambda as the values become right: as far"
+        " as longer traces change the policy gradient by no more than noise",
     )
     value_discount: float = number(
         1.0,

@@ -54,32 +54,29 @@ def lambdas(config: Config, effect: float, batches: int = 60) -> list[float]:
 
 
 @pytest.mark.parametrize("envs", [1, 2, 3])
-def test_lambda_rises_where_rewards_come_late(envs: int) -> None:
+def test_lambda_stays_long_where_rewards_come_late(envs: int) -> None:
     """Traces of 10 steps reach a fifth of what comes after 15, traces of 20 nearly a half."""
-    assert np.mean(lambdas(config_with(num_envs=envs), effect=2)[-20:]) > 0.95
+    found = lambdas(config_with(num_envs=envs), effect=2)
+    assert max(found) <= 1 - 10 / STEPS + 1e-6  # a tenth of a rollout
+    assert np.mean(found[-20:]) > 0.95
 
 
-def test_a_trace_is_at_most_a_tenth_of_a_rollout() -> None:
-    found = lambdas(config_with(rollout_steps=150), effect=5)
-    assert max(found) == pytest.approx(1 - 1 / 15)
-
-
-def test_lambda_stays_where_later_rewards_are_noise() -> None:
-    """It wanders a little: a batch of noise may agree by chance."""
+def test_lambda_falls_where_later_rewards_are_noise() -> None:
+    """It wanders a little: batches of noise may agree by chance."""
     found = lambdas(config_with(), effect=0)
-    assert min(found) == pytest.approx(0.9)
-    assert np.mean(found) < 0.905
+    assert found[0] > 0.97
+    assert np.mean(found[-20:]) < 0.905
 
 
-def test_lambda_falls_again_when_the_values_are_right() -> None:
+def test_lambda_rises_again_when_the_values_become_wrong() -> None:
     config = config_with()
-    state = started(config)
+    state, found = started(config), []
     for seed in range(150):
-        late = rollout(seed, config, effect=2.0 * (seed < 50))
+        late = rollout(seed, config, effect=2.0 * (seed >= 80))
         _, state, metrics = learner.prepare(config, BOX, state, late)
-        if seed == 49:
-            assert float(metrics["gae_lambda"]) > 0.95
-    assert float(metrics["gae_lambda"]) < 0.93
+        found.append(float(metrics["gae_lambda"]))
+    assert found[79] < 0.905
+    assert found[-1] > 0.94
 
 
 def test_a_rollout_too_short_for_longer_traces_keeps_lambda() -> None:

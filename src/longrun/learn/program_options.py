@@ -48,10 +48,12 @@ VALUE = (*MINIBATCHES, "value_network", "limits")
 
 
 def options_of_init(config: Config) -> Config:
-    """What a new replica depends on: `INIT`, and num_envs where rewards are scaled."""
+    """What a new replica depends on: `INIT`, and sizes of rollouts where its state has them."""
     if not _is_known(config):
         return config
-    return with_only(config, (*INIT, "num_envs") if config.scale_rewards else INIT)
+    sizes = ["num_envs"] if config.scale_rewards else []
+    sizes += ["rollout_steps"] if _adapts_lambda(config) else []
+    return with_only(config, (*INIT, *sizes))
 
 
 def options_of_batch(config: Config) -> Config:
@@ -61,7 +63,7 @@ def options_of_batch(config: Config) -> Config:
     """
     if not _is_known(config):
         return config
-    names = (*BATCH, *POLICY_OUTPUTS) if getattr(config, "adaptive_lambda", False) else BATCH
+    names = (*BATCH, *POLICY_OUTPUTS) if _adapts_lambda(config) else BATCH
     if config.limits:
         return with_only(config, names)
     return with_only(config, names, APOConfig if isinstance(config, Average) else PPOConfig)
@@ -77,6 +79,10 @@ def options_of_policy(config: Config) -> Config:
 def options_of_value(config: Config) -> Config:
     """What fitting a value depends on, the same for all algorithms."""
     return with_only(config, VALUE, TRPOConfig) if _is_known(config) else config
+
+
+def _adapts_lambda(config: Config) -> bool:
+    return isinstance(config, Average) and config.adaptive_lambda
 
 
 def _is_known(config: Config) -> bool:

@@ -5,6 +5,8 @@ every lambda has the same expected policy gradient, and a longer trace only adds
 are wrong, a longer trace corrects them. The two can be told apart without knowing the values: take
 the gradient for a trace, minus that for one of half its length, from two halves of a batch. Noise
 differs between the halves; an error of the values is the same in both.
+
+At the start values are certainly wrong, so that lambda starts long, and falls as they become right.
 """
 
 from __future__ import annotations
@@ -40,10 +42,17 @@ def adapts_lambda(config: Config) -> bool:
 
 
 def init_trace(config: Config) -> TraceState | None:
-    """None where lambda is fixed."""
+    """The longest trace; None where lambda is fixed."""
     if not adapts_lambda(config):
         return None
-    return TraceState(jnp.asarray(config.gae_lambda, jnp.float32), jnp.zeros(()), jnp.zeros(()))
+    _, longest = _log_lengths(config, config.rollout_steps)
+    return TraceState(1 - jnp.exp(-longest), jnp.zeros(()), jnp.zeros(()))
+
+
+def _log_lengths(config: Config, rollout_steps: int) -> tuple[jax.Array, jax.Array]:
+    """Logarithms of the shortest and of the longest trace, in steps."""
+    shortest = -jnp.log(1 - jnp.asarray(config.gae_lambda, jnp.float32))
+    return shortest, jnp.maximum(jnp.log(LONGEST * rollout_steps), shortest)
 
 
 def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
@@ -62,7 +71,8 @@ def adapt_trace(
 ) -> TraceState:
     """Lengthen the trace while both halves of a batch agree on what its second half adds.
 
-    The shortest trace, that of `gae_lambda`, is compared with one of twice its length instead.
+    And shorten it while they do not, down to that of `gae_lambda`, which is compared with one of
+    twice its length instead.
     `state` has the criterion after this batch, and the policy and the moments that acted.
     """
     trace: TraceState = state.trace
@@ -83,9 +93,8 @@ def adapt_trace(
     own = jnp.where(trace.own > 0, moving_average(trace.own, own, MEMORY), own)
     agreement = shared / jnp.maximum(own, 1e-12)
     length = -jnp.log(1 - trace.gae_lambda) + STEP_SIZE * (agreement - NOISE)
-    shortest = -jnp.log(1 - config.gae_lambda)
-    longest = jnp.maximum(jnp.log(LONGEST * len(rollout.reward)), shortest)
-    return TraceState(1 - jnp.exp(-jnp.clip(length, shortest, longest)), shared, own)
+    length = jnp.clip(length, *_log_lengths(config, len(rollout.reward)))
+    return TraceState(1 - jnp.exp(-length), shared, own)
 
 
 def _gradients_of_halves(

@@ -23,6 +23,22 @@ SETTINGS = {
     "L": "lambda .9, 2 x 1000, minibatch 50, 5 epochs",
 }
 """Names of the runs: earlier `tuned` with an initial log standard deviation of -1, and the new."""
+SWIMMER = "Swimmer-v5"
+LAMBDAS = {
+    "fixed .9": ".9",
+    "fixed .95": ".95",
+    "fixed .98": ".98",
+    "fixed .99": ".99",
+    "from .9, twice the length": "from .9 up, compared with a trace of twice the length",
+    "from .9, twice the length, noise .05": "the same, an agreement of .05 taken for noise",
+    "from .9": "from .9 up, compared with half the length",
+    "adaptive": "**from .99 down (`adaptive_lambda`)**",
+    "initial log std -0.5": ".9, initial log standard deviation -0.5",
+    "gain_step_size 0.03": ".9, alpha .03",
+    "gain_estimate td": ".9, `gain_estimate=td`",
+    "fixed .95, 4 x 1000, minibatch 100": ".95, four environments, minibatches of 100",
+}
+"""Names of the runs, and their lambda."""
 LEADS = {
     "base": "none",
     "f03": "observations divided by a standard deviation of at least .3",
@@ -39,6 +55,7 @@ LEADS = {
     "t2e4": "at most 100, and `termination_target=2e-4`",
     "step.1": "`reset_cost_step_size=0.1`",
     "fix500": "`reset_cost=500`, fixed",
+    "stop": "reset cost that stops where it takes what the policy earns",
     "g": "`max_grad_norm=0.5`",
     "ppog": "PPO: `max_grad_norm=0.5`",
     "s99": "reward scale by sums with a decay of .99 instead of lambda",
@@ -79,6 +96,34 @@ def _scores(title: str, contestants: dict[str, list[Row]]) -> str:
         score = float(interquartile_mean(np.array(scores)))
         rows.append((name, *(returns_of(own, task) for task in TASKS), f"{score:.2f}"))
     return table((title, *NAMES, "score"), rows)
+
+
+def lambdas() -> str:
+    """Swimmer with fixed lambdas, and with those that adapt: each seed, and the mean."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows_of(SEARCH / "lambda.csv"):
+        if row["env"] == SWIMMER:
+            found[row["setting"]].append(row)
+    rows = []
+    for setting, words in LAMBDAS.items():
+        mean = np.mean([float(row["episode_return"]) for row in found[setting]])
+        rows.append((words, returns_of(found[setting], SWIMMER), f"{mean:.0f}"))
+    return table(("Swimmer-v5, 800k steps", "seeds 110 to 117", "mean"), rows)
+
+
+def adapted() -> str:
+    """The tuning seeds of the other tasks, with a fixed lambda and with one that adapts."""
+    fixed = rows_of(SEARCH / "choice.csv") + rows_of(SEARCH / "leads.csv")
+    usual = [row for row in fixed if row["setting"] in ("apo_L", "L_base")]
+    adaptive = [row for row in rows_of(SEARCH / "lambda.csv") if row["setting"] == "adaptive"]
+    tasks = [task for task in TASKS if task != SWIMMER and any(r["env"] == task for r in adaptive)]
+    same = {(row["env"], row["seed"]) for row in adaptive}
+    usual = [row for row in usual if (row["env"], row["seed"]) in same]
+    rows = [
+        (words, *(returns_of(own, task) for task in tasks))
+        for words, own in (("lambda .9", usual), ("from .99 down to .9", adaptive))
+    ]
+    return table(("1M steps", *(task.removesuffix("-v5") for task in tasks)), rows)
 
 
 def leads() -> str:

@@ -173,6 +173,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "factorial-fit": factorial_results.fitted,
     "choice": choice_results.choice,
     "leads": choice_results.leads,
+    "lambdas": choice_results.lambdas,
+    "adapted": choice_results.adapted,
     "discounts": choice_results.discounts,
 }
 

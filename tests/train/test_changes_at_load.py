@@ -48,6 +48,16 @@ def test_another_number_of_environments(saved: Path) -> None:
     assert agent.state.criterion.reward_sum.shape == (1,)
 
 
+def test_a_lambda_can_be_fixed_and_freed(saved: Path, tmp_path: Path) -> None:
+    assert APO.load(saved).config.adaptive_lambda
+    fixed = APO.load(saved, num_workers=0, adaptive_lambda=False)
+    assert fixed.state.trace is None
+    fixed.learn(ITERATION, log_dir=tmp_path / "fixed", eval_every=0)
+    freed = APO.load(tmp_path / "fixed", num_workers=0, adaptive_lambda=True)
+    assert float(freed.state.trace.gae_lambda) == pytest.approx(fixed.config.gae_lambda)
+    assert freed.learn(ITERATION).steps_ == 5 * ITERATION
+
+
 @pytest.mark.parametrize(
     "options", [{"hidden_sizes": (9,)}, {"activation": "relu"}, {"normalize_observations": False}]
 )

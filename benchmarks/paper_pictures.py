@@ -59,7 +59,7 @@ def figure1() -> None:
 def appendix() -> None:
     """A column for each of Appendix C's other tasks: returns, and rewards per step."""
     size = (5 * len(OTHER_TASKS), 6.4)
-    with picture(RESULTS / "appendix" / "appendix.png", size=size, dpi=DPI) as figure:
+    with picture(RESULTS / "appendix" / "appendix.png", size=size, dpi=100) as figure:
         rows = figure.subplots(len(METRICS), len(OTHER_TASKS), squeeze=False)
         for column, (env, path) in zip(rows.T, OTHER_TASKS.items(), strict=True):
             for axis, metric in zip(column, reversed(METRICS), strict=True):

@@ -33,6 +33,7 @@ CURVES = {
 OTHER_TASKS = {
     "Hopper-v5": RESULTS / "appendix" / "hopper-1m.csv",
     "Walker2d-v5": RESULTS / "appendix" / "walker2d-1m.csv",
+    "Ant-v5": RESULTS / "appendix" / "ant-1m.csv",
 }
 """Those of Appendix C's other tasks."""
 

@@ -154,6 +154,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "tuned": tuned_results.in_short,
     "against-ppo": tuned_results.against_ppo,
     "aggregates": tuned_results.aggregates,
+    "ablation": tuned_results.ablation,
     "swimmer": swimmer,
     "speed": speed,
     "figure1": paper_results.figure1,

@@ -16,7 +16,10 @@ from search_results import REFERENCES, TASKS
 
 from longrun.results.statistics import interquartile_mean, resampled
 
-COMPARISON = Path(__file__).parents[1] / "results" / "tuned-3m" / "scores.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "tuned-3m"
+COMPARISON = RESULTS / "scores.csv"
+FIXED_LAMBDA = RESULTS / "fixed-lambda.csv"
+"""APO without `adaptive_lambda`, which is otherwise the same on all tasks but Humanoid."""
 
 
 def against_ppo() -> str:
@@ -70,6 +73,24 @@ def aggregates() -> str:
         worst = f"{TASKS[means.argmin()]} {means.min():.2f}"
         rows.append((name_of(key), f"{interquartile_mean(own):.2f}", lead, worst))
     return table(("all tasks, 3M steps", "score", "APO's is higher by", "worst task"), rows)
+
+
+def ablation() -> str:
+    """What the adaptive lambda gives, on the tasks that were run with it."""
+    scores = [row for row in rows_of(COMPARISON) if _setting(row) == ("apo", "")]
+    fixed = rows_of(FIXED_LAMBDA)
+    rows = []
+    for task in TASKS:
+        pair = [[row for row in own if row["env"] == task] for own in (scores, fixed)]
+        if pair[0] != pair[1]:
+            cells = [cell for own in pair for cell in _each_and_mean(own, task)]
+            rows.append((task, *cells))
+    heads = "APO, 3M steps", "lambda from .99 down to .9", "mean", "lambda .9", "mean"
+    return table(heads, rows)
+
+
+def _each_and_mean(rows: list[Row], task: str) -> tuple[str, str]:
+    return returns_of(rows, task), _mean(rows, "episode_return")
 
 
 def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:

@@ -23,6 +23,8 @@ from longrun.option_fields import checked, choice, count, functions, limits, nam
 
 MOST_SAMPLES = 2**31 - 1
 """Of an iteration: they are numbered in 32 bits."""
+SHORTEST_ROLLOUT = 100
+"""Steps that an adaptive lambda needs: traces are at most a tenth of a rollout."""
 MOST_LIMITS = 8
 """Of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
@@ -127,6 +129,11 @@ class Config:
         return self.learning_rate_decay
 
     @property
+    def adapts_lambda(self) -> bool:
+        """Whether lambda changes while learning."""
+        return False
+
+    @property
     def steps_per_iteration(self) -> int:
         """N in the paper: samples of one iteration."""
         return self.num_envs * self.rollout_steps
@@ -164,7 +171,8 @@ class Average(Config):
     adaptive_lambda: bool = choice(
         False,
         "lower lambda from 1 - 10 / rollout_steps to gae_lambda as the values become right: as far"
-        " as longer traces change the policy gradient by no more than noise",
+        " as longer traces change the policy gradient by no more than noise. With rollouts of less"
+        " than 100 steps lambda is fixed",
     )
     value_discount: float = number(
         1.0,
@@ -197,6 +205,10 @@ class Average(Config):
     termination_target: float = number(
         1e-3, "terminations per step that an adaptive reset cost aims at", low=1e-9, high=1
     )
+
+    @property
+    def adapts_lambda(self) -> bool:
+        return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -174,7 +174,7 @@ def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[
         return learner._init.__wrapped__(config, drawn, features=3, stds=2)
 
     read = options_read(config, program)
-    expected = {*program_options.INIT} | ({"num_envs"} if options else set())
+    expected = {*program_options.INIT, "adaptive_lambda"} | ({"num_envs"} if options else set())
     assert read <= expected
     assert {"hidden_sizes", "initialisation"} <= read
 
@@ -191,7 +191,8 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
     )
     seen, rollout = state._replace(opt_state=()), random_rollout(0, config, BOX)
     read = options_read(config, lambda c: learner._prepare.__wrapped__(c, BOX, seen, rollout))
-    assert read <= {*program_options.BATCH}
+    # Where lambda is fixed, `adaptive_lambda` is false, whatever the configuration says.
+    assert read <= {*program_options.BATCH, "adaptive_lambda"}
     read = options_read(
         config,
         lambda c: learner._improve_policy.__wrapped__(c, BOX, *policy, batch, orders.policy, 0.0),

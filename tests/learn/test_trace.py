@@ -11,7 +11,7 @@ import pytest
 
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
-from longrun.learn import learner
+from longrun.learn import learner, program_options
 from longrun.learn.trace import init_trace, with_current_lambda
 from longrun.learn.types import Networks, Rollout, TrainState
 from paper_config import paper_config
@@ -122,6 +122,18 @@ def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
 def test_a_fixed_lambda_keeps_nothing() -> None:
     config = config_with(adaptive_lambda=False)
     assert init_trace(config) is None
+    assert init_trace(config_with(rollout_steps=99)) is None  # no room for longer traces
+    assert init_trace(config_with(rollout_steps=100)) is not None
     assert init_trace(paper_config("ppo")) is None
     assert with_current_lambda(config, None) is config
     assert learner.init(config, BOX, jax.random.key(0)).trace is None
+
+
+def test_programs_depend_on_the_length_of_rollouts_only_where_lambda_adapts() -> None:
+    """Otherwise they are compiled once for all lengths, and know nothing of the policy."""
+    short, other = (config_with(rollout_steps=steps, num_envs=4) for steps in (50, 60))
+    for options in (program_options.options_of_init, program_options.options_of_batch):
+        assert options(short) == options(other)
+        assert not options(short).adapts_lambda
+        assert options(config_with()).adapts_lambda
+        assert options(config_with()) != options(config_with(rollout_steps=200))

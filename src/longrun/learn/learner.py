@@ -35,7 +35,7 @@ from longrun.learn.program_options import (
     options_of_value,
 )
 from longrun.learn.targets import batch_targets
-from longrun.learn.trace import adapt_trace, adapts_lambda, init_trace
+from longrun.learn.trace import adapt_trace, init_trace
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
 from longrun.learn.weights import sample_weights
@@ -91,7 +91,7 @@ def prepare(
 ) -> tuple[Batch, TrainState, Metrics]:
     """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
     # The optimisers are not read, and the policy only by a lambda that adapts.
-    policy = state.params.policy if adapts_lambda(config) else ()
+    policy = state.params.policy if config.adapts_lambda else ()
     params = Networks(policy, state.params.value)
     seen = state._replace(params=params, opt_state=Networks((), ()))
     batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout)
@@ -105,7 +105,7 @@ def _prepare(
     values, *of_costs = heads = _predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
-    if adapts_lambda(config):
+    if config.adapts_lambda:
         state = state._replace(trace=adapt_trace(config, spaces, state, rollout, values))
     if config.limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))

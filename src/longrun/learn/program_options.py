@@ -18,7 +18,6 @@ INIT = (
     "joint_optimizer",
     "limits",
     "scale_rewards",
-    "adaptive_lambda",
 )
 BATCH = (
     "activation",
@@ -30,11 +29,11 @@ BATCH = (
     "time_limit",
     "gain_estimate",
     "termination",
-    "adaptive_lambda",
     "limits",
     "costs",
 )
 POLICY_OUTPUTS = ("policy_network", "bounded_mean")
+ADAPTIVE = ("adaptive_lambda", "rollout_steps")
 MINIBATCHES = ("minibatch_size", "learning_rate_decay", "activation", "layer_norm")
 POLICY = (
     *MINIBATCHES,
@@ -51,9 +50,8 @@ def options_of_init(config: Config) -> Config:
     """What a new replica depends on: `INIT`, and sizes of rollouts where its state has them."""
     if not _is_known(config):
         return config
-    sizes = ["num_envs"] if config.scale_rewards else []
-    sizes += ["rollout_steps"] if _adapts_lambda(config) else []
-    return with_only(config, (*INIT, *sizes))
+    envs = ("num_envs",) if config.scale_rewards else ()
+    return with_only(config, (*INIT, *envs, *(ADAPTIVE if config.adapts_lambda else ())))
 
 
 def options_of_batch(config: Config) -> Config:
@@ -63,7 +61,7 @@ def options_of_batch(config: Config) -> Config:
     """
     if not _is_known(config):
         return config
-    names = (*BATCH, *POLICY_OUTPUTS) if _adapts_lambda(config) else BATCH
+    names = (*BATCH, *ADAPTIVE, *POLICY_OUTPUTS) if config.adapts_lambda else BATCH
     if config.limits:
         return with_only(config, names)
     return with_only(config, names, APOConfig if isinstance(config, Average) else PPOConfig)
@@ -79,10 +77,6 @@ def options_of_policy(config: Config) -> Config:
 def options_of_value(config: Config) -> Config:
     """What fitting a value depends on, the same for all algorithms."""
     return with_only(config, VALUE, TRPOConfig) if _is_known(config) else config
-
-
-def _adapts_lambda(config: Config) -> bool:
-    return isinstance(config, Average) and config.adaptive_lambda
 
 
 def _is_known(config: Config) -> bool:

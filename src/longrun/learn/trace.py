@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Average, Config
+from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import policy_outputs, read
 from longrun.learn.advantages import moving_average
@@ -37,13 +37,9 @@ LONGEST = 0.1
 as long as its lambda says."""
 
 
-def adapts_lambda(config: Config) -> bool:
-    return isinstance(config, Average) and config.adaptive_lambda
-
-
 def init_trace(config: Config) -> TraceState | None:
     """The longest trace; None where lambda is fixed."""
-    if not adapts_lambda(config):
+    if not config.adapts_lambda:
         return None
     _, longest = _log_lengths(config, config.rollout_steps)
     return TraceState(1 - jnp.exp(-longest), jnp.zeros(()), jnp.zeros(()))

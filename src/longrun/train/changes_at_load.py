@@ -13,7 +13,7 @@ from longrun.config_options import saved_config
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn import learner
-from longrun.learn.trace import adapts_lambda, init_trace
+from longrun.learn.trace import init_trace
 from longrun.train.job import Snapshot
 from longrun.train.loops import Loop
 
@@ -84,10 +84,10 @@ def _changed_snapshot(
     if criterion.reward_sum.shape != like.criterion.reward_sum.shape:
         zeros = jnp.zeros(like.criterion.reward_sum.shape, jnp.float32)
         criterion = criterion._replace(reward_sum=zeros)
-    trace = state.trace if adapts_lambda(after) else None
+    trace = state.trace if after.adapts_lambda else None
     state = state._replace(
         criterion=criterion,
         iteration=jnp.int32(steps // after.steps_per_iteration),
-        trace=init_trace(after) if adapts_lambda(after) and trace is None else trace,
+        trace=init_trace(after) if trace is None else trace,
     )
     return snapshot._replace(state=state)

@@ -1,0 +1,91 @@
+"""Pictures of APO against PPO with the `tuned` preset, from the files of results.
+
+    python benchmarks/tuned_pictures.py
+
+writes results/tuned-3m/scores.png and results/tuned-3m/lambda.png.
+
+    python benchmarks/tuned_pictures.py RUN ...
+
+first writes results/tuned-3m/lambda.csv from the metrics of runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from csv_rows import rows_of, write_rows
+from search_results import REFERENCES, TASKS
+from tuned_results import COMPARISON, FIXED_LAMBDA, RESULTS
+
+from longrun.picture_files import picture
+from longrun.results.plot_style import DPI, colours_of, tidy
+
+CONTESTANTS = (
+    ("APO", COMPARISON, "apo"),
+    ("APO, lambda .9", FIXED_LAMBDA, "apo"),
+    ("PPO .99", COMPARISON, "ppo"),
+)
+EVERY = 20_000
+"""Steps between the points of lambda that are kept."""
+
+
+def scores() -> None:
+    """The final return of every seed on each task, beside Tianshou's."""
+    colours = colours_of(len(CONTESTANTS))
+    with picture(RESULTS / "scores.png", size=(13, 5.6), dpi=DPI) as figure:
+        for axis, task in zip(figure.subplots(2, 3).flat, TASKS, strict=True):
+            for place, (_, path, algorithm) in enumerate(CONTESTANTS):
+                rows = [r for r in rows_of(path) if (r["env"], r["algorithm"]) == (task, algorithm)]
+                returns = [float(row["episode_return"]) for row in rows]
+                sides = place + np.linspace(-0.12, 0.12, len(returns))
+                axis.plot(sides, returns, "o", color=colours[place], alpha=0.7)
+                axis.hlines(np.mean(returns), place - 0.25, place + 0.25, color=colours[place])
+            axis.axhline(REFERENCES[task], color="grey", linestyle=":", linewidth=1)
+            axis.set(title=task, ylabel="return at 3M steps", ylim=(0, None), xlim=(-0.5, 2.5))
+            axis.set_xticks(range(len(CONTESTANTS)), [name for name, *_ in CONTESTANTS])
+            tidy(axis)
+        figure.supxlabel("points: seeds; lines: their mean; dotted: Tianshou's PPO", fontsize=9)
+
+
+def collect_lambda(runs: Sequence[Path]) -> None:
+    """Lambda of each run, a row for every `EVERY` steps."""
+    from longrun.results.read import read_metrics
+
+    rows = [
+        {"env": setting.env, "seed": f"{seed}", "step": f"{int(step)}", "gae_lambda": f"{x:.4f}"}
+        for setting in read_metrics(runs, ["gae_lambda"])
+        for column, seed in enumerate(setting.seeds)
+        for step, x in zip(setting.steps, setting.values["gae_lambda"][:, column], strict=True)
+        if step % EVERY == 0
+    ]
+    write_rows(RESULTS / "lambda.csv", sorted(rows, key=lambda r: (r["env"], int(r["seed"]))))
+
+
+def lambdas() -> None:
+    """Lambda over the steps: a line for each seed."""
+    rows = rows_of(RESULTS / "lambda.csv")
+    tasks = [task for task in TASKS if any(row["env"] == task for row in rows)]
+    colours = dict(zip(tasks, colours_of(len(tasks)), strict=True))
+    with picture(RESULTS / "lambda.png", size=(9, 3.6), dpi=DPI) as figure:
+        axis = figure.subplots()
+        for task in tasks:
+            for seed in sorted({row["seed"] for row in rows if row["env"] == task}):
+                own = [r for r in rows if (r["env"], r["seed"]) == (task, seed)]
+                steps = [int(row["step"]) / 1e6 for row in own]
+                length = [1 / (1 - float(row["gae_lambda"])) for row in own]
+                label = task if seed == "0" else None
+                axis.plot(steps, length, color=colours[task], linewidth=0.8, label=label)
+        axis.set(xlabel="million steps", ylabel="trace: 1 / (1 - lambda) steps", yscale="log")
+        axis.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
+        axis.legend(frameon=False)
+        tidy(axis)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        collect_lambda([Path(each) for each in sys.argv[1:]])
+    scores()
+    lambdas()

@@ -55,10 +55,10 @@ def collect_lambda(runs: Sequence[Path]) -> None:
     from longrun.results.read import read_metrics
 
     rows = [
-        {"env": setting.env, "seed": f"{seed}", "step": f"{int(step)}", "gae_lambda": f"{x:.4f}"}
-        for setting in read_metrics(runs, ["gae_lambda"])
+        {"env": setting.env, "seed": f"{seed}", "step": f"{int(step)}", "lambda": f"{x:.4f}"}
+        for setting in read_metrics(runs, ["lambda"])
         for column, seed in enumerate(setting.seeds)
-        for step, x in zip(setting.steps, setting.values["gae_lambda"][:, column], strict=True)
+        for step, x in zip(setting.steps, setting.values["lambda"][:, column], strict=True)
         if step % EVERY == 0
     ]
     write_rows(RESULTS / "lambda.csv", sorted(rows, key=lambda r: (r["env"], int(r["seed"]))))
@@ -75,7 +75,7 @@ def lambdas() -> None:
             for seed in sorted({row["seed"] for row in rows if row["env"] == task}):
                 own = [r for r in rows if (r["env"], r["seed"]) == (task, seed)]
                 steps = [int(row["step"]) / 1e6 for row in own]
-                length = [1 / (1 - float(row["gae_lambda"])) for row in own]
+                length = [1 / (1 - float(row["lambda"])) for row in own]
                 label = task if seed == "0" else None
                 axis.plot(steps, length, color=colours[task], linewidth=0.8, label=label)
         axis.set(xlabel="million steps", ylabel="trace: 1 / (1 - lambda) steps", yscale="log")

@@ -24,7 +24,8 @@ from longrun.option_fields import checked, choice, count, functions, limits, nam
 MOST_SAMPLES = 2**31 - 1
 """Of an iteration: they are numbered in 32 bits."""
 SHORTEST_ROLLOUT = 100
-"""Steps that an adaptive lambda needs: traces are at most a tenth of a rollout."""
+"""Steps that an adaptive lambda needs. Traces are at most a tenth of a rollout, and those of a
+lambda of .9 are 10 steps: with shorter rollouts there would be nothing to choose from."""
 MOST_LIMITS = 8
 """Of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
@@ -170,9 +171,10 @@ class Average(Config):
     )
     adaptive_lambda: bool = choice(
         False,
-        "lower lambda from 1 - 10 / rollout_steps to gae_lambda as the values become right: as far"
-        " as longer traces change the policy gradient by no more than noise. With rollouts of less"
-        " than 100 steps lambda is fixed",
+        "start with lambda 1 - 10 / rollout_steps, and lower it to gae_lambda while longer traces"
+        " change the policy gradient by no more than noise, which takes some 80 iterations; raise"
+        " it again while they do. Lambda is fixed with rollouts of fewer than 100 steps, and in a"
+        " preset where gae_lambda is given",
     )
     value_discount: float = number(
         1.0,

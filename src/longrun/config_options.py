@@ -17,7 +17,8 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     """The preset of an algorithm with some options changed; unknown names raise an InputError.
 
     The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
-    options leave no place for it: with another limit on terminations, or `termination="zero"`.
+    options leave no place for it: with another limit on terminations, or `termination="zero"`. A
+    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too.
     """
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
@@ -25,6 +26,8 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     mine = {k: v for k, v in changes.items() if k in names}
     if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
         mine.pop("reset_cost_step_size", None)
+    if "gae_lambda" in options:
+        mine.pop("adaptive_lambda", None)
     return saved_config(algorithm, mine | options)
 
 

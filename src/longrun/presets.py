@@ -57,6 +57,7 @@ EARLIER_DEFAULT = "paper"
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",
-    "tuned": "normalisation, decay, adaptive lambda and reset cost, for control tasks",
+    "tuned": "normalisation, learning-rate decay, a lambda and a reset cost that adapt, for"
+    " control tasks",
     "queueing": "1024 environments and scaled rewards, for jax: queueing networks",
 }

@@ -6,10 +6,12 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from longrun.config import Config
+from longrun.config_options import make_config
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner, program_options
 from longrun.learn.trace import init_trace, with_current_lambda
@@ -49,7 +51,7 @@ def lambdas(config: Config, effect: float, batches: int = 60) -> list[float]:
     state, found = started(config), []
     for seed in range(batches):
         _, state, metrics = learner.prepare(config, BOX, state, rollout(seed, config, effect))
-        found.append(float(metrics["gae_lambda"]))
+        found.append(float(metrics["lambda"]))
     return found
 
 
@@ -74,7 +76,7 @@ def test_lambda_rises_again_when_the_values_become_wrong() -> None:
     for seed in range(150):
         late = rollout(seed, config, effect=2.0 * (seed >= 80))
         _, state, metrics = learner.prepare(config, BOX, state, late)
-        found.append(float(metrics["gae_lambda"]))
+        found.append(float(metrics["lambda"]))
     assert found[79] < 0.905
     assert found[-1] > 0.94
 
@@ -86,9 +88,60 @@ def test_a_rollout_too_short_for_longer_traces_keeps_lambda() -> None:
 
 @pytest.mark.parametrize("gae_lambda", [0.0, 1.0])
 def test_lambda_is_finite_at_the_ends_of_its_range(gae_lambda: float) -> None:
-    found = lambdas(config_with(gae_lambda=gae_lambda), effect=2, batches=5)
-    assert np.isfinite(found).all()
-    assert found[-1] >= gae_lambda
+    config = config_with(gae_lambda=gae_lambda, rollout_steps=100)
+    state = started(config)
+    state = state._replace(trace=state.trace._replace(gae_lambda=np.float32(gae_lambda)))
+    for seed in range(3):
+        _, state, metrics = learner.prepare(config, BOX, state, rollout(seed, config, 0))
+        assert float(metrics["lambda"]) == pytest.approx(gae_lambda)
+        assert metrics["criterion_finite"]
+
+
+MASKED = Spaces(19, 1, (3,), masked=True)
+CASES: dict[str, tuple[str, Spaces, dict[str, Any]]] = {
+    "masked choices": ("apo", MASKED, {"recompute_advantages": True, "epochs": 2}),
+    "one optimiser": ("apo", BOX, {"joint_optimizer": True, "bounded_mean": True}),
+    "left out samples": ("apo", BOX, {"time_limit": "as_termination"}),
+    "limits": ("apo", BOX, {"limits": {"action_energy": 0.1}}),
+    "trust region": ("atrpo", BOX, {"limits": {"action_energy": 0.1}}),
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(name, marks=() if name in ("masked choices", "limits") else pytest.mark.slow)
+        for name in CASES
+    ],
+)
+def test_lambda_adapts_in_whole_updates_of_several_replicas(case: str) -> None:
+    """Vmapped over replicas that differ in gae_lambda, as on a device."""
+    algorithm, spaces, options = CASES[case]
+    shared = {"rollout_steps": 100, "num_envs": 2, "hidden_sizes": (), "epochs": 1}
+    shared |= {"minibatch_size": 100, "adaptive_lambda": True}
+    configs = [paper_config(algorithm, **shared | options, gae_lambda=x) for x in (0.2, 0.5)]
+    facts = rollout(0, configs[0], 2)
+    if spaces.categories:
+        choice = (facts.action > 0).astype(np.int32)
+        allowed = np.ones((*choice.shape[:2], 3), np.float32)
+        widened = {
+            name: np.concatenate([allowed[: len(obs)].reshape(*obs.shape[:-1], 3), obs], -1)
+            for name, obs in (("obs", facts.obs), ("next_obs", facts.next_obs))
+        }
+        resume = np.concatenate([allowed[0], facts.resume_obs], -1)
+        facts = facts._replace(action=choice, resume_obs=resume, **widened)
+    if configs[0].recorded:
+        facts = facts._replace(costs=facts.action**2)
+    facts = facts._replace(truncated=np.arange(100)[:, None] % 50 == np.full((1, 2), 49))
+    order = np.arange(200, dtype=np.int32)[None].repeat(configs[0].epochs, 0)
+    states = [learner.init(config, spaces, jax.random.key(0)) for config in configs]
+    stacked = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(y) for y in x]), *configs)
+    update = jax.vmap(lambda c, s: learner.update(c, spaces, s, facts, Networks(order, order)))
+    _, metrics = update(stacked, jax.tree.map(lambda *x: jnp.stack(x), *states))
+    for config, state, found in zip(configs, states, metrics["lambda"], strict=True):
+        _, alone, _ = learner.prepare(config, spaces, state, facts)
+        assert config.gae_lambda < float(found) < 0.9
+        assert float(found) == pytest.approx(float(alone.trace.gae_lambda), rel=1e-5)
 
 
 def test_advantages_and_targets_are_those_of_the_adapted_lambda() -> None:
@@ -97,7 +150,7 @@ def test_advantages_and_targets_are_those_of_the_adapted_lambda() -> None:
     for seed in range(30):
         before = state
         batch, state, metrics = learner.prepare(config, BOX, before, rollout(seed, config, 2))
-    adapted = float(metrics["gae_lambda"])
+    adapted = float(metrics["lambda"])
     assert adapted > 0.95
     fixed = dataclasses.replace(config, gae_lambda=adapted, adaptive_lambda=False)
     same, _, other = learner.prepare(
@@ -105,7 +158,7 @@ def test_advantages_and_targets_are_those_of_the_adapted_lambda() -> None:
     )
     np.testing.assert_allclose(batch.advantage, same.advantage, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(batch.value_target, same.value_target, rtol=1e-4, atol=1e-5)
-    assert "gae_lambda" not in other
+    assert "lambda" not in other
 
 
 def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
@@ -117,6 +170,14 @@ def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
     for name in prepared.trace._fields:
         expected, found = (float(getattr(x.trace, name)) for x in (prepared, updated))
         assert found == pytest.approx(expected, rel=1e-4), name
+
+
+def test_a_lambda_that_is_given_is_fixed() -> None:
+    assert make_config("apo").adapts_lambda
+    assert not make_config("apo", gae_lambda=0.9).adapts_lambda
+    assert not make_config("atrpo", "paper").adapts_lambda
+    both = make_config("apo", gae_lambda=0.8, adaptive_lambda=True)
+    assert (both.adapts_lambda, both.gae_lambda) == (True, 0.8)
 
 
 def test_a_fixed_lambda_keeps_nothing() -> None:

@@ -57,6 +57,19 @@ def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
     fixed = APO.load(tmp_path / "freed", num_workers=0, adaptive_lambda=False)
     assert fixed.state.trace is None
     assert fixed.learn(400).state.trace is None
+    elsewhere = APO.load(tmp_path / "freed", env_args={"reward_scale": 2.0}, num_workers=0)
+    assert float(elsewhere.state.trace.gae_lambda) == pytest.approx(0.95)  # long again
+
+
+def test_a_lambda_that_adapts_resumes_to_the_bit(tmp_path: Path) -> None:
+    options = TINY | {"rollout_steps": 200, "minibatch_size": 200}
+    whole, parts = (APO("EndlessDrift-v0", num_workers=0, seed=1, **options) for _ in range(2))
+    whole.learn(4 * 800)
+    parts.learn(2 * 800, log_dir=tmp_path / "run", eval_every=0)
+    parts = APO.load(tmp_path / "run", num_workers=0)
+    parts.learn(2 * 800)
+    assert bits(parts.state) == bits(whole.state)
+    assert 0.9 < float(whole.state.trace.gae_lambda) < 0.95
 
 
 @pytest.mark.parametrize(

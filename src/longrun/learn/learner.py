@@ -131,7 +131,7 @@ def _prepare(
         "environment_finite": all_finite(
             (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
         ),
-        "criterion_finite": all_finite((criterion, state.limits, state.obs_moments)),
+        "criterion_finite": all_finite((criterion, state.limits, state.trace, state.obs_moments)),
         "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
@@ -145,8 +145,8 @@ def _prepare(
         "explained_variance": 1
         - jnp.var(value_target - values.here) / (jnp.var(value_target) + 1e-8),
     }
-    if state.trace is not None:
-        metrics["gae_lambda"] = state.trace.gae_lambda
+    if config.adapts_lambda:
+        metrics["lambda"] = state.trace.gae_lambda
     for k, name in enumerate(config.recorded):
         metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
     return batch, state, metrics | of_limits

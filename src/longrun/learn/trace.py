@@ -24,7 +24,7 @@ from longrun.learn.advantages import moving_average
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.distributions import distribution_of
 from longrun.learn.types import Rollout, TraceState, TrainState
-from longrun.learn.weights import sample_weights
+from longrun.learn.weights import sample_weights, weighted_mean
 
 STEP_SIZE = 0.3
 """Of log(1 / (1 - lambda)), the logarithm of a trace's length in steps."""
@@ -52,8 +52,11 @@ def _log_lengths(config: Config, rollout_steps: int) -> tuple[jax.Array, jax.Arr
 
 
 def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
-    """The configuration with the lambda that was adapted, if any."""
-    return config if trace is None else _with_lambda(config, trace.gae_lambda)
+    """The configuration with the lambda that was adapted, if it adapts."""
+    if not config.adapts_lambda:
+        return config
+    assert trace is not None
+    return _with_lambda(config, trace.gae_lambda)
 
 
 def _with_lambda(config: Config, gae_lambda: jax.Array) -> Config:
@@ -67,8 +70,9 @@ def adapt_trace(
 ) -> TraceState:
     """Lengthen the trace while both halves of a batch agree on what its second half adds.
 
-    And shorten it while they do not, down to that of `gae_lambda`, which is compared with one of
-    twice its length instead.
+    While they do not, it becomes shorter, down to that of `gae_lambda`. This shortest trace is
+    compared with one of twice its length. Only the reward counts; costs with a limit have the same
+    lambda. The scale of rewards keeps the decay of `gae_lambda`.
     `state` has the criterion after this batch, and the policy and the moments that acted.
     """
     trace: TraceState = state.trace
@@ -82,7 +86,7 @@ def adapt_trace(
 
     usual = advantages(shorter)
     change = (advantages(longer) - usual) / (usual.std() + 1e-8)
-    first, second = _gradients_of_halves(config, spaces, state, rollout, change - change.mean())
+    first, second = _gradients_of_halves(config, spaces, state, rollout, change)
     shared = moving_average(trace.shared, _dot(first, second), MEMORY)
     own = (_dot(first, first) + _dot(second, second)) / 2
     # Only the squares start at those of the first batch: a few batches show no agreement yet.
@@ -98,8 +102,8 @@ def _gradients_of_halves(
 ) -> tuple[Any, Any]:
     """Policy gradients of two halves of a rollout with these advantages [T, N].
 
-    A half has the first half of the time of every other environment, and the second half of the
-    rest, so that it is one also of a single environment, and neither half is later than the other.
+    A half has the earlier steps of every other environment, and the later steps of the others: with
+    an even number of environments neither half is later.
     """
     seen = read(config, spaces, state.obs_moments, rollout.obs)
     distribution = distribution_of(spaces)
@@ -112,7 +116,9 @@ def _gradients_of_halves(
     steps, envs = advantage.shape
     half = (2 * jnp.arange(steps)[:, None] // steps + jnp.arange(envs)) % 2
     weights = sample_weights(config, rollout)
-    counted = advantage * weights[..., 0] if weights.shape[-1] else advantage
+    counted = advantage - weighted_mean(advantage, weights)
+    if weights.shape[-1]:
+        counted *= weights[..., 0]
     [first], [second] = (gradient(counted * (half == k)) for k in (0, 1))
     return first, second
 

@@ -52,6 +52,8 @@ def changed_at_load(
     if other_env or after.num_envs != config.num_envs:
         fresh = loop.fresh_snapshot(after, seed)
         changed = changed._replace(environments=fresh.environments)
+    if other_env:  # the values are wrong there
+        changed = changed._replace(state=changed.state._replace(trace=init_trace(after)))
     return after, changed
 
 

@@ -20,6 +20,8 @@ NAMES = {"": "APO", "0.9": "PPO .9", "0.95": "PPO .95", "0.99": "PPO .99", "0.99
 COLOURS = dict(zip(NAMES, colours_of(len(NAMES)), strict=True))
 LIMITS = {"Swimmer-v5": (-50, 350), "HalfCheetah-v5": (-1000, 4500)}
 """Of returns. PPO .999 on HalfCheetah falls to -1e6 and leaves the picture."""
+SMALLER = 100
+"""Resolution of a picture with many panels, whose file would be too large."""
 WINDOW = 5
 """Evaluations that are averaged for a drawn curve: 100 000 steps."""
 
@@ -59,7 +61,7 @@ def figure1() -> None:
 def appendix() -> None:
     """A column for each of Appendix C's other tasks: returns, and rewards per step."""
     size = (5 * len(OTHER_TASKS), 6.4)
-    with picture(RESULTS / "appendix" / "appendix.png", size=size, dpi=100) as figure:
+    with picture(RESULTS / "appendix" / "appendix.png", size=size, dpi=SMALLER) as figure:
         rows = figure.subplots(len(METRICS), len(OTHER_TASKS), squeeze=False)
         for column, (env, path) in zip(rows.T, OTHER_TASKS.items(), strict=True):
             for axis, metric in zip(column, reversed(METRICS), strict=True):

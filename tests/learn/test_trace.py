@@ -14,7 +14,7 @@ from longrun.config import Config
 from longrun.config_options import make_config
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner, program_options
-from longrun.learn.trace import init_trace, with_current_lambda
+from longrun.learn.trace import init_trace, start_trace, with_current_lambda
 from longrun.learn.types import Networks, Rollout, TrainState
 from paper_config import paper_config
 
@@ -170,6 +170,18 @@ def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
     for name in prepared.trace._fields:
         expected, found = (float(getattr(x.trace, name)) for x in (prepared, updated))
         assert found == pytest.approx(expected, rel=1e-4), name
+
+
+def test_a_short_run_starts_with_the_shortest_trace() -> None:
+    config = config_with()
+    state = started(config)
+    assert start_trace(config, state, 300) is state
+    short = start_trace(config, state, 299)
+    assert float(short.trace.gae_lambda) == pytest.approx(0.9)
+    resumed = state._replace(iteration=jnp.int32(1))
+    assert start_trace(config, resumed, 299) is resumed
+    fixed = config_with(adaptive_lambda=False)
+    assert start_trace(fixed, started(fixed), 10).trace is None
 
 
 def test_a_lambda_that_is_given_is_fixed() -> None:

@@ -53,7 +53,7 @@ def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
     freed = APO.load(saved, num_workers=0, rollout_steps=200)
     assert float(freed.state.trace.gae_lambda) == pytest.approx(0.95)
     freed.learn(400, log_dir=tmp_path / "freed", eval_every=0)
-    assert 0.9 <= float(APO.load(tmp_path / "freed").state.trace.gae_lambda) < 0.95
+    assert float(APO.load(tmp_path / "freed").state.trace.gae_lambda) < 0.95
     fixed = APO.load(tmp_path / "freed", num_workers=0, adaptive_lambda=False)
     assert fixed.state.trace is None
     assert fixed.learn(400).state.trace is None
@@ -69,7 +69,7 @@ def test_a_lambda_that_adapts_resumes_to_the_bit(tmp_path: Path) -> None:
     parts = APO.load(tmp_path / "run", num_workers=0)
     parts.learn(2 * 800)
     assert bits(parts.state) == bits(whole.state)
-    assert 0.9 < float(whole.state.trace.gae_lambda) < 0.95
+    assert float(whole.state.trace.own) > 0
 
 
 @pytest.mark.parametrize(

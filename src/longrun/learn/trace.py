@@ -7,6 +7,7 @@ the gradient for a trace, minus that for one of half its length, from two halves
 differs between the halves; an error of the values is the same in both.
 
 At the start values are certainly wrong, so that lambda starts long, and falls as they become right.
+In a short run there is no time for that: it starts short, and may rise.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ NOISE = 0.1
 """Agreement of the halves, as a fraction of their squared gradients, that is taken for noise."""
 MEMORY = 0.1
 """Step size of the running means that the agreement is computed from."""
+FEWEST_ITERATIONS = 300
+"""Of a run that starts with the longest trace, since it takes 80 of them or more to fall."""
 LONGEST = 0.1
 """Length of the longest trace, as a fraction of a rollout: one that is cut off by its end is not
 as long as its lambda says."""
@@ -43,6 +46,15 @@ def init_trace(config: Config) -> TraceState | None:
         return None
     _, longest = _log_lengths(config, config.rollout_steps)
     return TraceState(1 - jnp.exp(-longest), jnp.zeros(()), jnp.zeros(()))
+
+
+def start_trace(config: Config, state: TrainState, iterations: int) -> TrainState:
+    """The state for a run of so many iterations: a short run starts with the shortest trace."""
+    trace = state.trace
+    if trace is None or iterations >= FEWEST_ITERATIONS or int(state.iteration) > 0:
+        return state
+    shortest = jnp.asarray(config.gae_lambda, jnp.float32)
+    return state._replace(trace=trace._replace(gae_lambda=shortest))
 
 
 def _log_lengths(config: Config, rollout_steps: int) -> tuple[jax.Array, jax.Array]:

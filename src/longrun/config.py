@@ -174,7 +174,7 @@ class Average(Config):
         "start with lambda 1 - 10 / rollout_steps, and lower it to gae_lambda while longer traces"
         " change the policy gradient by no more than noise, which takes some 80 iterations; raise"
         " it again while they do. Runs of fewer than 300 iterations start with gae_lambda. Lambda"
-        " is fixed with rollouts of fewer than 100 steps, or if gae_lambda is given and this is not",
+        " is fixed with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
     )
     value_discount: float = number(
         1.0,

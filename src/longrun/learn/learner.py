@@ -145,7 +145,7 @@ def _prepare(
         "explained_variance": 1
         - jnp.var(value_target - values.here) / (jnp.var(value_target) + 1e-8),
     }
-    if config.adapts_lambda:
+    if config.adapts_lambda and state.trace is not None:
         metrics["lambda"] = state.trace.gae_lambda
     for k, name in enumerate(config.recorded):
         metrics[f"cost_{name}"] = rollout.costs[..., k].mean()

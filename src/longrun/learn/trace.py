@@ -87,7 +87,8 @@ def adapt_trace(
     lambda. The scale of rewards keeps the decay of `gae_lambda`.
     `state` has the criterion after this batch, and the policy and the moments that acted.
     """
-    trace: TraceState = state.trace
+    trace = state.trace
+    assert trace is not None
     shorter = jnp.maximum(1 - 2 * (1 - trace.gae_lambda), config.gae_lambda)
     longer = 1 - (1 - shorter) / 2
 

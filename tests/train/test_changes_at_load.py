@@ -51,14 +51,12 @@ def test_another_number_of_environments(saved: Path) -> None:
 def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
     assert APO.load(saved).state.trace is None  # rollouts are too short
     freed = APO.load(saved, num_workers=0, rollout_steps=200)
-    assert float(freed.state.trace.gae_lambda) == pytest.approx(0.95)
-    freed.learn(400, log_dir=tmp_path / "freed", eval_every=0)
-    assert float(APO.load(tmp_path / "freed").state.trace.gae_lambda) < 0.95
+    assert float(freed.state.trace.gae_lambda) == pytest.approx(0.9)
+    freed.learn(800, log_dir=tmp_path / "freed", eval_every=0)
+    assert float(APO.load(tmp_path / "freed").state.trace.own) > 0
     fixed = APO.load(tmp_path / "freed", num_workers=0, adaptive_lambda=False)
     assert fixed.state.trace is None
     assert fixed.learn(400).state.trace is None
-    elsewhere = APO.load(tmp_path / "freed", env_args={"reward_scale": 2.0}, num_workers=0)
-    assert float(elsewhere.state.trace.gae_lambda) == pytest.approx(0.95)  # long again
 
 
 def test_a_lambda_that_adapts_resumes_to_the_bit(tmp_path: Path) -> None:

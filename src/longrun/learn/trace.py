@@ -48,13 +48,16 @@ def init_trace(config: Config) -> TraceState | None:
     return TraceState(1 - jnp.exp(-longest), jnp.zeros(()), jnp.zeros(()))
 
 
+def shortest_trace(config: Config) -> TraceState:
+    """The trace of `gae_lambda`, without any agreement yet."""
+    return TraceState(jnp.asarray(config.gae_lambda, jnp.float32), jnp.zeros(()), jnp.zeros(()))
+
+
 def start_trace(config: Config, state: TrainState, iterations: int) -> TrainState:
     """The state for a run of so many iterations: a short run starts with the shortest trace."""
-    trace = state.trace
-    if trace is None or iterations >= FEWEST_ITERATIONS or int(state.iteration) > 0:
+    if state.trace is None or iterations >= FEWEST_ITERATIONS or int(state.iteration) > 0:
         return state
-    shortest = jnp.asarray(config.gae_lambda, jnp.float32)
-    return state._replace(trace=trace._replace(gae_lambda=shortest))
+    return state._replace(trace=shortest_trace(config))
 
 
 def _log_lengths(config: Config, rollout_steps: int) -> tuple[jax.Array, jax.Array]:

@@ -13,7 +13,7 @@ from longrun.config_options import saved_config
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn import learner
-from longrun.learn.trace import init_trace
+from longrun.learn.trace import shortest_trace
 from longrun.train.job import Snapshot
 from longrun.train.loops import Loop
 
@@ -52,8 +52,6 @@ def changed_at_load(
     if other_env or after.num_envs != config.num_envs:
         fresh = loop.fresh_snapshot(after, seed)
         changed = changed._replace(environments=fresh.environments)
-    if other_env:  # the values are wrong there
-        changed = changed._replace(state=changed.state._replace(trace=init_trace(after)))
     return after, changed
 
 
@@ -86,10 +84,10 @@ def _changed_snapshot(
     if criterion.reward_sum.shape != like.criterion.reward_sum.shape:
         zeros = jnp.zeros(like.criterion.reward_sum.shape, jnp.float32)
         criterion = criterion._replace(reward_sum=zeros)
-    trace = state.trace if after.adapts_lambda else None
+    trace = state.trace or shortest_trace(after)  # values that were learned need no long one
     state = state._replace(
         criterion=criterion,
         iteration=jnp.int32(steps // after.steps_per_iteration),
-        trace=init_trace(after) if trace is None else trace,
+        trace=trace if after.adapts_lambda else None,
     )
     return snapshot._replace(state=state)

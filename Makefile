@@ -55,6 +55,7 @@ types: .venv/ready
 figures: .venv/core         ## write the measured figures into README.md, docs/figures.md and results/*.md
 	$(BIN)/python benchmarks/quoted_figures.py
 	$(BIN)/python benchmarks/paper_pictures.py
+	$(BIN)/python benchmarks/tuned_pictures.py
 
 docs: .venv-docs/ready      ## build the guide into site/, with its pictures; about two minutes the first time
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet

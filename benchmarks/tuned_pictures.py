@@ -28,7 +28,7 @@ CONTESTANTS = (
     ("APO, lambda .9", FIXED_LAMBDA, "apo"),
     ("PPO .99", COMPARISON, "ppo"),
 )
-EVERY = 20_000
+EVERY = 50_000
 """Steps between the points of lambda that are kept."""
 
 
@@ -39,12 +39,15 @@ def scores() -> None:
         for axis, task in zip(figure.subplots(2, 3).flat, TASKS, strict=True):
             for place, (_, path, algorithm) in enumerate(CONTESTANTS):
                 rows = [r for r in rows_of(path) if (r["env"], r["algorithm"]) == (task, algorithm)]
+                if place == 0 and rows == [r for r in rows_of(FIXED_LAMBDA) if r["env"] == task]:
+                    continue  # not run with a lambda that adapts
                 returns = [float(row["episode_return"]) for row in rows]
                 sides = place + np.linspace(-0.12, 0.12, len(returns))
                 axis.plot(sides, returns, "o", color=colours[place], alpha=0.7)
                 axis.hlines(np.mean(returns), place - 0.25, place + 0.25, color=colours[place])
             axis.axhline(REFERENCES[task], color="grey", linestyle=":", linewidth=1)
-            axis.set(title=task, ylabel="return at 3M steps", ylim=(0, None), xlim=(-0.5, 2.5))
+            axis.set(title=task, ylabel="return at 3M steps", xlim=(-0.5, len(CONTESTANTS) - 0.5))
+            axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
             axis.set_xticks(range(len(CONTESTANTS)), [name for name, *_ in CONTESTANTS])
             tidy(axis)
         figure.supxlabel("points: seeds; lines: their mean; dotted: Tianshou's PPO", fontsize=9)
@@ -65,23 +68,21 @@ def collect_lambda(runs: Sequence[Path]) -> None:
 
 
 def lambdas() -> None:
-    """Lambda over the steps: a line for each seed."""
+    """The length of traces over the steps: a panel for each task, a line for each seed."""
     rows = rows_of(RESULTS / "lambda.csv")
     tasks = [task for task in TASKS if any(row["env"] == task for row in rows)]
-    colours = dict(zip(tasks, colours_of(len(tasks)), strict=True))
-    with picture(RESULTS / "lambda.png", size=(9, 3.6), dpi=DPI) as figure:
-        axis = figure.subplots()
-        for task in tasks:
+    with picture(RESULTS / "lambda.png", size=(13, 2.8), dpi=DPI) as figure:
+        panels = figure.subplots(1, len(tasks), sharey=True)
+        for axis, task in zip(panels, tasks, strict=True):
             for seed in sorted({row["seed"] for row in rows if row["env"] == task}):
                 own = [r for r in rows if (r["env"], r["seed"]) == (task, seed)]
                 steps = [int(row["step"]) / 1e6 for row in own]
-                length = [1 / (1 - float(row["lambda"])) for row in own]
-                label = task if seed == "0" else None
-                axis.plot(steps, length, color=colours[task], linewidth=0.8, label=label)
-        axis.set(xlabel="million steps", ylabel="trace: 1 / (1 - lambda) steps", yscale="log")
-        axis.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
-        axis.legend(frameon=False)
-        tidy(axis)
+                axis.plot(steps, [1 / (1 - float(row["lambda"])) for row in own], linewidth=0.8)
+            axis.set(title=task, xlabel="million steps", yscale="log")
+            axis.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
+            axis.minorticks_off()
+            tidy(axis)
+        panels[0].set_ylabel("trace: 1 / (1 - lambda)")
 
 
 if __name__ == "__main__":

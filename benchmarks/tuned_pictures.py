@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from csv_rows import rows_of, write_rows
 from search_results import REFERENCES, TASKS
-from tuned_results import COMPARISON, FIXED_LAMBDA, RESULTS
+from tuned_results import COMPARISON, FIXED_LAMBDA, LAMBDA, RESULTS, adapted_tasks
 
 from longrun.picture_files import picture
 from longrun.results.plot_style import DPI, colours_of, tidy
@@ -39,8 +39,8 @@ def scores() -> None:
         for axis, task in zip(figure.subplots(2, 3).flat, TASKS, strict=True):
             for place, (_, path, algorithm) in enumerate(CONTESTANTS):
                 rows = [r for r in rows_of(path) if (r["env"], r["algorithm"]) == (task, algorithm)]
-                if place == 0 and rows == [r for r in rows_of(FIXED_LAMBDA) if r["env"] == task]:
-                    continue  # not run with a lambda that adapts
+                if place == 0 and task not in adapted_tasks():
+                    continue
                 returns = [float(row["episode_return"]) for row in rows]
                 sides = place + np.linspace(-0.12, 0.12, len(returns))
                 axis.plot(sides, returns, "o", color=colours[place], alpha=0.7)
@@ -64,13 +64,12 @@ def collect_lambda(runs: Sequence[Path]) -> None:
         for step, x in zip(setting.steps, setting.values["lambda"][:, column], strict=True)
         if step % EVERY == 0
     ]
-    write_rows(RESULTS / "lambda.csv", sorted(rows, key=lambda r: (r["env"], int(r["seed"]))))
+    write_rows(LAMBDA, sorted(rows, key=lambda r: (r["env"], int(r["seed"]))))
 
 
 def lambdas() -> None:
     """The length of traces over the steps: a panel for each task, a line for each seed."""
-    rows = rows_of(RESULTS / "lambda.csv")
-    tasks = [task for task in TASKS if any(row["env"] == task for row in rows)]
+    rows, tasks = rows_of(LAMBDA), adapted_tasks()
     with picture(RESULTS / "lambda.png", size=(13, 2.8), dpi=DPI) as figure:
         panels = figure.subplots(1, len(tasks), sharey=True)
         for axis, task in zip(panels, tasks, strict=True):

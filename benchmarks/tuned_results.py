@@ -18,6 +18,7 @@ from longrun.results.statistics import interquartile_mean, resampled
 
 RESULTS = Path(__file__).parents[1] / "results" / "tuned-3m"
 COMPARISON = RESULTS / "scores.csv"
+LAMBDA = RESULTS / "lambda.csv"
 FIXED_LAMBDA = RESULTS / "fixed-lambda.csv"
 """APO before lambda adapted, and before the rise of the reset cost was slowed, which of the runs of
 `COMPARISON` matters in one alone (Hopper, seed 2)."""
@@ -76,16 +77,22 @@ def aggregates() -> str:
     return table(("all tasks, 3M steps", "score", "APO's is higher by", "worst task"), rows)
 
 
+def adapted_tasks() -> list[str]:
+    """The tasks on which APO was run with a lambda that adapts."""
+    known = {row["env"] for row in rows_of(LAMBDA)}
+    return [task for task in TASKS if task in known]
+
+
 def ablation() -> str:
     """What the adaptive lambda gives, on the tasks that were run with it."""
-    scores = [row for row in rows_of(COMPARISON) if _setting(row) == ("apo", "")]
-    fixed = rows_of(FIXED_LAMBDA)
+    scores, fixed = rows_of(COMPARISON), rows_of(FIXED_LAMBDA)
     rows = []
-    for task in TASKS:
-        pair = [[row for row in own if row["env"] == task] for own in (scores, fixed)]
-        if pair[0] != pair[1]:
-            cells = [cell for own in pair for cell in _each_and_mean(own, task)]
-            rows.append((task, *cells))
+    for task in adapted_tasks():
+        pair = [
+            [row for row in own if (row["env"], *_setting(row)) == (task, "apo", "")]
+            for own in (scores, fixed)
+        ]
+        rows.append((task, *(cell for own in pair for cell in _each_and_mean(own, task))))
     heads = "APO, 3M steps", "lambda from .99 down to .9", "mean", "lambda .9", "mean"
     return table(heads, rows)
 

@@ -5,6 +5,7 @@ Of `limits` the rates are leaves and the names are structure.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterable
 from functools import cache, partial
@@ -46,6 +47,14 @@ def _unflatten(kind: type[Config], shape: tuple[Any, ...], leaves: Iterable[Any]
         object.__setattr__(config, name, value)
     object.__setattr__(config, "limits", tuple(zip(limited, rates, strict=True)))
     return config
+
+
+def with_values(config: Config, **values: Any) -> Config:
+    """The configuration with other values, which are not validated: they may be tracers."""
+    other = copy.copy(config)
+    for name, value in values.items():
+        object.__setattr__(other, name, value)
+    return other
 
 
 def with_only(config: Config, names: Iterable[str], kind: type[Config] | None = None) -> Config:

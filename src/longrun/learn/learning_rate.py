@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import jax
 import jax.numpy as jnp
 
 from longrun.config import Config, TrustRegion
+from longrun.learn.config_pytree import with_values
 
 
 def learning_rate(config: Config, progress: jax.Array | float) -> jax.Array:
@@ -25,7 +24,9 @@ def with_shorter_steps(config: Config, progress: jax.Array | float) -> Config:
     """
     if not (isinstance(config, TrustRegion) and config.step_decay):
         return config
-    shorter, remaining = copy.copy(config), 1 - progress  # no validation: these may be tracers
-    object.__setattr__(shorter, "kl_limit", config.kl_limit * remaining**2)
-    object.__setattr__(shorter, "limit_approach", config.limit_approach * remaining)
-    return shorter
+    remaining = 1 - progress
+    return with_values(
+        config,
+        kl_limit=config.kl_limit * remaining**2,
+        limit_approach=config.limit_approach * remaining,
+    )

@@ -12,16 +12,17 @@ In a short run there is no time for that: it starts short, and may rise.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from optax.tree_utils import tree_vdot
 
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import policy_outputs, read
 from longrun.learn.advantages import moving_average
+from longrun.learn.config_pytree import with_values
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.distributions import distribution_of
 from longrun.learn.types import Rollout, TraceState, TrainState
@@ -71,13 +72,7 @@ def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
     if not config.adapts_lambda:
         return config
     assert trace is not None
-    return _with_lambda(config, trace.gae_lambda)
-
-
-def _with_lambda(config: Config, gae_lambda: jax.Array) -> Config:
-    other = copy.copy(config)  # no validation: it is a tracer
-    object.__setattr__(other, "gae_lambda", gae_lambda)
-    return other
+    return with_values(config, gae_lambda=trace.gae_lambda)
 
 
 def adapt_trace(
@@ -96,15 +91,15 @@ def adapt_trace(
     longer = 1 - (1 - shorter) / 2
 
     def advantages(gae_lambda: jax.Array) -> jax.Array:
-        chosen = _with_lambda(config, gae_lambda)
+        chosen = with_values(config, gae_lambda=gae_lambda)
         targets = criterion_of(config).targets(chosen, state.criterion, rollout, values)
         return targets.advantage
 
     usual = advantages(shorter)
     change = (advantages(longer) - usual) / (usual.std() + 1e-8)
     first, second = _gradients_of_halves(config, spaces, state, rollout, change)
-    shared = moving_average(trace.shared, _dot(first, second), MEMORY)
-    own = (_dot(first, first) + _dot(second, second)) / 2
+    shared = moving_average(trace.shared, tree_vdot(first, second), MEMORY)
+    own = (tree_vdot(first, first) + tree_vdot(second, second)) / 2
     # Only the squares start at those of the first batch: a few batches show no agreement yet.
     own = jnp.where(trace.own > 0, moving_average(trace.own, own, MEMORY), own)
     agreement = shared / jnp.maximum(own, 1e-12)
@@ -137,8 +132,3 @@ def _gradients_of_halves(
         counted *= weights[..., 0]
     [first], [second] = (gradient(counted * (half == k)) for k in (0, 1))
     return first, second
-
-
-def _dot(a: Any, b: Any) -> jax.Array:
-    products = jax.tree.map(jnp.vdot, a, b)
-    return jnp.sum(jnp.stack(jax.tree.leaves(products)))

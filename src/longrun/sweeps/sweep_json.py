@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from longrun.config import ALGORITHMS, Config
+from longrun.config import ALGORITHMS
 from longrun.files import read_json
+from longrun.sweeps.plan import options_for
 
 MEANING = 4
 """Version of what preset names in sweep.json mean; a file without a version has version 1."""
@@ -46,5 +47,5 @@ def _earlier_values(meaning: int, planned: dict[str, Any]) -> dict[str, Any]:
     for version in sorted(EARLIER, reverse=True):  # the older version's values are the ones to keep
         if version >= meaning:
             values |= EARLIER[version].get(str(planned.get("preset")), {})
-    kind = ALGORITHMS.get(str(planned.get("algorithm")), Config)
-    return {name: value for name, value in values.items() if hasattr(kind, name)}
+    algorithm = str(planned.get("algorithm"))
+    return options_for(algorithm, values) if algorithm in ALGORITHMS else values

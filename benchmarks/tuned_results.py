@@ -18,6 +18,7 @@ from longrun.results.statistics import interquartile_mean, resampled
 
 RESULTS = Path(__file__).parents[1] / "results" / "tuned-3m"
 COMPARISON = RESULTS / "scores.csv"
+SEEDS = 5
 LAMBDA = RESULTS / "lambda.csv"
 FIXED_LAMBDA = RESULTS / "fixed-lambda.csv"
 """APO before lambda adapted, and before the rise of the reset cost was slowed, which of the runs of
@@ -62,14 +63,31 @@ def in_short() -> str:
     return table(heads, rows)
 
 
+def headline() -> str:
+    """APO beside PPO with the task's best discount, and with the one that is best elsewhere.
+
+    Best elsewhere is the discount with the highest score over the other tasks, of those that were
+    run on all.
+    """
+    everywhere, rows = _complete(_scores()), []
+    for index, task in enumerate(TASKS):
+        means = {key: own[:, index].mean() * REFERENCES[task] for key, own in _scores().items()}
+        apo = means.pop(("apo", ""))
+        best = max((key for key in means if np.isfinite(means[key])), key=means.__getitem__)
+        others = [key for key in everywhere if key in means]
+        elsewhere = max(others, key=lambda key: _without(everywhere[key], index))
+        named = [f"{means[key]:.0f} ({key[1].lstrip('0')})" for key in (best, elsewhere)]
+        rows.append((task, f"{apo:.0f}", *named))
+    heads = "return after 3M steps", "APO", "PPO, best discount", "PPO, the discount best elsewhere"
+    return table(heads, rows)
+
+
 def aggregates() -> str:
     """Of each contestant the score over all tasks, how far APO is ahead, and its worst task."""
-    scores = rows_of(COMPARISON)
-    found = {key: _matrix(scores, key) for key in sorted({_setting(row) for row in scores})}
-    complete = {key: own for key, own in found.items() if np.isfinite(own).all()}
-    apo = complete["apo", ""]
+    scores = _complete(_scores())
+    apo = scores["apo", ""]
     rows = []
-    for key, own in complete.items():
+    for key, own in scores.items():
         means = own.mean(0)
         lead = "" if own is apo else "{:+.2f} [{:+.2f}, {:+.2f}]".format(*ahead(apo, own))
         worst = f"{TASKS[means.argmin()]} {means.min():.2f}"
@@ -113,10 +131,26 @@ def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
     return float(estimate), float(low), float(high)
 
 
+def _scores() -> dict[Setting, np.ndarray]:
+    """Scores [seeds, tasks] of each contestant, NaN where there is none; APO first."""
+    rows = rows_of(COMPARISON)
+    return {key: _matrix(rows, key) for key in sorted({_setting(row) for row in rows})}
+
+
+def _complete(scores: dict[Setting, np.ndarray]) -> dict[Setting, np.ndarray]:
+    """The contestants with all seeds on all tasks."""
+    return {key: own for key, own in scores.items() if np.isfinite(own).all()}
+
+
+def _without(scores: np.ndarray, task: int) -> float:
+    """The score over all tasks but one."""
+    return float(interquartile_mean(np.delete(scores, task, axis=1)))
+
+
 def _matrix(rows: list[Row], setting: Setting) -> np.ndarray:
     """Scores [seeds, tasks] of one contestant, NaN where there is none."""
     own = [row for row in rows if _setting(row) == setting]
-    scores = np.full((1 + max(int(row["seed"]) for row in own), len(TASKS)), np.nan)
+    scores = np.full((SEEDS, len(TASKS)), np.nan)
     for row in own:
         score = float(row["episode_return"]) / REFERENCES[row["env"]]
         scores[int(row["seed"]), TASKS.index(row["env"])] = score

@@ -30,7 +30,7 @@ from test_learner import (
 from longrun import APO, PPO
 from longrun.config import APOConfig
 from longrun.envs.spaces import Spaces
-from longrun.learn import learner
+from longrun.learn import learner, preparation
 from longrun.learn.types import Networks, Rollout
 from longrun.learn.weights import weighted_mean
 from longrun.presets import PRESETS
@@ -90,7 +90,7 @@ def test_targets_at_a_time_limit_matter_only_where_it_bootstraps(
 ) -> None:
     config = paper_config(algorithm, **SMALL, time_limit=time_limit)
     rollout, orders = random_rollout(0, config, BOX), shuffles(0, config)
-    batch, state, _ = learner.prepare(config, BOX, fresh(config, BOX), rollout)
+    batch, state, _ = preparation.prepare(config, BOX, fresh(config, BOX), rollout)
     cut_off = np.asarray(rollout.truncated).ravel()
     assert cut_off.any()
     lied_to = batch._replace(
@@ -110,7 +110,7 @@ def test_losses_are_means_over_the_samples_that_count() -> None:
     no, yes = np.zeros((2, 1), bool), np.array([[False], [True]])
     rollout = rollout._replace(terminated=no, truncated=yes)
     spaces = Spaces(1, 1, (2,))
-    batch, state, _ = learner.prepare(config, spaces, state, rollout)
+    batch, state, _ = preparation.prepare(config, spaces, state, rollout)
     # Gain 2; TD errors 4 - 2 + 2 - 1 = 3 and 0 - 2 + 0 - 2 = -4; the first advantage is 3 - 4/2.
     assert batch.advantage.tolist() == [1, -4]
     assert batch.weight.tolist() == [[1], [0]]
@@ -124,7 +124,7 @@ def test_losses_are_means_over_the_samples_that_count() -> None:
 def test_advantages_are_standardised_by_the_samples_that_count() -> None:
     config = paper_config("ppo", **SMALL, **CUT_OFF, normalize_advantages=True)
     rollout = random_rollout(0, config, BOX)
-    batch, _, _ = learner.prepare(config, BOX, fresh(config, BOX), rollout)
+    batch, _, _ = preparation.prepare(config, BOX, fresh(config, BOX), rollout)
     counted = np.asarray(batch.advantage)[~rollout.truncated.ravel()]
     assert counted.mean() == pytest.approx(0, abs=1e-6)
     assert counted.std() == pytest.approx(1, rel=1e-5)

@@ -15,7 +15,7 @@ from longrun.algorithms import AGENTS, APO
 from longrun.config import ALGORITHMS, Config, TrustRegion, numeric_fields
 from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.envs.spaces import Spaces
-from longrun.learn import learner, program_options
+from longrun.learn import learner, preparation, program_options
 from longrun.learn.acting import read
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.learning_rate import with_shorter_steps
@@ -190,13 +190,15 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
         (getattr(state.params, part), getattr(state.opt_state, part)) for part in Networks._fields
     )
     seen, rollout = state._replace(opt_state=()), random_rollout(0, config, BOX)
-    read = options_read(config, lambda c: learner._prepare.__wrapped__(c, BOX, seen, rollout))
+    read = options_read(config, lambda c: preparation._prepare.__wrapped__(c, BOX, seen, rollout))
     # Where lambda is fixed, `adaptive_lambda` is false, whatever the configuration says.
     assert read <= {*program_options.BATCH, "adaptive_lambda"}
     if hasattr(config, "adaptive_lambda"):
         long = dataclasses.replace(config, adaptive_lambda=True, rollout_steps=100)
         started, facts = fresh(long, BOX), random_rollout(0, long, BOX)
-        read = options_read(long, lambda c: learner._prepare.__wrapped__(c, BOX, started, facts))
+        read = options_read(
+            long, lambda c: preparation._prepare.__wrapped__(c, BOX, started, facts)
+        )
         known = program_options.ADAPTIVE, program_options.POLICY_OUTPUTS
         assert read <= {*program_options.BATCH}.union(*known)
     read = options_read(
@@ -248,7 +250,7 @@ def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> No
     for seed in range(2):  # the second time there are moments, if enabled
         rollout = random_rollout(seed, config, spaces, scale=3.0)
         acting = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
-        batch, state, _ = learner.prepare(config, spaces, state, rollout)
+        batch, state, _ = preparation.prepare(config, spaces, state, rollout)
         # The learner's old policy is the one that acted, with the moments that it acted with.
         learnt_from = apply_mlp(state.params.policy.layers, batch.features)
         acted = acting.outputs(rollout.obs.reshape(-1, 17))
@@ -304,7 +306,7 @@ def two_steps(**options: Any) -> tuple[Config, TrainState, Rollout]:
 
 def test_a_batch_and_its_metrics_by_hand() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
-    batch, state, metrics = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
+    batch, state, metrics = preparation.prepare(config, Spaces(1, 1, (2,)), state, rollout)
     # Rewards 4 and 0 - 2: gain 1. Values 1, 2, and 3 where the chain continues: offset 1.5.
     # TD errors 4 - 1 + 2 - 1 = 4 and -2 - 1 + 3 - 2 = -2; the first advantage is 4 - 2/2.
     assert batch.advantage.tolist() == [3, -2]
@@ -332,14 +334,14 @@ def test_a_batch_and_its_metrics_by_hand() -> None:
 def test_normalised_advantages_do_not_change_the_value_targets() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
     config = dataclasses.replace(config, normalize_advantages=True)
-    batch, _, _ = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
+    batch, _, _ = preparation.prepare(config, Spaces(1, 1, (2,)), state, rollout)
     np.testing.assert_allclose(batch.advantage, [1, -1], rtol=1e-6)  # 3 and -2: .5 +- 2.5
     assert batch.value_target.tolist() == [3.25, -0.75]
 
 
 def test_the_value_loss_is_half_the_mean_squared_error() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0, learning_rate=0.0)
-    batch, state, _ = learner.prepare(config, Spaces(1, 1, (2,)), state, rollout)
+    batch, state, _ = preparation.prepare(config, Spaces(1, 1, (2,)), state, rollout)
     order = np.tile(np.arange(2, dtype=np.int32), (config.epochs, 1))
     _, _, metrics = learner.fit_value(config, state, batch, order, 0.0)
     assert float(metrics["value_loss"]) == 3.15625  # (2.25^2 + 2.75^2) / 2 / 2
@@ -421,7 +423,7 @@ def three_programs(
     order = shuffles(seed, config)
     rollout = random_rollout(seed, config, spaces)
     config = with_shorter_steps(config, progress)
-    batch, state, metrics = learner.prepare(config, spaces, state, rollout)
+    batch, state, metrics = preparation.prepare(config, spaces, state, rollout)
     policy = learner.improve_policy(config, spaces, state, batch, order.policy, progress)
     value = learner.fit_value(config, state, batch, order.value, progress)
     state = state._replace(
@@ -447,7 +449,7 @@ def second_batch(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Any:
     config = paper_config(algorithm, **SMALL | dict(options))
     state = fresh(config, BOX)
     for seed in (0, 1):
-        batch, state, _ = learner.prepare(config, BOX, state, random_rollout(seed, config, BOX))
+        batch, state, _ = preparation.prepare(config, BOX, state, random_rollout(seed, config, BOX))
     read_by_training = (batch.features, batch.advantage, batch.value_target)
     return np.concatenate([np.ravel(x) for x in read_by_training])
 
@@ -609,7 +611,7 @@ def pass_by_pass(
     config: Config, acted: TrainState, rollout: Rollout, orders: Networks
 ) -> TrainState:
     """An iteration in programs of one pass each, with a new batch before all but the first."""
-    batch, after, _ = learner.prepare(config, BOX, acted, rollout)
+    batch, after, _ = preparation.prepare(config, BOX, acted, rollout)
     state = after
     if isinstance(config, TrustRegion):  # one step, with the first advantages
         policy, _, _ = learner.improve_policy(config, BOX, after, batch, orders.policy, 0.0)
@@ -718,7 +720,7 @@ def test_an_update_of_stacked_replicas_is_the_update_of_each(algorithm: str) -> 
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-PROGRAMS = (learner._prepare, learner._improve_policy, learner._fit_value)
+PROGRAMS = (preparation._prepare, learner._improve_policy, learner._fit_value)
 
 
 @pytest.mark.parametrize("algorithm", ["apo", "trpo"])  # together they have all the options
@@ -744,11 +746,11 @@ def test_neither_another_iteration_nor_another_number_recompiles(algorithm: str)
 def test_another_reset_cost_does_not_recompile() -> None:
     config = paper_config("apo", **SMALL, termination="reset")
     state = fresh(config, BOX)
-    learner.prepare(config, BOX, state, random_rollout(0, config, BOX))
-    compiled = learner._prepare._cache_size()
+    preparation.prepare(config, BOX, state, random_rollout(0, config, BOX))
+    compiled = preparation._prepare._cache_size()
     changed = dataclasses.replace(config, reset_cost=3.0, reset_cost_step_size=0.1)
-    learner.prepare(changed, BOX, fresh(changed, BOX), random_rollout(1, config, BOX))
-    assert learner._prepare._cache_size() == compiled
+    preparation.prepare(changed, BOX, fresh(changed, BOX), random_rollout(1, config, BOX))
+    assert preparation._prepare._cache_size() == compiled
 
 
 # --- observation moments ---------------------------------------------------------------------
@@ -780,7 +782,7 @@ def test_an_update_merges_the_observations_that_it_has_seen() -> None:
     state = fresh(config, BOX)
     rollouts = [random_rollout(seed, config, BOX, scale=5.0) for seed in range(2)]
     for rollout in rollouts:
-        _, state, _ = learner.prepare(config, BOX, state, rollout)
+        _, state, _ = preparation.prepare(config, BOX, state, rollout)
     seen = np.concatenate([rollout.obs.reshape(-1, 3) for rollout in rollouts])
     np.testing.assert_allclose(state.obs_moments.mean, seen.mean(0), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(state.obs_moments.variance, seen.var(0), rtol=1e-5)

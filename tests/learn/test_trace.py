@@ -13,7 +13,7 @@ import pytest
 from longrun.config import Config
 from longrun.config_options import make_config
 from longrun.envs.spaces import Spaces
-from longrun.learn import learner, program_options
+from longrun.learn import learner, preparation, program_options
 from longrun.learn.trace import init_trace, start_trace, with_current_lambda
 from longrun.learn.types import Networks, Rollout, TrainState
 from paper_config import paper_config
@@ -50,7 +50,7 @@ def lambdas(config: Config, effect: float, batches: int = 60) -> list[float]:
     """Lambda after each batch. The policy and the values stay as they are."""
     state, found = started(config), []
     for seed in range(batches):
-        _, state, metrics = learner.prepare(config, BOX, state, rollout(seed, config, effect))
+        _, state, metrics = preparation.prepare(config, BOX, state, rollout(seed, config, effect))
         found.append(float(metrics["lambda"]))
     return found
 
@@ -75,7 +75,7 @@ def test_lambda_rises_again_when_the_values_become_wrong() -> None:
     state, found = started(config), []
     for seed in range(150):
         late = rollout(seed, config, effect=2.0 * (seed >= 80))
-        _, state, metrics = learner.prepare(config, BOX, state, late)
+        _, state, metrics = preparation.prepare(config, BOX, state, late)
         found.append(float(metrics["lambda"]))
     assert found[79] < 0.905
     assert found[-1] > 0.94
@@ -92,7 +92,7 @@ def test_lambda_is_finite_at_the_ends_of_its_range(gae_lambda: float) -> None:
     state = started(config)
     state = state._replace(trace=state.trace._replace(gae_lambda=np.float32(gae_lambda)))
     for seed in range(3):
-        _, state, metrics = learner.prepare(config, BOX, state, rollout(seed, config, 0))
+        _, state, metrics = preparation.prepare(config, BOX, state, rollout(seed, config, 0))
         assert float(metrics["lambda"]) == pytest.approx(gae_lambda)
         assert metrics["criterion_finite"]
 
@@ -139,7 +139,7 @@ def test_lambda_adapts_in_whole_updates_of_several_replicas(case: str) -> None:
     update = jax.vmap(lambda c, s: learner.update(c, spaces, s, facts, Networks(order, order)))
     _, metrics = update(stacked, jax.tree.map(lambda *x: jnp.stack(x), *states))
     for config, state, found in zip(configs, states, metrics["lambda"], strict=True):
-        _, alone, _ = learner.prepare(config, spaces, state, facts)
+        _, alone, _ = preparation.prepare(config, spaces, state, facts)
         assert config.gae_lambda < float(found) < 0.9
         assert float(found) == pytest.approx(float(alone.trace.gae_lambda), rel=1e-5)
 
@@ -149,11 +149,11 @@ def test_advantages_and_targets_are_those_of_the_adapted_lambda() -> None:
     state = started(config)
     for seed in range(30):
         before = state
-        batch, state, metrics = learner.prepare(config, BOX, before, rollout(seed, config, 2))
+        batch, state, metrics = preparation.prepare(config, BOX, before, rollout(seed, config, 2))
     adapted = float(metrics["lambda"])
     assert adapted > 0.95
     fixed = dataclasses.replace(config, gae_lambda=adapted, adaptive_lambda=False)
-    same, _, other = learner.prepare(
+    same, _, other = preparation.prepare(
         fixed, BOX, before._replace(trace=None), rollout(29, config, 2)
     )
     np.testing.assert_allclose(batch.advantage, same.advantage, rtol=1e-4, atol=1e-5)
@@ -165,7 +165,7 @@ def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
     config = config_with(recompute_advantages=False, epochs=1)
     state, facts = started(config), rollout(0, config, 2)
     order = np.arange(2 * STEPS, dtype=np.int32)[None]
-    _, prepared, _ = learner.prepare(config, BOX, state, facts)
+    _, prepared, _ = preparation.prepare(config, BOX, state, facts)
     updated, _ = learner.update(config, BOX, state, facts, Networks(order, order))
     for name in prepared.trace._fields:
         expected, found = (float(getattr(x.trace, name)) for x in (prepared, updated))

@@ -17,7 +17,7 @@ from longrun.config_options import make_config
 from longrun.envs.native import Step
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
-from longrun.learn import learner
+from longrun.learn import learner, preparation
 from longrun.learn.types import Rollout
 from longrun.sweeps.grids import parse_lists, written
 from longrun.sweeps.plan import Block, runs_of, settings_for, together
@@ -91,9 +91,9 @@ def test_another_rate_does_not_recompile() -> None:
     for rate in (0.25, 0.5, 0.0):
         config = make_config("atrpo", limits={"fuel": rate}, **TINY)
         state = learner.init(config, spaces, jax.random.key(0))
-        _, state, _ = learner.prepare(config, spaces, state, rollout)
+        _, state, _ = preparation.prepare(config, spaces, state, rollout)
         margins.append(float(state.limits.margin[0]))
-        compiled.append(learner._prepare._cache_size())
+        compiled.append(preparation._prepare._cache_size())
     assert len(set(compiled)) == 1
     # A quarter of limit_approach, 0.3, of the excess, which counts as the limit at most, or as two
     # of the largest costs in a batch of 64.

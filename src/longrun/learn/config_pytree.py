@@ -18,7 +18,8 @@ from longrun.config import ALGORITHMS, Config, numeric_fields
 
 @cache
 def register_config() -> None:
-    """Let configurations pass through jit and vmap; called once, on importing the learner."""
+    """Let configurations pass through jit and vmap; called once, on importing
+    learn/preparation.py."""
     for kind in ALGORITHMS.values():
         register(kind)
 

@@ -1,9 +1,10 @@
 """One iteration of any of the four algorithms, for one replica: pure functions of arrays.
 
-`prepare`, `improve_policy` and `fit_value` are separate programs, as lines 9 and 10 of
-Algorithm 1 are: the host loop runs the last two concurrently. `update` is all three in one. It is
-required where targets are recomputed before each pass over a rollout, or where one optimiser
-trains both networks. Everything can be vmapped over replicas, numeric options included.
+`prepare`, which is in preparation.py, `improve_policy` and `fit_value` are separate programs, as
+lines 9 and 10 of Algorithm 1 are: the host loop runs the last two concurrently. `update` is all
+three in one. It is required where targets are recomputed before each pass over a rollout, or where
+one optimiser trains both networks. Everything can be vmapped over replicas, numeric options
+included.
 """
 
 from __future__ import annotations
@@ -17,30 +18,25 @@ import jax.numpy as jnp
 
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
-from longrun.learn.acting import read
-from longrun.learn.checks import all_finite, choice_is_left, flagged
-from longrun.learn.config_pytree import register_config
-from longrun.learn.criteria import Targets, Values, criterion_of
+from longrun.learn.checks import flagged
+from longrun.learn.criteria import Targets, criterion_of
 from longrun.learn.learning_rate import learning_rate, with_shorter_steps
-from longrun.learn.limits import init_limits, learn_limits
+from longrun.learn.limits import init_limits
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.mlp import split_keys
-from longrun.learn.moments import init_moments, merge
-from longrun.learn.networks import init_policy_network, init_value_network, value_network
+from longrun.learn.moments import init_moments
+from longrun.learn.networks import init_policy_network, init_value_network
 from longrun.learn.policy_steps import policy_step_of
+from longrun.learn.preparation import flat, predict, prepare
 from longrun.learn.program_options import (
-    options_of_batch,
     options_of_init,
     options_of_policy,
     options_of_value,
 )
 from longrun.learn.targets import batch_targets
-from longrun.learn.trace import adapt_trace, init_trace
+from longrun.learn.trace import init_trace
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
-from longrun.learn.weights import sample_weights
-
-register_config()
 
 
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
@@ -84,95 +80,6 @@ def _optimisers(config: Config, networks: Networks) -> Networks:
         init_optimiser(config, networks.policy) if in_minibatches else (),
         init_optimiser(config, networks.value),
     )
-
-
-def prepare(
-    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
-) -> tuple[Batch, TrainState, Metrics]:
-    """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
-    # The optimisers are not read, and the policy only by a lambda that adapts.
-    policy = state.params.policy if config.adapts_lambda else ()
-    params = Networks(policy, state.params.value)
-    seen = state._replace(params=params, opt_state=Networks((), ()))
-    batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout)
-    return batch, after._replace(params=state.params, opt_state=state.opt_state), metrics
-
-
-@partial(jax.jit, static_argnames="spaces")
-def _prepare(
-    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
-) -> tuple[Batch, TrainState, Metrics]:
-    values, *of_costs = heads = _predict(config, spaces, state, state.params.value, rollout)
-    criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
-    state = state._replace(criterion=criterion, iteration=state.iteration + 1)
-    if config.adapts_lambda:
-        state = state._replace(trace=adapt_trace(config, spaces, state, rollout, values))
-    if config.limits:
-        state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
-    targets, costs, of_limits, limits = batch_targets(config, state, rollout, heads)
-    state = state._replace(limits=limits)
-    value_target = targets.value_target[..., 0] if config.limits else targets.value_target
-    seen = read(config, spaces, state.obs_moments, rollout.obs)
-    batch = Batch(
-        _flat(seen.features),
-        _flat(seen.mask),
-        _flat(sample_weights(config, rollout)),
-        _flat(rollout.action),
-        _flat(targets.advantage),
-        _flat(targets.value_target),
-        costs,
-    )
-    # The moments are updated only after this batch has been standardised with those that the
-    # policy acted with: otherwise the first ratio would not be 1.
-    if config.normalize_observations:
-        rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
-        state = state._replace(obs_moments=merge(state.obs_moments, rows))
-    metrics = {
-        "environment_finite": all_finite(
-            (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
-        ),
-        "criterion_finite": all_finite((criterion, state.limits, state.trace, state.obs_moments)),
-        "mask_allows": choice_is_left(spaces, batch.mask),
-        "reward": rollout.reward.mean(),
-        "reward_min": rollout.reward.min(),
-        "reward_max": rollout.reward.max(),
-        "gain": criterion.gain,
-        "value_offset": criterion.offset,
-        "value_mean": values.here.mean(),
-        "value_constraint": criterion.value_constraint,
-        "reset_cost": criterion.reset_cost,
-        "terminations": rollout.terminated.mean(),
-        "explained_variance": 1
-        - jnp.var(value_target - values.here) / (jnp.var(value_target) + 1e-8),
-    }
-    if config.adapts_lambda and state.trace is not None:
-        metrics["lambda"] = state.trace.gae_lambda
-    for k, name in enumerate(config.recorded):
-        metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
-    return batch, state, metrics | of_limits
-
-
-def _predict(
-    config: Config, spaces: Spaces, state: TrainState, layers: Any, rollout: Rollout
-) -> list[Values]:
-    """Predictions for a rollout, of the reward's values and of those of each limited cost.
-
-    `state` is the one that acted, for its moments.
-    """
-
-    def value(obs: jax.Array) -> jax.Array:
-        seen = read(config, spaces, state.obs_moments, obs)
-        return value_network(config, layers, seen.features)
-
-    here = value(rollout.obs)
-    after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
-    every = (here, value(rollout.next_obs), after_reset)
-    return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.limits))]
-
-
-def _flat(x: jax.Array) -> jax.Array:
-    """[T, N, ...] -> [T * N, ...]"""
-    return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
 
 
 def improve_policy(
@@ -260,8 +167,8 @@ def update(
     batch, state, metrics = prepare(config, spaces, acted, rollout)
 
     def recomputed(layers: Any) -> Targets:
-        heads = _predict(config, spaces, acted, layers, rollout)
-        return Targets(*map(_flat, batch_targets(config, state, rollout, heads).targets))
+        heads = predict(config, spaces, acted, layers, rollout)
+        return Targets(*map(flat, batch_targets(config, state, rollout, heads).targets))
 
     policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
     policy, value = flagged("policy", policy), flagged("value", value)

@@ -20,7 +20,7 @@ from longrun.config import Config
 from longrun.envs import seeding
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.worker_pool import Pool
-from longrun.learn import learner
+from longrun.learn import learner, preparation
 from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.moments import inverse_std
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
@@ -121,7 +121,7 @@ class Replica:
         if learner.is_one_program(self.config):
             return None, self._improve_both(pool, rollout, shuffles, progress)
         config = with_shorter_steps(self.config, progress)
-        batch, state, metrics = _done(learner.prepare(config, self.spaces, self.state, rollout))
+        batch, state, metrics = _done(preparation.prepare(config, self.spaces, self.state, rollout))
         numbers = self._checked(metrics, state)
         fitting = compute.submit(
             _run, learner.fit_value, config, state, batch, shuffles.value, progress

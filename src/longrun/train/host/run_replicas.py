@@ -13,7 +13,7 @@ import numpy as np
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.envs.worker_pool import Pool
-from longrun.learn import learner
+from longrun.learn import learner, preparation
 from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.train.host.replica import Replica
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, available_cores
@@ -104,7 +104,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
             learner.update(config, spaces, state, facts, Networks(order, order), 0.0)
         )
         return
-    batch, state, _ = learner.prepare(config, spaces, state, facts)
+    batch, state, _ = preparation.prepare(config, spaces, state, facts)
     jax.block_until_ready(
         (
             learner.improve_policy(config, spaces, state, batch, order, 0.0),

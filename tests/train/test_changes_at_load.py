@@ -104,8 +104,9 @@ def test_the_same_environment_with_other_arguments(saved: Path, tmp_path: Path) 
 
 
 def test_a_native_environment_with_other_arguments(tmp_path: Path) -> None:
-    options = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}
-    agent = APO("jax:access-control", **options).learn(64)
+    options = {"num_envs": 2, "rollout_steps": 100, "minibatch_size": 100, "hidden_sizes": (8,)}
+    agent = APO("jax:access-control", **options).learn(400)
+    assert float(agent.state.trace.own) > 0  # lambda has adapted on the device, too
     agent.save(tmp_path)
     other = APO.load(tmp_path, env_args={"servers": 10, "free_probability": 0.5})
     assert "free_probability=0.5" in other.loop.name

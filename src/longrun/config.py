@@ -36,6 +36,13 @@ class Config:
     """Options of every algorithm."""
 
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
+    adaptive_lambda: bool = choice(
+        False,
+        "start with lambda 1 - 10 / rollout_steps, and lower it to gae_lambda while longer traces"
+        " change the policy gradient by no more than noise, which takes some 80 iterations; raise"
+        " it again while they do. Runs of fewer than 300 iterations start with gae_lambda. Lambda"
+        " is fixed with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
+    )
     learning_rate: float = number(3e-4, "beta: Adam's step size")
     max_grad_norm: float = number(
         10.0, "gradient clipping, by each network's own norm unless joint_optimizer is set", 1e-9
@@ -132,7 +139,7 @@ class Config:
     @property
     def adapts_lambda(self) -> bool:
         """Whether lambda changes while learning."""
-        return False
+        return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
 
     @property
     def steps_per_iteration(self) -> int:
@@ -169,13 +176,6 @@ class Average(Config):
         " TD error along the chain, through resets",
         among=("reward", "td"),
     )
-    adaptive_lambda: bool = choice(
-        False,
-        "start with lambda 1 - 10 / rollout_steps, and lower it to gae_lambda while longer traces"
-        " change the policy gradient by no more than noise, which takes some 80 iterations; raise"
-        " it again while they do. Runs of fewer than 300 iterations start with gae_lambda. Lambda"
-        " is fixed with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
-    )
     value_discount: float = number(
         1.0,
         "discount of the differential value, besides the gain: r - gain + discount V(s') - V(s). 1"
@@ -207,10 +207,6 @@ class Average(Config):
     termination_target: float = number(
         1e-3, "terminations per step that an adaptive reset cost aims at", low=1e-9, high=1
     )
-
-    @property
-    def adapts_lambda(self) -> bool:
-        return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
 
     def __post_init__(self) -> None:
         super().__post_init__()

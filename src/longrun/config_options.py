@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from longrun.config import ALGORITHMS, TERMINATED, Config
+from longrun.config import ALGORITHMS, TERMINATED, Average, Config
 from longrun.errors import InputError
 from longrun.option_fields import MLP, known
 from longrun.other_names import hint
@@ -18,7 +18,8 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
 
     The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
     options leave no place for it: with another limit on terminations, or `termination="zero"`. A
-    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too.
+    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. So is that of a
+    preset for the discounted criterion: PPO's options were chosen and measured with it.
     """
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
@@ -26,7 +27,7 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     mine = {k: v for k, v in changes.items() if k in names}
     if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
         mine.pop("reset_cost_step_size", None)
-    if "gae_lambda" in options:
+    if "gae_lambda" in options or not issubclass(kind, Average):
         mine.pop("adaptive_lambda", None)
     return saved_config(algorithm, mine | options)
 

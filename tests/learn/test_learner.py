@@ -193,14 +193,11 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
     read = options_read(config, lambda c: preparation._prepare.__wrapped__(c, BOX, seen, rollout))
     # Where lambda is fixed, `adaptive_lambda` is false, whatever the configuration says.
     assert read <= {*program_options.BATCH, "adaptive_lambda"}
-    if hasattr(config, "adaptive_lambda"):
-        long = dataclasses.replace(config, adaptive_lambda=True, rollout_steps=100)
-        started, facts = fresh(long, BOX), random_rollout(0, long, BOX)
-        read = options_read(
-            long, lambda c: preparation._prepare.__wrapped__(c, BOX, started, facts)
-        )
-        known = program_options.ADAPTIVE, program_options.POLICY_OUTPUTS
-        assert read <= {*program_options.BATCH}.union(*known)
+    long = dataclasses.replace(config, adaptive_lambda=True, rollout_steps=100)
+    started, facts = fresh(long, BOX), random_rollout(0, long, BOX)
+    read = options_read(long, lambda c: preparation._prepare.__wrapped__(c, BOX, started, facts))
+    known = program_options.ADAPTIVE, program_options.POLICY_OUTPUTS
+    assert read <= {*program_options.BATCH}.union(*known)
     read = options_read(
         config,
         lambda c: learner._improve_policy.__wrapped__(c, BOX, *policy, batch, orders.policy, 0.0),

@@ -100,6 +100,7 @@ def test_lambda_is_finite_at_the_ends_of_its_range(gae_lambda: float) -> None:
 MASKED = Spaces(19, 1, (3,), masked=True)
 CASES: dict[str, tuple[str, Spaces, dict[str, Any]]] = {
     "masked choices": ("apo", MASKED, {}),
+    "discounted": ("ppo", BOX, {"discount": 0.99}),
     "bounded mean": ("apo", BOX, {"bounded_mean": True}),
     "left out samples": ("apo", BOX, {"time_limit": "as_termination"}),
     "limits": ("apo", BOX, {"limits": {"action_energy": 0.1}}),
@@ -186,6 +187,8 @@ def test_a_lambda_that_is_given_is_fixed() -> None:
     assert make_config("apo").adapts_lambda
     assert not make_config("apo", gae_lambda=0.9).adapts_lambda
     assert not make_config("atrpo", "paper").adapts_lambda
+    assert not make_config("ppo").adapts_lambda
+    assert make_config("ppo", adaptive_lambda=True).adapts_lambda
     both = make_config("apo", gae_lambda=0.8, adaptive_lambda=True)
     assert (both.adapts_lambda, both.gae_lambda) == (True, 0.8)
 

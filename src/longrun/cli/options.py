@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from longrun.config import ALGORITHMS, Config
-from longrun.config_options import owners_of, value_text
+from longrun.config_options import make_config, owners_of, value_text
 from longrun.errors import InputError
 from longrun.option_fields import known
 from longrun.other_names import hint
-from longrun.presets import DEFAULT, PRESETS, PRESETS_IN_WORDS
+from longrun.presets import DEFAULT, PRESETS_IN_WORDS
 
 
 class Parser(argparse.ArgumentParser):
@@ -150,6 +150,7 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         f"options of {', '.join(names)} (defaults of --preset {DEFAULT})"
     )
     options = {option.name: option for kind in kinds for option in dataclasses.fields(kind)}
+    presets = {name: make_config(name) for name in names}
     for option in options.values():
         if option.metadata.get("functions"):
             continue  # from Python only
@@ -157,8 +158,8 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         only = f"{', '.join(owners)} only: " if len(owners) < len(names) else ""
         flag = "--" + option.name.replace("_", "-")
         default = option.default
-        usual = PRESETS[DEFAULT].get(option.name, default)
-        text = f"{only}{option.metadata['help']} (default: {value_text(usual, ' ')})"
+        usual = _usual({name: getattr(presets[name], option.name) for name in owners})
+        text = f"{only}{option.metadata['help']} (default: {usual})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
         elif option.metadata.get("limits"):
@@ -171,6 +172,16 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
             metavar = {int: "N", float: "X", str: "NAME"}[type(default)]
             kind = whole if isinstance(default, int) else type(default)
             group.add_argument(flag, type=kind, metavar=metavar, help=text)
+
+
+def _usual(values: dict[str, Any]) -> str:
+    """The default of an option: "0.9", or by algorithm "True for APO; False for PPO"."""
+    names: dict[str, list[str]] = {}
+    for name, value in values.items():
+        names.setdefault(value_text(value, " "), []).append(name)
+    if len(names) == 1:
+        return next(iter(names))
+    return "; ".join(f"{text} for {', '.join(owners)}" for text, owners in names.items())
 
 
 def add_limit_option(group: Arguments, text: str, **settings: Any) -> None:

@@ -18,8 +18,8 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
 
     The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
     options leave no place for it: with another limit on terminations, or `termination="zero"`. A
-    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. So is that of a
-    preset for the discounted criterion: PPO's options were chosen and measured with it.
+    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. PPO and TRPO keep
+    the preset's lambda fixed unless `adaptive_lambda` is given: they were measured with that.
     """
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]

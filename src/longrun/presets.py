@@ -44,7 +44,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "learning_rate_decay": True,
     },
 }
-"""The options that a preset changes; those that an algorithm does not have are left out.
+"""The options that a preset changes; those that an algorithm does not have are left out, and
+`adaptive_lambda` for the discounted criterion (`make_config`).
 
 Sweeps name their preset: where its values change, `longrun.sweeps.sweep_json` keeps the earlier
 ones for sweeps that were made with them.
@@ -57,7 +58,7 @@ EARLIER_DEFAULT = "paper"
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",
-    "tuned": "normalisation, learning-rate decay, a lambda and a reset cost that adapt, for"
-    " control tasks",
+    "tuned": "normalisation, learning-rate decay, and for the average reward a lambda and a reset"
+    " cost that adapt; for control tasks",
     "queueing": "1024 environments and scaled rewards, for jax: queueing networks",
 }

@@ -73,6 +73,11 @@ def test_help_of_the_other_commands_mentions_each_option(command, option, longru
     assert option in result.out
 
 
+def test_help_names_the_algorithms_where_their_defaults_differ(longrun):
+    words = " ".join(longrun("sweep", "--help").out.split())
+    assert "(default: True for APO, ATRPO; False for PPO, TRPO)" in words
+
+
 @pytest.mark.parametrize("algorithms", [[], ["apo"], ["ppo", "trpo"]], ids=" ".join)
 def test_help_of_sweep_lists_every_option_that_a_grid_may_name(algorithms, longrun):
     text = longrun("sweep", *algorithms, "--help").out

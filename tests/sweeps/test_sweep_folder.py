@@ -204,12 +204,19 @@ def test_a_sweep_of_the_first_tuned_preset_keeps_its_values(tmp_path):
     assert not any(make_config("apo").__dict__[name] == FIRST_TUNED[name] for name in FIRST_TUNED)
 
 
-def test_old_sweeps_of_algorithms_without_an_option_keep_no_value_of_it(tmp_path):
-    SweepFolder.create(tmp_path, runs_of([a_block(algorithm="ppo", preset="tuned")]))
+def test_an_option_with_the_presets_value_may_be_given_or_not(tmp_path):
+    """As in sweeps of earlier versions, in which PPO did not have the option."""
+    plain = a_block(algorithm="ppo", preset="tuned")
+    given = dataclasses.replace(plain, fixed={"adaptive_lambda": False})
+    other = dataclasses.replace(plain, fixed={"adaptive_lambda": True, "rollout_steps": 100})
+    first = SweepFolder.create(tmp_path, runs_of([plain])).runs
     content = json.loads((tmp_path / "sweep.json").read_text())
     (tmp_path / "sweep.json").write_text(json.dumps(content | {"meaning": 3}))
-    folder = SweepFolder.open(tmp_path)
-    assert all(run.fixed == {} and run.configs() for run in folder.runs)
+    for block in (plain, given):
+        again = SweepFolder.create(tmp_path, runs_of([block])).runs
+        assert [run.configs() for run in again] == [run.configs() for run in first]
+    with pytest.raises(ValueError, match="has adaptive_lambda=False, not True"):
+        SweepFolder.create(tmp_path, runs_of([other]))
 
 
 def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):

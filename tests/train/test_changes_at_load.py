@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from longrun import APO, ATRPO, FolderError, InputError, load_policy
+from longrun import APO, ATRPO, PPO, FolderError, InputError, load_policy
+from longrun.agent import Agent
 from tiny_envs import ITERATION, TINY, Sampler, bits
 
 
@@ -59,12 +60,13 @@ def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
     assert fixed.learn(400).state.trace is None
 
 
-def test_a_lambda_that_adapts_resumes_to_the_bit(tmp_path: Path) -> None:
-    options = TINY | {"rollout_steps": 200, "minibatch_size": 200}
-    whole, parts = (APO("EndlessDrift-v0", num_workers=0, seed=1, **options) for _ in range(2))
+@pytest.mark.parametrize("kind", [APO, PPO])
+def test_a_lambda_that_adapts_resumes_to_the_bit(kind: type[Agent], tmp_path: Path) -> None:
+    options = TINY | {"rollout_steps": 200, "minibatch_size": 200, "adaptive_lambda": True}
+    whole, parts = (kind("EndlessDrift-v0", num_workers=0, seed=1, **options) for _ in range(2))
     whole.learn(4 * 800)
     parts.learn(2 * 800, log_dir=tmp_path / "run", eval_every=0)
-    parts = APO.load(tmp_path / "run", num_workers=0)
+    parts = kind.load(tmp_path / "run", num_workers=0)
     parts.learn(2 * 800)
     assert bits(parts.state) == bits(whole.state)
     assert float(whole.state.trace.own) > 0

@@ -18,8 +18,7 @@ from longrun.config import ALGORITHMS, Config, numeric_fields
 
 @cache
 def register_config() -> None:
-    """Let configurations pass through jit and vmap; called once, on importing
-    learn/preparation.py."""
+    """Let configurations pass through jit and vmap; called on importing `preparation`."""
     for kind in ALGORITHMS.values():
         register(kind)
 

@@ -1,10 +1,9 @@
 """One iteration of any of the four algorithms, for one replica: pure functions of arrays.
 
-`prepare`, which is in preparation.py, `improve_policy` and `fit_value` are separate programs, as
-lines 9 and 10 of Algorithm 1 are: the host loop runs the last two concurrently. `update` is all
-three in one. It is required where targets are recomputed before each pass over a rollout, or where
-one optimiser trains both networks. Everything can be vmapped over replicas, numeric options
-included.
+`prepare` (in preparation.py), `improve_policy` and `fit_value` are separate programs, as lines 9
+and 10 of Algorithm 1 are: the host loop runs the last two concurrently. `update` is all three in
+one. It is required where targets are recomputed before each pass over a rollout, or where one
+optimiser trains both networks. Everything can be vmapped over replicas, numeric options included.
 """
 
 from __future__ import annotations

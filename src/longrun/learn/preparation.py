@@ -77,7 +77,7 @@ def _metrics(
     values: Values,
     batch: Batch,
 ) -> Metrics:
-    """What is known of a rollout before anything is learned from it."""
+    """Metrics of a rollout, and of what was learned from it before the networks are trained."""
     criterion, here = state.criterion, flat(values.here)
     value_target = batch.value_target[..., 0] if config.limits else batch.value_target
     metrics = {

@@ -29,7 +29,8 @@ from longrun.learn.types import Rollout, TraceState, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
 
 STEP_SIZE = 0.3
-"""Of log(1 / (1 - lambda)), the logarithm of a trace's length in steps."""
+"""Of log(1 / (1 - lambda)), the logarithm of a trace's length in steps. (A discount shortens it
+further, to 1 / (1 - discount * lambda).)"""
 NOISE = 0.1
 """Agreement of the halves, as a fraction of their squared gradients, that is taken for noise."""
 MEMORY = 0.1
@@ -82,7 +83,7 @@ def adapt_trace(
 
     While they do not, it becomes shorter, down to that of `gae_lambda`. This shortest trace is
     compared with one of twice its length. Only the reward counts; costs with a limit have the same
-    lambda. The scale of rewards keeps the decay of `gae_lambda`.
+    lambda. The scale of rewards does not change with it.
     `state` has the criterion after this batch, and the policy and the moments that acted.
     """
     trace = state.trace

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longrun.config import ALGORITHMS, Config, numeric_fields
-from longrun.config_options import make_config
+from longrun.config_options import make_config, written_options
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS, known, whole_number
@@ -67,9 +67,12 @@ class PlannedRun:
 
     @property
     def identity(self) -> str:
-        """What is trained, without the number of steps and the evaluations."""
-        options = {**self.fixed, **self.options}
-        about = [self.env, self.algorithm, self.preset, options, self.replicas]
+        """What is trained, without the number of steps and the evaluations.
+
+        An option that has the preset's value may be given or not.
+        """
+        options = [written_options(config) for config in self.configs()]
+        about = [self.env, self.algorithm, self.preset, options, self.seeds]
         return json.dumps(about, sort_keys=True)
 
     def as_json(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config_options import field_defaults
+from longrun.config_options import field_defaults, written_options
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
 from longrun.files import LEFTOVER, FolderLock, read_json, remove_leftovers, write_json
@@ -256,9 +256,10 @@ def preset_hint(there: str, here: str) -> str:
 
 
 def _comparable(run: PlannedRun) -> Any:
-    """The run without its name; it does not matter which options are fixed and which are tried."""
-    content = run.as_json() | {"name": None, "options": {**run.fixed, **run.options}, "fixed": None}
-    return _as_read(content)
+    """The run of one replica without its name, with all its options, wherever they come from."""
+    [config] = run.configs()
+    content = run.as_json() | {"name": None, "fixed": None, "replicas": run.seeds}
+    return _as_read(content | {"options": written_options(config)})
 
 
 def _difference(name: str, there: Any, here: Any) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from longrun.config import ALGORITHMS
-from longrun.config_options import make_config
 from longrun.files import read_json
 from longrun.sweeps.plan import options_for
 
@@ -48,9 +47,5 @@ def _earlier_values(meaning: int, planned: dict[str, Any]) -> dict[str, Any]:
     for version in sorted(EARLIER, reverse=True):  # the older version's values are the ones to keep
         if version >= meaning:
             values |= EARLIER[version].get(str(planned.get("preset")), {})
-    algorithm, preset = str(planned.get("algorithm")), str(planned.get("preset"))
-    if algorithm not in ALGORITHMS or not values:
-        return values
-    present = make_config(algorithm, preset)
-    own = options_for(algorithm, values)
-    return {name: value for name, value in own.items() if getattr(present, name) != value}
+    algorithm = str(planned.get("algorithm"))
+    return options_for(algorithm, values) if algorithm in ALGORITHMS else values

@@ -17,17 +17,13 @@ from pathlib import Path
 
 import numpy as np
 from csv_rows import rows_of, write_rows
+from curves import name_of
 from search_results import REFERENCES, TASKS
-from tuned_results import COMPARISON, FIXED_LAMBDA, LAMBDA, RESULTS, adapted_tasks
+from tuned_results import CONTESTANTS, LAMBDA, RESULTS, contestants
 
 from longrun.picture_files import picture
 from longrun.results.plot_style import DPI, colours_of, tidy
 
-CONTESTANTS = (
-    ("APO", COMPARISON, "apo"),
-    ("APO, lambda .9", FIXED_LAMBDA, "apo"),
-    ("PPO .99", COMPARISON, "ppo"),
-)
 EVERY = 50_000
 """Steps between the points of lambda that are kept."""
 
@@ -37,18 +33,18 @@ def scores() -> None:
     colours = colours_of(len(CONTESTANTS))
     with picture(RESULTS / "scores.png", size=(13, 5.6), dpi=DPI) as figure:
         for axis, task in zip(figure.subplots(2, 3).flat, TASKS, strict=True):
-            for place, (_, path, algorithm) in enumerate(CONTESTANTS):
-                rows = [r for r in rows_of(path) if (r["env"], r["algorithm"]) == (task, algorithm)]
-                if place == 0 and task not in adapted_tasks():
+            found = contestants(task)
+            for place, setting in enumerate(CONTESTANTS):
+                returns = [float(row["episode_return"]) for row in found.get(setting, ())]
+                if not returns:
                     continue
-                returns = [float(row["episode_return"]) for row in rows]
                 sides = place + np.linspace(-0.12, 0.12, len(returns))
                 axis.plot(sides, returns, "o", color=colours[place], alpha=0.7)
                 axis.hlines(np.mean(returns), place - 0.25, place + 0.25, color=colours[place])
             axis.axhline(REFERENCES[task], color="grey", linestyle=":", linewidth=1)
             axis.set(title=task, ylabel="return at 3M steps", xlim=(-0.5, len(CONTESTANTS) - 0.5))
             axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
-            axis.set_xticks(range(len(CONTESTANTS)), [name for name, *_ in CONTESTANTS])
+            axis.set_xticks(range(len(CONTESTANTS)), [name_of(each) for each in CONTESTANTS])
             tidy(axis)
         figure.supxlabel("points: seeds; lines: their mean; dotted: Tianshou's PPO", fontsize=9)
 
@@ -69,10 +65,10 @@ def collect_lambda(runs: Sequence[Path]) -> None:
 
 def lambdas() -> None:
     """The length of traces over the steps: a panel for each task, a line for each seed."""
-    rows, tasks = rows_of(LAMBDA), adapted_tasks()
+    rows = rows_of(LAMBDA)
     with picture(RESULTS / "lambda.png", size=(13, 2.8), dpi=DPI) as figure:
-        panels = figure.subplots(1, len(tasks), sharey=True)
-        for axis, task in zip(panels, tasks, strict=True):
+        panels = figure.subplots(1, len(TASKS), sharey=True)
+        for axis, task in zip(panels, TASKS, strict=True):
             for seed in sorted({row["seed"] for row in rows if row["env"] == task}):
                 own = [r for r in rows if (r["env"], r["seed"]) == (task, seed)]
                 steps = [int(row["step"]) / 1e6 for row in own]

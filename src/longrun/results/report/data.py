@@ -163,7 +163,10 @@ def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
     """Each choice in which settings differ, with its sorted values."""
     found = []
     for name in formatting.differing(settings):
-        values = [each.choices[name] for each in settings if name in each.choices]
+        mine = [each for each in settings if name in each.choices]
+        if all(value_text(each.choices[name]) == _default(each, name) for each in mine):
+            continue  # only the algorithms' presets differ in it, and the algorithm has a filter
+        values = [each.choices[name] for each in mine]
         numbers = all(isinstance(value, int | float) for value in values)
         ordered = sorted(values) if numbers else sorted(values, key=value_text)
         found.append({"name": name, "values": list(dict.fromkeys(map(value_text, ordered)))})

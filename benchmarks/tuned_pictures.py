@@ -19,7 +19,7 @@ import numpy as np
 from csv_rows import rows_of, write_rows
 from curves import name_of
 from search_results import REFERENCES, TASKS
-from tuned_results import CONTESTANTS, LAMBDA, RESULTS, contestants
+from tuned_results import LAMBDA, RESULTS, contestants, settings
 
 from longrun.picture_files import picture
 from longrun.results.plot_style import DPI, colours_of, tidy
@@ -30,11 +30,12 @@ EVERY = 50_000
 
 def scores() -> None:
     """The final return of every seed on each task, beside Tianshou's."""
-    colours = colours_of(len(CONTESTANTS))
+    places = settings()
+    colours = colours_of(len(places))
     with picture(RESULTS / "scores.png", size=(13, 5.6), dpi=DPI) as figure:
         for axis, task in zip(figure.subplots(2, 3).flat, TASKS, strict=True):
             found = contestants(task)
-            for place, setting in enumerate(CONTESTANTS):
+            for place, setting in enumerate(places):
                 returns = [float(row["episode_return"]) for row in found.get(setting, ())]
                 if not returns:
                     continue
@@ -42,9 +43,9 @@ def scores() -> None:
                 axis.plot(sides, returns, "o", color=colours[place], alpha=0.7)
                 axis.hlines(np.mean(returns), place - 0.25, place + 0.25, color=colours[place])
             axis.axhline(REFERENCES[task], color="grey", linestyle=":", linewidth=1)
-            axis.set(title=task, ylabel="return at 3M steps", xlim=(-0.5, len(CONTESTANTS) - 0.5))
+            axis.set(title=task, ylabel="return at 3M steps", xlim=(-0.5, len(places) - 0.5))
             axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
-            axis.set_xticks(range(len(CONTESTANTS)), [name_of(each) for each in CONTESTANTS])
+            axis.set_xticks(range(len(places)), [name_of(each) for each in places])
             tidy(axis)
         figure.supxlabel("points: seeds; lines: their mean; dotted: Tianshou's PPO", fontsize=9)
 

@@ -80,6 +80,22 @@ def test_the_same_call_resumes_and_extends(
     assert all(path.stat().st_mtime_ns == time for path, time in made.items())
 
 
+def test_an_ablation_changes_one_option_at_a_time_also_one_that_is_given(
+    inline: None, tmp_path: Path
+) -> None:
+    def call() -> Any:
+        values = {"value_constraint": [0.0, 0.3], "gae_lambda": [0.5]}
+        chosen = {**OPTIONS, "value_constraint": 0.3}
+        return longrun.sweep(
+            "apo", ENV, ITERATION, tmp_path, search="ablation", grid=values, **EVALUATED, **chosen
+        )
+
+    found = {(s.choice.options["value_constraint"], s.choice.options["gae_lambda"]) for s in call()}
+    usual = longrun.APO(ENV, **OPTIONS).config.gae_lambda
+    assert found == {(0.3, usual), (0.0, usual), (0.3, 0.5)}
+    assert len(call()) == 3  # resumed: all are there
+
+
 def test_it_writes_what_the_command_writes(inline: None, tmp_path: Path) -> None:
     assert main(sweep_arguments(tmp_path / "command", "--eval-every", "64")) == 0
     settings = json.loads((tmp_path / "command" / "sweep.json").read_text())["runs"][0]

@@ -58,6 +58,14 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["apo", "--search", "random"],
         "--search random has nothing to search for apo; give --range or --grid",
     ),
+    "an ablation of nothing": (
+        ["apo", "--search", "ablation"],
+        "--search ablation needs --grid, with the values to change one at a time",
+    ),
+    "a range in an ablation": (
+        ["apo", "--search", "ablation", "--grid", "epochs=1", "--range", "gae_lambda=0.8:0.9"],
+        "--range needs --search random or --search optuna",
+    ),
     "a range without a search": (
         ["apo", "--range", "gae_lambda=0.8:0.9"],
         "--range needs --search random or --search optuna",
@@ -223,7 +231,7 @@ def test_the_examples_of_the_help_are_parsed():
 
     text = EXAMPLES.replace("\\\n", "")
     commands = [line.split()[2:] for line in text.splitlines() if line.startswith("  longrun")]
-    assert len(commands) == 6
+    assert len(commands) == 7
     for command in commands:
         algorithms = [word for word in command[:2] if not word.startswith("-")]
         assert parse(sweep_parser(algorithms), command[len(algorithms) :])

@@ -12,6 +12,7 @@ from fake_workers import a_block
 from longrun.sweeps.plan import (
     LONGEST_NAME,
     PlannedRun,
+    ablations_for,
     apart,
     options_for,
     run_name,
@@ -49,6 +50,23 @@ def test_a_run_as_sweep_json_describes_it():
     }
     assert PlannedRun.from_json(json.loads(json.dumps(run.as_json()))) == run
     assert (run.configs()[0].num_envs, run.configs()[0].gae_lambda) == (4, 0.8)
+
+
+def test_an_ablation_changes_one_thing_at_a_time_and_leaves_out_what_changes_nothing():
+    grid = {
+        "value_constraint": [0.0, 0.3],
+        "reset_cost_step_size": [0.0],
+        "termination+reset_cost_step_size": [["zero", 0.0]],
+        "adaptive_lambda": [False],
+    }
+    assert ablations_for("apo", "tuned", {"value_constraint": 0.3}, grid) == [
+        {},
+        {"value_constraint": 0.0},
+        {"reset_cost_step_size": 0.0},
+        {"termination": "zero", "reset_cost_step_size": 0.0},
+        {"adaptive_lambda": False},
+    ]
+    assert ablations_for("ppo", "tuned", {}, grid) == [{}]
 
 
 def test_an_option_applies_to_algorithms_that_have_it_and_a_prefix_restricts_it():

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from longrun.sweeps.sweep_folder import SweepFolder
 
 DESCRIPTION = """\
-Train every setting of a grid or a search with every seed. A sweep is a folder of runs; it can be
-stopped at any moment. The same command resumes it and leaves finished runs as they are; with more
-seeds, values, environments or steps than before it extends the sweep (steps only with
+Train every setting of a grid, an ablation or a search with every seed. A sweep is a folder of runs;
+it can be stopped at any moment. The same command resumes it and leaves finished runs as they are;
+with more seeds, values, environments or steps than before it extends the sweep (steps only with
 --no-learning-rate-decay: a rate that falls to 0 over a run depends on its length).
 """
 
@@ -40,6 +40,8 @@ examples:
   longrun sweep apo ppo --env Swimmer-v5 HalfCheetah-v5 --seeds 5 --grid discount=0.99,0.999
   longrun sweep apo --env Hopper-v5 --grid hidden_sizes=64x64,128x128 \\
       --grid scale_rewards=true,false
+  longrun sweep apo --env Hopper-v5 --seeds 5 --search ablation --grid value_constraint=0 \\
+      --grid normalize_observations=false --grid learning_rate_decay=false
   longrun sweep apo --env Ant-v5 --search optuna --trials 30 --seed 100 --seeds 2 \\
       --range learning_rate=1e-4:1e-3:log --range gae_lambda=0.8:0.99
   longrun sweep apo --env Ant-v5 Hopper-v5 --search optuna --range gae_lambda=0.8:0.99 \\
@@ -131,7 +133,8 @@ def _add_search_options(group: Arguments) -> None:
     group.add_argument(
         "--search",
         metavar="METHOD",
-        help="grid: every combination (default); random: --trials points drawn from --grid and"
+        help="grid: every combination (default); ablation: the preset, and each value of --grid"
+        " changed alone; random: --trials points drawn from --grid and"
         " --range; optuna: --trials points, the preset first and then each chosen from the results"
         " so far, for each algorithm and environment",
     )

@@ -75,7 +75,8 @@ def sweep(
     ranges
         Intervals of numeric options, `{"learning_rate": (1e-5, 1e-3, "log")}`, for a search.
     search, trials
-        "grid", or `trials` points by "random" or "optuna".
+        "grid"; "ablation", which trains the preset, and each value of `grid` changed alone; or
+        `trials` points by "random" or "optuna".
     metric, references
         What Optuna maximises: the final "average_reward" (default), "episode_return" or
         "episode_average_reward". Each algorithm and environment has its own search; with

@@ -208,6 +208,19 @@ def settings_for(algorithm: str, grid: Mapping[str, Sequence[Any]]) -> list[Opti
     return [untied(dict(point)) for point in points]
 
 
+def ablations_for(
+    algorithm: str, preset: str, fixed: Options, grid: Mapping[str, Sequence[Any]]
+) -> list[Options]:
+    """No change, and each value of the grid alone; values that change nothing are left out."""
+    axes = options_for(algorithm, grid)
+    changes = [untied({name: value}) for name, values in axes.items() for value in values]
+    usual = make_config(algorithm, preset, **fixed)
+    return [
+        {},
+        *(each for each in changes if make_config(algorithm, preset, **{**fixed, **each}) != usual),
+    ]
+
+
 def options_for(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Those that the algorithm has. `ppo.discount` is for PPO alone and overrides `discount`."""
     own = {f.name for f in dataclasses.fields(ALGORITHMS[algorithm])}

@@ -14,11 +14,13 @@ from longrun.option_fields import known, whole_number
 from longrun.presets import PRESETS
 from longrun.sweeps.grids import Options, Range, tied_names
 from longrun.sweeps.objective import checked_objective
-from longrun.sweeps.plan import Block, options_for, require_known, settings_for
+from longrun.sweeps.plan import Block, ablations_for, options_for, require_known, settings_for
 from longrun.sweeps.study import Space, Study
 from longrun.train.loops import open_env
 
-METHODS = ("grid", "random", "optuna")
+METHODS = ("grid", "ablation", "random", "optuna")
+SEARCHES = ("random", "optuna")
+"""The methods that choose points themselves."""
 TRIALS = 20
 
 
@@ -104,6 +106,9 @@ def _settings(request: Request, algorithm: str) -> list[Options]:
     """Options to try with one algorithm; none yet for Optuna, which suggests them later."""
     if request.search == "grid":
         return settings_for(algorithm, request.lists)
+    if request.search == "ablation":
+        fixed = options_for(algorithm, request.fixed)
+        return ablations_for(algorithm, request.preset, fixed, request.lists)
     if request.search == "optuna":
         return []
     return request.space(algorithm).draw(request.trials or TRIALS, request.seeds[0])
@@ -119,9 +124,12 @@ def _check(request: Request) -> None:
     for what, names in (("an algorithm", request.algorithms), ("--env", request.envs)):
         if twice := [name for name in names if list(names).count(name) > 1]:
             raise InputError(f"{what} is named twice: {twice[0]}; name each once")
-    _check_unique(request)
+    if request.search != "ablation":  # which has one option at a time, in place of a fixed one
+        _check_unique(request)
     _check_flags(request)
-    if request.search == "grid":
+    if request.search == "ablation" and not request.lists:
+        raise InputError("--search ablation needs --grid, with the values to change one at a time")
+    if request.search not in SEARCHES:
         return
     whole_number("trials", TRIALS if request.trials is None else request.trials, 1)
     for algorithm in request.algorithms:
@@ -138,9 +146,10 @@ def _check(request: Request) -> None:
 def _check_flags(request: Request) -> None:
     """Raise InputError if something is given that the method of search does not use."""
     searches, optuna = "--search random or --search optuna", "--search optuna"
+    chooses = request.search in SEARCHES
     for flag, given, needed, has_it in (
-        ("--range", bool(request.ranges), searches, request.search != "grid"),
-        ("--trials", request.trials is not None, searches, request.search != "grid"),
+        ("--range", bool(request.ranges), searches, chooses),
+        ("--trials", request.trials is not None, searches, chooses),
         ("--metric", request.metric is not None, optuna, request.search == "optuna"),
         ("--reference", bool(request.references), optuna, request.search == "optuna"),
     ):

@@ -60,6 +60,21 @@ def test_labels_name_what_differs_within_what_is_shown(tmp_path):
     assert labels(usual, preset) == ["APO", "APO (queueing)"]
 
 
+def test_labels_of_an_ablation_name_what_each_setting_changes(tmp_path):
+    """And no others, which would be those of all other settings; seeds count once."""
+    changes = [{"value_constraint": 0.0}, {"epochs": 1}, {}]
+    replicas = [change for change in changes for _ in range(2)]
+    run = fake_run(tmp_path / "run", *[{100: 1.0}] * 6, seeds=(0, 1) * 3, options=replicas)
+    assert labels(run) == ["APO", "APO epochs=1", "APO value_constraint=0.0"]
+    tied = fake_run(tmp_path / "tied", {100: 1.0}, options=[{"epochs": 1, "clip_range": 0.5}])
+    assert labels(run, tied) == [
+        "APO epochs=1",
+        "APO epochs=5",  # half of them change it
+        "APO epochs=5 value_constraint=0.0",
+        "APO epochs=1 clip_range=0.5",
+    ]
+
+
 def test_runs_of_several_presets_have_labels_of_their_own(tmp_path):
     """Those without a preset are of earlier versions, whose default was `paper`."""
     new, paper = (fake_run(tmp_path / p, {100: 1.0}, preset=p) for p in ("tuned", "paper"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -31,18 +32,17 @@ class Choice(NamedTuple):
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:
-    """For each choice: the algorithm, what differs from its preset, and what differs between them.
+    """For each choice: the algorithm, what differs from its preset, and what is varied in a grid.
 
     The preset is in parentheses after the algorithm, unless it is the default. Two labels are equal
     if and only if the choices are.
     """
-    varying = _varying(choices)
+    varied = _varied(choices)
     labels = []
     for choice in choices:
-        defaults = _defaults(choice.algorithm, choice.preset)
-        shown = {"discount"} | varying[choice[:2]]  # whether or not they are the default
-        texts = {name: value_text(value) for name, value in choice.options.items()}
-        words = [f"{k}={v}" for k, v in texts.items() if k in shown or v != defaults.get(k)]
+        shown = {"discount"} | varied[choice[:2]]  # whether or not they are the default
+        texts, changed = _texts(choice), _changed(choice)
+        words = [f"{name}={text}" for name, text in texts.items() if name in shown | changed]
         name = choice.algorithm.upper()
         preset = "" if choice.preset == DEFAULT else f"({choice.preset})"
         labels.append(" ".join(filter(None, [name, preset, *words])))
@@ -60,17 +60,30 @@ def named_labels(names: Sequence[str], labels: Sequence[str]) -> list[str]:
     ]
 
 
-def _varying(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
-    """Options that differ between choices of one algorithm and preset."""
-    seen: dict[tuple[str, str], dict[str, set[str]]] = {}
+def _varied(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
+    """Options in which half of the choices of one algorithm and preset or more are not the preset.
+
+    The others are changed by one choice or another, as in an ablation: labels of those that do not
+    change them would name all of them.
+    """
+    different: dict[tuple[str, str], dict[str, Choice]] = {}
     for choice in choices:
-        options = seen.setdefault((choice.algorithm, choice.preset), {})
-        for name, value in choice.options.items():
-            options.setdefault(name, set()).add(value_text(value))
-    return {
-        kind: {name for name, values in options.items() if len(values) > 1}
-        for kind, options in seen.items()
-    }
+        different.setdefault(choice[:2], {})[str(_texts(choice))] = choice
+    varied = {}
+    for kind, found in different.items():
+        counts = Counter(name for choice in found.values() for name in _changed(choice))
+        varied[kind] = {name for name, count in counts.items() if 2 * count >= len(found)}
+    return varied
+
+
+def _texts(choice: Choice) -> dict[str, str]:
+    return {name: value_text(value) for name, value in choice.options.items()}
+
+
+def _changed(choice: Choice) -> set[str]:
+    """Names of the options that are not the preset's."""
+    defaults = _defaults(choice.algorithm, choice.preset)
+    return {name for name, text in _texts(choice).items() if text != defaults.get(name)}
 
 
 @cache

@@ -90,7 +90,7 @@ def claims() -> str:
             pairs = {"all": (apo, rival)} | {
                 choice: (part, halves(rival)[choice]) for choice, part in halves(apo).items()
             }
-            columns.append({choice: _percent(change(*pair)) for choice, pair in pairs.items()})
+            columns.append({choice: percent(change(*pair)) for choice, pair in pairs.items()})
     rows = [
         (WORDS.get(choice, "all eight combinations"), *(column[choice] for column in columns))
         for choice in columns[0]
@@ -115,11 +115,12 @@ def effects() -> str:
         )
         for name, values in contestants:
             part = halves(values)
-            shown = [_percent(change(part[new], part[old])) for _, old, new in FACTORS]
+            shown = [percent(change(part[new], part[old])) for _, old, new in FACTORS]
             rows.append((f"{env}, {name}", *shown))
     return table(heads, rows)
 
 
-def _percent(values: Sequence[float]) -> str:
+def percent(values: Sequence[float]) -> str:
+    """Such as "+18 % [+3, +36]", from fractions."""
     estimate, low, high = (100 * x for x in values)
     return f"{estimate:+.0f} % [{low:+.0f}, {high:+.0f}]"

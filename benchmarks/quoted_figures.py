@@ -15,6 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import ablation_results
 import choice_results
 import decomposition_results
 import factorial_results
@@ -156,6 +157,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "against-ppo": tuned_results.against_ppo,
     "aggregates": tuned_results.aggregates,
     "ablation": tuned_results.ablation,
+    "parts": ablation_results.parts,
     "adaptive-ppo": tuned_results.adaptive_ppo,
     "swimmer": swimmer,
     "speed": speed,

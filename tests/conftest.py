@@ -76,7 +76,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     from longrun import picture_files
+    from longrun.learn import advantages
 
+    # A fifth of the time to compile what computes advantages.
+    advantages.UNROLL = 1
     # Three quarters of the time to draw a figure; the tests of each kind of figure ask for it.
     picture_files.LAYOUT = None
     gc.freeze()  # what was imported stays

@@ -15,6 +15,7 @@ import pytest
 from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
+from longrun.learn import advantages
 from longrun.config_options import make_config
 from longrun.learn import learning_rate
 from longrun.train import session, start_or_resume
@@ -113,7 +114,9 @@ def start(out: Path, gate: Path, checkpoint_seconds: float) -> subprocess.Popen[
     """The same run in a process of its own, returned when it waits in its fourth iteration."""
     patches = f"""
 import tiny_envs
+from longrun.learn import advantages
 from longrun.train import session
+advantages.UNROLL = {advantages.UNROLL}  # as in the process that resumes it: the same bits
 session.CHECKPOINT_SECONDS = {checkpoint_seconds}
 """
     command = arguments(out, env="GatedDrift-v0")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
+Rows = tuple[jax.Array, jax.Array]
 UNROLL = 16
-"""Time steps that a scan processes per loop iteration: faster, with bit-identical results."""
+"""Time steps that a scan processes per loop iteration: faster on a GPU, where each iteration starts
+kernels, and slower to compile. The last bits of results depend on it."""
 
 
 def td_errors(
@@ -30,16 +34,21 @@ def lambda_advantages(deltas: jax.Array, ends: jax.Array, decay: jax.Array | flo
     The last row has no successor in the rollout: its advantage is its delta.
     """
 
-    def step(later: jax.Array, row: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def step(later: jax.Array, row: Rows) -> Rows:
         delta, carries_on = row
         advantage = delta + decay * carries_on * later
         return advantage, advantage
 
     carries_on = 1.0 - ends.astype(deltas.dtype)
-    _, advantages = jax.lax.scan(
-        step, jnp.zeros_like(deltas[0]), (deltas, carries_on), reverse=True, unroll=UNROLL
-    )
+    _, advantages = scan_over_time(step, jnp.zeros_like(deltas[0]), (deltas, carries_on), True)
     return advantages
+
+
+def scan_over_time(
+    step: Callable[[jax.Array, Rows], Rows], start: jax.Array, rows: Rows, reverse: bool = False
+) -> Rows:
+    """`jax.lax.scan` over rows of a rollout, or back from the last: the end [N], all [T, N]."""
+    return jax.lax.scan(step, start, rows, reverse=reverse, unroll=UNROLL)
 
 
 def value_targets(

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from longrun.config import Average, Config, Discounted
 from longrun.learn.adaptation import adapt_reset_cost, adapt_value_constraint
 from longrun.learn.advantages import (
-    UNROLL,
     lambda_advantages,
     moving_average,
+    scan_over_time,
     td_errors,
     value_targets,
 )
@@ -236,4 +236,4 @@ def _decayed_sums(
         total = reward + decay * total
         return jnp.where(end, 0.0, total), total
 
-    return jax.lax.scan(step, before, (rewards, ends), unroll=UNROLL)
+    return scan_over_time(step, before, (rewards, ends))

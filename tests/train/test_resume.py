@@ -15,9 +15,8 @@ import pytest
 from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
-from longrun.learn import advantages
 from longrun.config_options import make_config
-from longrun.learn import learning_rate
+from longrun.learn import advantages, learning_rate
 from longrun.train import session, start_or_resume
 from longrun.train.host import episodes as history
 from longrun.train.job import make_job

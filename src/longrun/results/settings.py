@@ -92,8 +92,8 @@ def scan(paths: Paths) -> Scan:
 def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[FoundSetting]:
     """As they were given and found; those of one path and algorithm by the values of options.
 
-    Labels of a grid have the same number of words. Of an ablation the shortest is what all others
-    change, and comes first.
+    Labels of a grid name the same options. That of an ablation which names the fewest is what all
+    others change, and comes first.
     """
     roots = [path.resolve() for path in given]
     found: dict[str, list[str]] = {}
@@ -117,7 +117,7 @@ def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[Found
         settings,
         key=lambda s: (
             groups.index(group(s)),
-            len(s.label.split()),
+            s.label.count("="),
             [place(*option) for option in sorted(s.choice.options.items())],
         ),
     )

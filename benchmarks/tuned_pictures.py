@@ -85,14 +85,12 @@ def lambdas() -> None:
 def ablation() -> None:
     """What each part of the preset gives: the final return of every seed, a row for each part."""
     parts, tasks = ablation_results.PARTS, ablation_results.TASKS
-    known = {r["setting"] for r in rows_of(ablation_results.SCORES)}
-    shown = [label for label in parts if label in known]
     with picture(ablation_results.RESULTS / "ablation.png", size=(11, 4), dpi=DPI) as figure:
         panels = figure.subplots(1, len(tasks), sharey=True)
         for axis, task in zip(panels, tasks, strict=True):
             whole = ablation_results.returns(ablation_results.WHOLE, task).mean()
             axis.axvline(whole, color="grey", linestyle=":", linewidth=1)
-            for place, label in enumerate(shown):
+            for place, label in enumerate(parts):
                 returns = ablation_results.returns(label, task)
                 sides = place + np.linspace(-0.2, 0.2, len(returns))
                 (points,) = axis.plot(returns, sides, "o", alpha=0.7, markersize=5)
@@ -100,7 +98,7 @@ def ablation() -> None:
                     colour = points.get_color()
                     axis.vlines(returns.mean(), place - 0.35, place + 0.35, color=colour)
             axis.set(title=task, xlabel="return", xlim=(min(0, axis.get_xlim()[0]), None))
-            axis.set_yticks(range(len(shown)), [parts[label].replace("`", "") for label in shown])
+            axis.set_yticks(range(len(parts)), [words.replace("`", "") for words in parts.values()])
             tidy(axis)
         panels[0].invert_yaxis()
         figure.supxlabel("points: seeds; lines: their mean; dotted: tuned", fontsize=9)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
-.PHONY: run figures docs package test test-slow test-all test-portable test-adapters lint types format clean
+.PHONY: run figures docs package test test-slow test-guide test-all test-portable test-adapters lint types format clean
 
 run: .venv/core             ## APO against discounted PPO on a machine to be serviced, about two minutes
 	$(BIN)/python examples/maintenance.py
@@ -16,15 +16,18 @@ test: lint                  ## set-up, lint, type check beside the tests, withou
 	$(BIN)/mypy & types=$$!; $(COMPILE); \
 	$(BIN)/pytest; tests=$$?; wait $$types && exit $$tests
 
-test-slow: .venv/ready      ## the slow tests: killed processes, clusters, the pages of the guide
+test-slow: .venv/ready      ## the slow tests: killed processes, clusters, devices
 	$(BIN)/pytest -m slow
+
+test-guide: .venv/ready     ## the pages of the guide and the examples, shortened
+	$(BIN)/pytest -m guide
 
 # The numerical tests run again as on another machine, always the same one, so that AVX-512 cannot
 # hide what fails elsewhere. They wait for nothing, and many slow tests do: both at the same time.
 test-all: lint              ## what .ci/run runs: the tests, the slow tests, and numerical ones again
 	$(BIN)/mypy & types=$$!; $(COMPILE); \
 	$(BIN)/python tests/portable.py --quick --machine avx2 --processes 1 > .venv/portable.log 2>&1 & \
-	portable=$$!; $(BIN)/pytest -m 'not long'; tests=$$?; \
+	portable=$$!; $(BIN)/pytest -n 3 -m 'not long and not guide'; tests=$$?; \
 	wait $$portable || tests=1; cat .venv/portable.log; wait $$types && exit $$tests
 
 test-portable: .venv/ready  ## the numerical tests as if on older machines (instruction sets, BLAS, order)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import dataclasses
 
 from longrun.config import ALGORITHMS
-from longrun.config_options import value_text
-from longrun.presets import DEFAULT, PRESETS
+from longrun.config_options import make_config, values_text
 
 HEAD = "| option | default | of | meaning |\n|---|---|---|---|"
 
 
 def options_table() -> str:
     """A row for each option: name, default of the default preset, algorithms that have it."""
-    kinds = {name.upper(): kind for name, kind in ALGORITHMS.items()}
-    fields = {f.name: f for kind in kinds.values() for f in dataclasses.fields(kind)}
+    configs = {name.upper(): make_config(name) for name in ALGORITHMS}
+    fields = {f.name: f for config in configs.values() for f in dataclasses.fields(config)}
     rows = [HEAD]
     for name, field in fields.items():
-        owners = [
-            a for a, kind in kinds.items() if name in {f.name for f in dataclasses.fields(kind)}
-        ]
-        default = PRESETS[DEFAULT].get(name, field.default)
-        of = "all" if len(owners) == len(kinds) else ", ".join(owners)
+        values = {
+            a: getattr(config, name) for a, config in configs.items() if hasattr(config, name)
+        }
+        of = "all" if len(values) == len(configs) else ", ".join(values)
         meaning = field.metadata["help"].replace("|", "\\|")
-        rows.append(f"| `{name}` | {value_text(default, ' ')} | {of} | {meaning} |")
+        rows.append(f"| `{name}` | {values_text(values)} | {of} | {meaning} |")
     return "\n".join(rows)

@@ -188,3 +188,13 @@ def test_which_configurations_decay_over_a_run():
     assert make_config("atrpo", learning_rate_decay=False, step_decay=True).decays
     for name in ALGORITHMS:
         assert not make_config(name, learning_rate_decay=False).decays
+
+
+def test_which_runs_can_be_extended():
+    """An adaptive lambda starts high in runs of 300 iterations, here of 2000 steps each."""
+    assert not make_config("ppo").may_grow(4000, 8000)
+    assert make_config("ppo", learning_rate_decay=False).may_grow(4000, 800_000)
+    adaptive = make_config("apo", learning_rate_decay=False)
+    assert adaptive.steps_per_iteration == 2000
+    assert adaptive.may_grow(4000, 598_000) and adaptive.may_grow(598_001, 800_000)
+    assert not adaptive.may_grow(598_000, 598_001)

@@ -23,7 +23,7 @@ ARGUMENTS = {
     "deploy": "--steps 4096 --eval-steps 400 --out made",
 }
 EXAMPLES = [
-    pytest.param(name, marks=() if name == "cooling" else pytest.mark.slow) for name in ARGUMENTS
+    pytest.param(name, marks=() if name == "cooling" else pytest.mark.guide) for name in ARGUMENTS
 ]
 NUMBER = r"\d+\.\d+"
 PRINTED = {

@@ -49,7 +49,9 @@ BLOCKS = {
     if page != "docs/theory.md"  # which test_theory_doc.py runs
 }
 QUICK = ("docs/training.md",)
-"""Pages that `make test` runs; `make test-slow` runs the others."""
+"""Pages that `make test` runs."""
+SLOW = ("README.md", "docs/index.md")
+"""Those that `make test-slow` runs: where new users start. `make test-guide` runs the others."""
 RUN = [
     page
     for page, blocks in BLOCKS.items()
@@ -109,11 +111,15 @@ def elsewhere(tmp_path, monkeypatch):
     _defaults.cache_clear()
 
 
+def marks_of(page: str) -> tuple[pytest.MarkDecorator, ...]:
+    if page in QUICK:
+        return ()
+    return (pytest.mark.slow if page in SLOW else pytest.mark.guide,)
+
+
 # So little training may leave a policy whose rewards have not settled when it is evaluated.
 @pytest.mark.filterwarnings("ignore:the rewards still change after:UserWarning")
-@pytest.mark.parametrize(
-    "page", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in RUN]
-)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=marks_of(page)) for page in RUN])
 def test_code_and_commands_of_a_page_run_in_order(page, elsewhere, capsys):
     names: dict[str, object] = {}
     for block in BLOCKS[page]:

@@ -26,6 +26,8 @@ MOST_SAMPLES = 2**31 - 1
 SHORTEST_ROLLOUT = 100
 """Steps that an adaptive lambda needs. Traces are at most a tenth of a rollout, and those of a
 lambda of .9 are 10 steps: with shorter rollouts there would be nothing to choose from."""
+FEWEST_ITERATIONS = 300
+"""Of a run that starts with the longest trace, since it takes 80 of them or more to fall."""
 MOST_LIMITS = 8
 """Of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
@@ -140,6 +142,16 @@ class Config:
     def adapts_lambda(self) -> bool:
         """Whether lambda changes while learning."""
         return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
+
+    def starts_with_long_trace(self, iterations: int) -> bool:
+        """Whether the adaptive lambda of a run of so many iterations starts long."""
+        return self.adapts_lambda and iterations >= FEWEST_ITERATIONS
+
+    def may_grow(self, steps: int, more: int) -> bool:
+        """Whether a run of `steps` that is extended to `more` learns what one of `more` does."""
+        iterations = (-(-n // self.steps_per_iteration) for n in (steps, more))
+        shorter, longer = map(self.starts_with_long_trace, iterations)
+        return shorter == longer and not self.decays
 
     @property
     def steps_per_iteration(self) -> int:

@@ -107,3 +107,13 @@ def value_text(value: Any, separator: str = ",") -> str:
     if isinstance(value, list | tuple):
         return separator.join(value_text(each, "=") for each in value) or "none"
     return str(value)
+
+
+def values_text(values: Mapping[str, Any]) -> str:
+    """An option's value for each algorithm: "0.9" if they agree, else "True for APO; False for PPO"."""
+    names: dict[str, list[str]] = {}
+    for name, value in values.items():
+        names.setdefault(value_text(value, " "), []).append(name)
+    if len(names) == 1:
+        return next(iter(names))
+    return "; ".join(f"{text} for {', '.join(owners)}" for text, owners in names.items())

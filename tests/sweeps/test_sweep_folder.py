@@ -54,6 +54,23 @@ def test_a_sweep_is_extended_in_steps_unless_the_learning_rate_decays(tmp_path):
         assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
 
 
+def test_a_sweep_whose_lambda_adapts_is_extended_in_steps_if_lambda_starts_alike(tmp_path):
+    sizes = {"num_envs": 1, "rollout_steps": 100, "minibatch_size": 50}
+    fixed = {"learning_rate_decay": False, "adaptive_lambda": True, **sizes}
+
+    def extend(name, steps):
+        runs = runs_of([a_block(steps=steps, fixed=fixed)])
+        return SweepFolder.create(tmp_path / name, runs)
+
+    extend("short", 20_000)
+    extend("short", 29_900)
+    hint = r"has steps=29900, not 30000 \(an adaptive lambda starts higher in runs of 300"
+    with pytest.raises(ValueError, match=hint):
+        extend("short", 30_000)
+    extend("long", 30_000)
+    assert {run.steps for run in extend("long", 60_000).runs} == {60_000}
+
+
 def test_replicas_are_joined_only_on_a_device(tmp_path, monkeypatch):
     runs = runs_of([a_block(env="jax:tandem", grid={}, seeds=[0, 1])])
     folder = SweepFolder.create(tmp_path / "sweep", runs)

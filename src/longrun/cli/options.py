@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from longrun.config import ALGORITHMS, Config
-from longrun.config_options import make_config, owners_of, value_text
+from longrun.config_options import make_config, owners_of, values_text
 from longrun.errors import InputError
 from longrun.option_fields import known
 from longrun.other_names import hint
@@ -158,7 +158,7 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         only = f"{', '.join(owners)} only: " if len(owners) < len(names) else ""
         flag = "--" + option.name.replace("_", "-")
         default = option.default
-        usual = _usual({name: getattr(presets[name], option.name) for name in owners})
+        usual = values_text({name: getattr(presets[name], option.name) for name in owners})
         text = f"{only}{option.metadata['help']} (default: {usual})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
@@ -172,16 +172,6 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
             metavar = {int: "N", float: "X", str: "NAME"}[type(default)]
             kind = whole if isinstance(default, int) else type(default)
             group.add_argument(flag, type=kind, metavar=metavar, help=text)
-
-
-def _usual(values: dict[str, Any]) -> str:
-    """The default of an option: "0.9", or by algorithm "True for APO; False for PPO"."""
-    names: dict[str, list[str]] = {}
-    for name, value in values.items():
-        names.setdefault(value_text(value, " "), []).append(name)
-    if len(names) == 1:
-        return next(iter(names))
-    return "; ".join(f"{text} for {', '.join(owners)}" for text, owners in names.items())
 
 
 def add_limit_option(group: Arguments, text: str, **settings: Any) -> None:

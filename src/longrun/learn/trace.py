@@ -35,8 +35,6 @@ NOISE = 0.1
 """Agreement of the halves, as a fraction of their squared gradients, that is taken for noise."""
 MEMORY = 0.1
 """Step size of the running means that the agreement is computed from."""
-FEWEST_ITERATIONS = 300
-"""Of a run that starts with the longest trace, since it takes 80 of them or more to fall."""
 LONGEST = 0.1
 """Length of the longest trace, as a fraction of a rollout: one that is cut off by its end is not
 as long as its lambda says."""
@@ -57,7 +55,7 @@ def shortest_trace(config: Config) -> TraceState:
 
 def start_trace(config: Config, state: TrainState, iterations: int) -> TrainState:
     """The state for a run of so many iterations: a short run starts with the shortest trace."""
-    if state.trace is None or iterations >= FEWEST_ITERATIONS or int(state.iteration) > 0:
+    if state.trace is None or config.starts_with_long_trace(iterations) or state.iteration > 0:
         return state
     return state._replace(trace=shortest_trace(config))
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
+from longrun.config import FEWEST_ITERATIONS
 from longrun.config_options import field_defaults, written_options
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
@@ -227,8 +228,8 @@ def _as_read(content: Any) -> Any:
 
 
 def _may_grow(run: PlannedRun, steps: int) -> bool:
-    """Whether a run of `steps` can be extended to this one: not if something decays."""
-    return 0 < steps < run.steps and not any(config.decays for config in run.configs())
+    """Whether a run of `steps` can be extended to this one."""
+    return 0 < steps < run.steps and all(c.may_grow(steps, run.steps) for c in run.configs())
 
 
 def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedRun]) -> str:
@@ -245,9 +246,14 @@ def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedR
     single = dataclasses.replace(there, steps=grown)
     if not (why := _difference("", _comparable(single), _comparable(here))):
         return ""
-    decays = why.startswith("steps=") and here.steps > there.steps
-    more = " (more steps need --no-learning-rate-decay from the start)" if decays else ""
-    return f"has {why}{more}"
+    longer = why.startswith("steps=") and here.steps > there.steps
+    return f"has {why}{_why_not_longer(here) if longer else ''}"
+
+
+def _why_not_longer(run: PlannedRun) -> str:
+    if any(config.decays for config in run.configs()):
+        return " (more steps need --no-learning-rate-decay from the start)"
+    return f" (an adaptive lambda starts higher in runs of {FEWEST_ITERATIONS} iterations or more)"
 
 
 def preset_hint(there: str, here: str) -> str:

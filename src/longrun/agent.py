@@ -111,8 +111,8 @@ class Agent:
         self._log_dir: Path | None = None
         self._digest: str | None = None
         """of the checkpoint in `_log_dir`"""
-        self._is_training = self._writes = False
-        """whether `learn` is running, and writes a run folder"""
+        self._writes = False
+        """whether `learn` is writing to `_log_dir`"""
         self._predictions = np.random.default_rng(self.seed)
 
     def __repr__(self) -> str:
@@ -194,11 +194,11 @@ class Agent:
             return callbacks(progress)
 
         session = Session(self.loop, job, [self.snapshot], folder, called)
-        self._is_training, self._writes = True, folder is not None
+        self._writes = folder is not None
         try:
             session.run(progress_bar, tensorboard)
         finally:
-            self._is_training = self._writes = False
+            self._writes = False
             callbacks.close()
             self.snapshot = session.snapshots[0]
             self._digest = session.digest or self._digest
@@ -278,7 +278,7 @@ class Agent:
         def simulate(envs: int, each: int) -> Streams:
             return loop.simulate(config, state, seed, (envs, each), draw, self.step_timeout)
 
-        found = measured(simulate, steps, warmup)
+        found = measured(simulate, loop.evaluation_shape(steps), warmup)
         if not found.settled:
             warnings.warn(
                 f"the rewards still change after {found.warmup} steps of each environment, so that"
@@ -298,7 +298,7 @@ class Agent:
         content = self.checkpoint()
         path.mkdir(parents=True, exist_ok=True)
         own = self._log_dir == path.resolve()
-        if own and self._is_training:  # in a callback, while `learn` has the lock
+        if own and self._writes:  # in a callback, while `learn` has the lock
             checkpoint.save(folder, content)
             return
         with FolderLock(path, 0.0 if folder != path else SAVE_SECONDS):

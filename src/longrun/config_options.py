@@ -110,7 +110,7 @@ def value_text(value: Any, separator: str = ",") -> str:
 
 
 def values_text(values: Mapping[str, Any]) -> str:
-    """An option's value for each algorithm: "0.9" if they agree, else "True for APO; False for PPO"."""
+    """An option's value by algorithm: "0.9" if they agree, else "True for APO; False for PPO"."""
     names: dict[str, list[str]] = {}
     for name, value in values.items():
         names.setdefault(value_text(value, " "), []).append(name)

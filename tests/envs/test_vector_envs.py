@@ -96,6 +96,7 @@ def test_learning_and_evaluation(mode: AutoresetMode, tmp_path: Path) -> None:
     expected = single.evaluate(20_000, warmup=0)
     # The same policy in the same environment: within twice the two intervals of 95 %.
     wide = agent.evaluate(5_000, warmup=0)
+    assert wide.steps == 4 * 1250
     assert abs(wide.average_reward - expected.average_reward) < (wide.high - wide.low) * 2
     assert wide.episode_length == pytest.approx(expected.episode_length, rel=0.5)
     assert found.steps == 4 * 100  # as many for each as would be for one

@@ -308,6 +308,14 @@ def test_an_evaluation_of_few_steps_is_possible():
     assert APO(ENDLESS, **TINY).evaluate(3).steps == 3
 
 
+def test_evaluations_of_one_step_have_no_bounded_interval_and_end_no_run(tmp_path):
+    agent = APO(Drift, num_workers=0, **TINY)
+    agent.learn(ITERATION, log_dir=tmp_path / "run", eval_every=ITERATION, eval_steps=1)
+    (final,) = json.loads((tmp_path / "run" / "summary.json").read_text())["final"]
+    assert final["average_reward"] is not None
+    assert final["average_reward_low"] is final["average_reward_high"] is None
+
+
 def test_public_names_exist():
     for name in longrun.__all__:
         assert getattr(longrun, name).__name__ == name

@@ -49,6 +49,25 @@ def test_another_number_of_environments(saved: Path) -> None:
     assert agent.state.criterion.reward_sum.shape == (1,)
 
 
+def test_another_number_of_environments_with_limits(tmp_path: Path) -> None:
+    options = TINY | {"limits": {"action_energy": 0.1}, "scale_rewards": True}
+    APO("EndlessDrift-v0", num_workers=0, **options).learn(ITERATION).save(tmp_path)
+    agent = APO.load(tmp_path, num_workers=0, num_envs=2).learn(32)
+    (cost,) = agent.state.limits.criteria
+    assert agent.state.criterion.reward_sum.shape == cost.reward_sum.shape == (2,)
+
+
+def test_options_that_may_adapt_start_where_they_are_changed_to(tmp_path: Path) -> None:
+    options = TINY | {"limits": {"action_energy": 0.1}, "termination": "reset"}
+    APO("EndlessDrift-v0", num_workers=0, **options).learn(ITERATION).save(tmp_path)
+    before = APO.load(tmp_path, learning_rate=1e-4).state.criterion
+    assert (float(before.value_constraint), float(before.reset_cost)) == pytest.approx((0.1, 0))
+    state = APO.load(tmp_path, value_constraint=0.5, reset_cost=5.0, reset_cost_step_size=0).state
+    assert (float(state.criterion.value_constraint), float(state.criterion.reset_cost)) == (0.5, 5)
+    (cost,) = state.limits.criteria
+    assert (float(cost.value_constraint), float(cost.reset_cost)) == (0.5, 0)
+
+
 def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
     assert APO.load(saved).state.trace is None  # rollouts are too short
     freed = APO.load(saved, num_workers=0, rollout_steps=200)
@@ -58,6 +77,8 @@ def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
     fixed = APO.load(tmp_path / "freed", num_workers=0, adaptive_lambda=False)
     assert fixed.state.trace is None
     assert fixed.learn(400).state.trace is None
+    given = APO.load(tmp_path / "freed", gae_lambda=0.8)
+    assert given.state.trace is None and given.config.gae_lambda == 0.8
 
 
 @pytest.mark.parametrize("kind", [APO, PPO])

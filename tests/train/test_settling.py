@@ -68,12 +68,12 @@ def test_streams_that_have_not_settled_are_simulated_longer() -> None:
         reward = 1 - np.exp(-np.arange(steps) / 400)[:, None] + np.zeros(envs)
         return Streams(reward, np.zeros((steps, envs), bool))
 
-    found = measured(simulate, 10_000)
+    found = measured(simulate, (10, 1000))
     assert lengths == [1000, 2000, 4000]
     assert found.warmup == 2000 and not found.settled
     assert found.average_reward > 0.99
     ended = np.ones((1000, 10), bool)
-    rising = measured(lambda e, s: Streams(np.arange(s)[:, None] + np.zeros(e), ended), 10_000)
+    rising = measured(lambda e, s: Streams(np.arange(s)[:, None] + np.zeros(e), ended), (10, 1000))
     assert rising.warmup == 0
 
 

@@ -56,6 +56,9 @@ def test_saving_to_the_own_run_folder_does_not_count_as_another_process(tmp_path
     agent.learn(ITERATION).save(run)
     agent.learn(ITERATION, log_dir=run)
     assert APO.load(run, Drift, num_workers=0).steps_ == 5 * ITERATION
+    agent.learn(ITERATION, on_log=lambda _: agent.save(run))  # without a run folder
+    agent.learn(ITERATION, log_dir=run)
+    assert APO.load(run, Drift, num_workers=0).steps_ == 7 * ITERATION
 
 
 @pytest.mark.slow

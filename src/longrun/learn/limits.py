@@ -17,8 +17,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from longrun.config import Config, Multipliers, TrustRegion
+from longrun.config import Average, Config, Multipliers, TrustRegion
 from longrun.learn.adaptation import allowed_rate
+from longrun.learn.config_pytree import with_values
 from longrun.learn.criteria import Targets, Values, criterion_of, value_unit
 from longrun.learn.types import CostBatch, CriterionState, Metrics, Rollout
 from longrun.learn.weights import weighted_mean
@@ -84,10 +85,10 @@ def learn_limits(
     config: Config, state: LimitState, rollout: Rollout, heads: list[Values]
 ) -> LimitState:
     """Gains and multipliers from a batch; heads: of the K limited costs."""
-    learn = criterion_of(config).learn
+    learn, own = criterion_of(config).learn, _without_reset_cost(config)
     streams = [of_cost(config, rollout, k) for k in range(len(heads))]
     criteria = tuple(
-        learn(config, old, stream, values)._replace(reset_cost=old.reset_cost)  # the reward's alone
+        learn(own, old, stream, values)
         for old, stream, values in zip(state.criteria, streams, heads, strict=True)
     )
     costs = jnp.stack([stream.reward for stream in streams])
@@ -106,6 +107,11 @@ def learn_limits(
     assert isinstance(config, TrustRegion) and state.margin is not None
     margin = _margin(config, state.margin, excess / unit, allowed)
     return LimitState(criteria, largest, after, None, margin)
+
+
+def _without_reset_cost(config: Config) -> Config:
+    """The options for a cost's own criterion: resets cost reward, and nothing else."""
+    return with_values(config, reset_cost_step_size=0.0) if isinstance(config, Average) else config
 
 
 def _weight(allowed: jax.Array, largest: jax.Array, samples: int) -> jax.Array:

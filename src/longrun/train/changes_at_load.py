@@ -13,7 +13,9 @@ from longrun.config_options import saved_config
 from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn import learner
+from longrun.learn.limits import LimitState
 from longrun.learn.trace import shortest_trace
+from longrun.learn.types import CriterionState
 from longrun.train.job import Snapshot
 from longrun.train.loops import Loop
 
@@ -33,6 +35,8 @@ FIXED = (
 )
 """Options that say what the networks compute or how they start, which is part of what was saved. Of
 limits it is the names; their rates may change."""
+STARTS = ("value_constraint", "reset_cost")
+"""Options of which the state has a copy, since they may adapt: one that is changed starts there."""
 
 
 def changed_at_load(
@@ -56,7 +60,12 @@ def changed_at_load(
 
 
 def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
-    """The configuration with some options changed. Raises InputError for those that are fixed."""
+    """The configuration with some options changed. Raises InputError for those that are fixed.
+
+    A `gae_lambda` that is given is fixed, as in a new agent.
+    """
+    if "gae_lambda" in options:
+        options = {"adaptive_lambda": False, **options}
     changed = saved_config(algorithm_name(config), vars(config) | dict(options))
     for name in options:
         before, after = getattr(config, name), getattr(changed, name)
@@ -80,14 +89,36 @@ def _changed_snapshot(
     state = snapshot.state
     steps = int(state.iteration) * before.steps_per_iteration
     like = jax.eval_shape(lambda: learner.init(after, spaces, jax.random.key(0)))
-    criterion = state.criterion
-    if criterion.reward_sum.shape != like.criterion.reward_sum.shape:
-        zeros = jnp.zeros(like.criterion.reward_sum.shape, jnp.float32)
-        criterion = criterion._replace(reward_sum=zeros)
+    starts = {
+        name: jnp.float32(getattr(after, name))
+        for name in STARTS
+        if getattr(before, name, None) != getattr(after, name, None)
+    }
     trace = state.trace or shortest_trace(after)  # values that were learned need no long one
     state = state._replace(
-        criterion=criterion,
+        criterion=_changed_criterion(state.criterion, like.criterion, starts),
+        limits=_changed_limits(state.limits, like.criterion, starts),
         iteration=jnp.int32(steps // after.steps_per_iteration),
         trace=trace if after.adapts_lambda else None,
     )
     return snapshot._replace(state=state)
+
+
+def _changed_criterion(
+    state: CriterionState, like: CriterionState, starts: Mapping[str, jax.Array]
+) -> CriterionState:
+    """like: shapes for the new options; starts: values of options that have been changed."""
+    if state.reward_sum.shape != like.reward_sum.shape:
+        state = state._replace(reward_sum=jnp.zeros(like.reward_sum.shape, jnp.float32))
+    return state._replace(**starts)
+
+
+def _changed_limits(
+    state: LimitState | None, like: CriterionState, starts: Mapping[str, jax.Array]
+) -> LimitState | None:
+    """Each limited cost is learned as the reward is, but for the reset cost."""
+    if state is None:
+        return None
+    own = {name: value for name, value in starts.items() if name != "reset_cost"}
+    criteria = tuple(_changed_criterion(each, like, own) for each in state.criteria)
+    return state._replace(criteria=criteria)

@@ -70,6 +70,9 @@ class Loop(Protocol):
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
         """Train all replicas from their snapshots; `on_events` may return False to stop."""
 
+    def evaluation_shape(self, steps: int) -> tuple[int, int]:
+        """(environments E, steps S of each) for an evaluation of so many steps in total."""
+
     def simulate(
         self,
         config: Config,

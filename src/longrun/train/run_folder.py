@@ -124,13 +124,16 @@ class RunFolder:
         _append(self.path / "evaluations.csv", rows)
 
     def last_evaluations(self, replicas: int) -> dict[int, dict[str, float | None]]:
-        """The latest figures of each replica evaluated so far; None where no episode ended."""
+        """The latest figures of each replica evaluated so far, for JSON.
+
+        None where no episode ended, and where an interval is unbounded: that of a single step.
+        """
         file = self.path / "evaluations.csv"
         rows = read_rows(file, columns_of(file), replicas)
         latest = {int(replica): k for k, replica in enumerate(rows.replica)}
         return {
             replica: {
-                column: None if math.isnan(values[k]) else float(values[k])
+                column: float(values[k]) if math.isfinite(values[k]) else None
                 for column, values in rows.values.items()
             }
             for replica, k in latest.items()

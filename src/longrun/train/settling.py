@@ -12,7 +12,6 @@ from longrun.envs.spaces import Array
 from longrun.train.evaluation import (
     EvaluationReport,
     Streams,
-    evaluation_shape,
     report,
     student_quantile,
 )
@@ -104,14 +103,16 @@ def _negligible(reward: Array) -> float:
     return 1e-3 * float(np.abs(reward).max())
 
 
-def measured(simulate: Simulate, steps: int, warmup: int | None = None) -> EvaluationReport:
-    """The report on `steps` steps, after a warm-up of each environment.
+def measured(
+    simulate: Simulate, shape: tuple[int, int], warmup: int | None = None
+) -> EvaluationReport:
+    """The report on S steps of each of E environments (shape is E, S), after a warm-up.
 
     With `warmup` None it is measured, within the steps; streams that have not settled are simulated
     again, up to four times as long. Where episodes end there is none: every episode has the same
     start-up, which belongs to the long run.
     """
-    envs, each = evaluation_shape(steps)
+    envs, each = shape
     if warmup is not None:
         return report(simulate(envs, warmup + each), warmup)
     streams = Streams(np.zeros((0, envs)), np.zeros((0, envs), bool))

@@ -101,7 +101,7 @@ class DeviceLoop:
         seconds = Seconds()
         constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
         iteration, calls = int(starts[0].state.iteration), Calls(job)
-        shape = evaluation_shape(job.eval_steps)
+        shape = self.evaluation_shape(job.eval_steps)
         advance = device.compiled_advance(jax.default_backend())
         while iteration < job.iterations:
             steps = agreed(calls.iterations(iteration))
@@ -126,6 +126,9 @@ class DeviceLoop:
             if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
                 break
         return seconds
+
+    def evaluation_shape(self, steps: int) -> tuple[int, int]:
+        return evaluation_shape(steps)
 
     def simulate(
         self,

@@ -92,7 +92,7 @@ class HostLoop:
         """
         config = job.configs[0]
         self._require_size(config)
-        eval_envs, eval_steps = self._eval_shape(job.eval_steps) if job.eval_every else (0, 0)
+        eval_envs, eval_steps = self.evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
         plan = self._plan(
             config,
             seeds=tuple(job.seeds),
@@ -131,7 +131,7 @@ class HostLoop:
                 f"num_envs={config.num_envs} must be {self.vector_size}, the size of the VectorEnv"
             )
 
-    def _eval_shape(self, steps: int) -> tuple[int, int]:
+    def evaluation_shape(self, steps: int) -> tuple[int, int]:
         """(environments, steps of each) of an evaluation; a VectorEnv has its own number."""
         if not self.vector_size:
             return evaluation_shape(steps)
@@ -151,7 +151,7 @@ class HostLoop:
         step_timeout: float = STEP_TIMEOUT,
     ) -> Streams:
         """The policy, simulated in this process."""
-        envs, steps = (self.vector_size or shape[0]), shape[1]
+        envs, steps = shape
         plan = self._plan(
             config,
             seeds=(seed,),

@@ -125,6 +125,17 @@ def test_a_setting_that_is_not_on_all_tasks_is_left_out_over_all_and_named(sweep
     assert out.count("TRPO disc") == 3  # its row, and the notes: one evaluation, and this one
 
 
+def test_a_task_without_scores_does_not_count_over_all_and_is_named(sweep, capsys):
+    for seed in range(3):
+        for algorithm in ("apo", "ppo"):
+            more = {"algorithm": algorithm, "env": "C-v0", "seeds": [seed], "ends": False}
+            fake_run(sweep / "runs" / f"{algorithm}-C-{seed}", rising(seed + 1), **more)
+    out = shown(capsys, sweep, "--metric", "episode_return")
+    assert "2 tasks, each from 0" in out and "episode return without C-v0: seeds lack a" in out
+    out = shown(capsys, sweep, "--metric", "average_reward")
+    assert "3 tasks, each from 0" in out and "without C-v0" not in out
+
+
 def test_where_no_episode_ends_only_the_reward_rate_is_compared(tmp_path, capsys):
     run = fake_run(tmp_path / "run", rising(1), rising(2), ends=False)
     out = shown(capsys, run)

@@ -64,12 +64,21 @@ class Comparison:
     baselines: dict[str, str]
     """the label to beat, for each task, and for all of them ("") if they share it"""
     tasks: list[str]
-    """the environments that the rows over all tasks are about"""
+    """the environments"""
     partial: list[str]
     """labels that have not been run on all tasks, and have rows of single tasks only"""
     costs: list[CostRates]
     """every recorded cost of every setting; where costs have limits, settings that keep them come
     first in `rows` and here"""
+
+    def tasks_of(self, metric: str) -> list[str]:
+        """The tasks that rows over all tasks are about: those in which every seed has a score."""
+        without = {
+            row.env
+            for row in self.rows
+            if row.metric == metric and row.label not in self.partial and not row.scores
+        }
+        return [task for task in self.tasks if task not in without]
 
     def to_pandas(self) -> Any:
         """A row for each task, setting and metric, with scores, aggregates and intervals.

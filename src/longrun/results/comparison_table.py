@@ -80,9 +80,12 @@ def _text_table(
         rest = [of[metric] for metric in others]
         line += [estimate_text(row.aggregates.get("iqm"), row.scores) for row in rest]
         lines.append(line)
-    place = rows[0].env or f"{len(found.tasks)} tasks, each from 0 (worst seed) to 1 (best seed)"
+    place = rows[0].env or (
+        f"{_tasks_text(found, first)}, each from 0 (worst seed) to 1 (best seed)"
+    )
     title = f"{place}: interquartile mean over seeds [nominal 95 % interval]"
     notes = _notes(metric_name(first), over_all, baseline, short, found)
+    notes += _tasks_left_out(metrics, found) if over_all else []
     notes += [f"all with {shared}"] if shared else []
     notes += _cautions(rows, short)
     return TextTable(title, header, lines, "; ".join(notes))
@@ -98,6 +101,22 @@ def _notes(
         )
     if over_all and found.partial:
         notes.append(f"not on all tasks: {', '.join(short[label] for label in found.partial)}")
+    return notes
+
+
+def _tasks_text(found: Comparison, metric: str) -> str:
+    count = len(found.tasks_of(metric))
+    return f"{count} task{'s' * (count != 1)}"
+
+
+def _tasks_left_out(metrics: Sequence[str], found: Comparison) -> list[str]:
+    """Of metrics that not all seeds have on all tasks, as returns where no episode ends."""
+    notes = []
+    for metric in metrics:
+        counted = found.tasks_of(metric)
+        without = [task for task in found.tasks if task not in counted]
+        if without:
+            notes.append(f"{metric_name(metric)} without {', '.join(without)}: seeds lack a score")
     return notes
 
 
@@ -122,7 +141,7 @@ def raw_rows(found: Comparison) -> list[dict[str, object]]:
     lines = []
     for row in found.rows:
         line: dict[str, object] = {
-            "env": row.env or f"{len(found.tasks)} tasks, normalised",
+            "env": row.env or f"{_tasks_text(found, row.metric)}, normalised",
             "setting": row.label,
             "metric": row.metric,
             "seeds": row.seeds,

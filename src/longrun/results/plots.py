@@ -209,7 +209,7 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
     if not scores:
         raise InputError(f"no setting has a score in {metric} for all of its seeds and tasks")
     several = len(found.tasks) > 1
-    title = f"{len(found.tasks)} tasks" if several else found.tasks[0]
+    title = f"{len(found.tasks_of(metric))} tasks" if several else found.tasks[0]
     everything = np.concatenate([own[np.isfinite(own)] for own in scores.values()])
     low, high = everything.min(), everything.max()
     margin = 0.02 * (high - low) or 1.0

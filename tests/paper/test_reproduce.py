@@ -80,10 +80,13 @@ def test_as_authors_has_their_preset_and_their_discount_where_they_had_one():
             assert (config.time_limit, config.initialisation) == ("as_termination", "torch")
             assert config.action_bounds == "raw"
             if run.algorithm == "apo":
-                assert config.value_discount == (1.0 if run.env == "Ant-v5" else 0.999)
+                is_ant = run.env.startswith("Ant-v5")
+                assert config.value_discount == (1.0 if is_ant else 0.999)
+                assert ("cfrc_ext_in_observation=false&contact_cost_weight=0" in run.env) == is_ant
         usual = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment)))
         assert all(config.time_limit == "bootstrap" for run in usual for config in run.configs())
         assert all("value_discount" not in run.options for run in usual)
+        assert not any("?" in run.env for run in usual)
     grid = runs_of(BLOCKS["grid"](SCALES["smoke"], tasks_of("grid"), "authors"))
     assert {run.preset for run in grid} == {"authors"}
     assert all("value_discount" not in run.options for run in grid), "theirs had none"

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from longrun.envs.env_strings import with_args
 from longrun.option_fields import known
 from longrun.sweeps.plan import Block
 
@@ -31,12 +32,15 @@ BEST_APO: dict[str, dict[str, float]] = {
 """On other tasks APO has the values of the preset: lambda 0.95, alpha 0.1, nu 0.1."""
 AUTHORS_DISCOUNT = {"Swimmer-v5": 0.999, "HalfCheetah-v5": 0.999}
 """Discount beside the gain in the names of the same settings; the paper has none."""
+NO_FORCES = {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0}
+AUTHORS_ENV_ARGS = {"Ant-v5": NO_FORCES, "Humanoid-v5": NO_FORCES}
+"""Gym's v3 with MuJoCo 2.0 had contact forces of 0 in observations and rewards; v5 has them."""
 PPO_LAMBDA = 0.95
 """Lambda of PPO in the same notebooks."""
 WAYS = {
     "paper": "the paper's setting, with our answers where it leaves a point open",
-    "authors": "also what the authors' code does differently (preset authors), and the discount of"
-    " .999 in their best APO settings of Swimmer and HalfCheetah",
+    "authors": "also what the authors' code does differently (preset authors), the discount of .999"
+    " in their best APO settings of Swimmer and HalfCheetah, and no contact forces (Ant, Humanoid)",
 }
 """Presets that an experiment can be run by, in words."""
 
@@ -131,7 +135,7 @@ def _block(
 ) -> Block:
     return Block(
         algorithm,
-        task,
+        with_args(task, AUTHORS_ENV_ARGS.get(task, {})) if way == "authors" else task,
         settings,
         scale.steps,
         list(range(scale.seeds)),

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
+from longrun.envs.env_strings import split_env
 from longrun.envs.spaces import Array
 from longrun.files import write_bytes
 from longrun.paper.experiments import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_SIZES
@@ -105,7 +106,7 @@ def _curves(results: Sequence[Result], outs: Sequence[Path], metrics: Sequence[s
             Panel(
                 [replace(r.evaluations, label=_line(r)) for r in lines if r.env == task],
                 metric,
-                title=task if metric == metrics[0] else "",
+                title=_title(task) if metric == metrics[0] else "",
                 ylabel=metric_name(metric) if task == tasks[0] else "",
             )
             for task in tasks
@@ -113,6 +114,11 @@ def _curves(results: Sequence[Result], outs: Sequence[Path], metrics: Sequence[s
         for metric in metrics
     ]
     draw_panels(grid, outs)
+
+
+def _title(env: str) -> str:
+    """The environment without its arguments, which are the same in all panels of a task."""
+    return split_env(env)[0]
 
 
 def _figure1(results: Sequence[Result], outs: Sequence[Path]) -> None:
@@ -137,8 +143,8 @@ def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
         values = [replace(v, label=n) for v, n in zip(values, names, strict=True)]
         grid.append(
             [
-                Panel(returns, RETURN, title=task, ylabel=metric_name(RETURN)),
-                Panel(values, "value_mean", title=task, ylabel=metric_name("value_mean")),
+                Panel(returns, RETURN, title=_title(task), ylabel=metric_name(RETURN)),
+                Panel(values, "value_mean", title=_title(task), ylabel=metric_name("value_mean")),
             ]
         )
     draw_panels(grid, outs)
@@ -164,7 +170,7 @@ def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
                 axis.set_yticks(range(len(LAMBDAS)), [f"{x:g}" for x in LAMBDAS])
                 axis.set_xlabel("discount" if column == "PPO" else "nu")
                 axis.set_ylabel("lambda")
-                axis.set_title(f"{task}: {column}", fontsize=10)
+                axis.set_title(f"{_title(task)}: {column}", fontsize=10)
                 _write_numbers(axis, scores, (low + high) / 2)
 
 

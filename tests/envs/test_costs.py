@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.vector import SyncVectorEnv
 
 from longrun import APO, PPO
 from longrun.envs.cost_wrapper import with_costs
@@ -266,6 +267,33 @@ def test_names_of_costs(costs, words):
 def test_choices_have_no_energy():
     with pytest.raises(InputError, match="cost 'action_energy' is for continuous actions"):
         APO(lambda: Drift(discrete=True), costs=["action_energy"], **TINY)
+
+
+@pytest.mark.parametrize("env", [lambda: Drift(discrete=True), AccessControl(servers=3)])
+def test_choices_have_no_energy_when_costs_are_given_to_load(env, tmp_path):
+    APO(env, num_workers=0, **TINY).save(tmp_path)
+    loaded = APO.load(tmp_path, env, num_workers=0, costs=["action_energy"])
+    for use in (loaded.evaluate, loaded.learn):
+        with pytest.raises(InputError, match="cost 'action_energy' is for continuous actions"):
+            use(ITERATION)
+
+
+def test_costs_of_info_are_refused_for_another_environment_that_is_a_vector(tmp_path):
+    def make_vector():
+        return SyncVectorEnv([Charged] * 4)
+
+    agent = APO(Charged, num_workers=0, costs=["right"], **TINY)
+    agent.save(tmp_path)
+    with pytest.raises(InputError, match="cost 'right' of a VectorEnv cannot be read"):
+        agent.evaluate(20, env=make_vector)
+    with pytest.raises(InputError, match="cost 'right' of a VectorEnv cannot be read"):
+        APO.load(tmp_path, make_vector, num_workers=0).learn(ITERATION)
+
+
+def test_no_other_cost_is_ready_made():
+    spaces, zeros = Spaces(1, 1, low=(-1.0,), high=(1.0,)), np.zeros((2, 1))
+    with pytest.raises(InputError, match="cost 'fuel' is unknown"):
+        ready_cost(np, "fuel", spaces, zeros, zeros, np.zeros(2))
 
 
 def test_costs_that_are_no_numbers():

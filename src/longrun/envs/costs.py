@@ -40,7 +40,7 @@ def check_costs(names: Sequence[str], spaces: Spaces, is_vector: bool = False) -
 def ready_cost(
     xp: Any, name: str, spaces: Spaces, sampled: Any, given: Any, terminated: Any
 ) -> Any:
-    """[...] of one step of several environments.
+    """[...] of one step of several environments. Raises InputError for a name not in `READY`.
 
     sampled, given: [..., A] the policy's actions, and those that environments got.
     terminated: [...].
@@ -49,8 +49,10 @@ def ready_cost(
         return xp.asarray(terminated, xp.float32)
     if name == "action_energy":
         return (given**2).sum(-1)
-    low, high = spaces.limits
-    return xp.asarray(((sampled < low) | (sampled > high)).any(-1), xp.float32)
+    if name == "out_of_bounds":
+        low, high = spaces.limits
+        return xp.asarray(((sampled < low) | (sampled > high)).any(-1), xp.float32)
+    raise unknown_cost(name, [])
 
 
 def info_cost(info: Mapping[str, Any], name: str) -> float:

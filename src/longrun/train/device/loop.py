@@ -86,14 +86,12 @@ class DeviceLoop:
         return action_space(self.spaces)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
-        check_costs(config.recorded, self.spaces)
-        for name in config.recorded:
-            if name not in (*READY, *self.costs):
-                raise unknown_cost(name, self.costs)
+        self._require_costs(config)
         return Snapshot(fresh_state(config, self.spaces, seed), {})
 
     def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
         """Train all replicas in one program; events are reported after each call of it."""
+        self._require_costs(job.configs[0])
         layout = Layout(len(job.seeds), job.configs[0].num_envs)
         seeds = jax.device_put(np.array(job.seeds, np.uint32), layout.by_replica)
         configs = jax.device_put(stacked(job.configs), layout.by_replica)
@@ -140,9 +138,17 @@ class DeviceLoop:
         step_timeout: float = 0.0,
     ) -> Streams:
         """The policy, simulated in a program of its own, which has no limit of time."""
+        self._require_costs(config)
         found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
         return Streams(found.reward, found.ended, found.costs, config.recorded)
+
+    def _require_costs(self, config: Config) -> None:
+        """Raise InputError for a cost that there is not; a loaded agent may have any names."""
+        check_costs(config.recorded, self.spaces)
+        for name in config.recorded:
+            if name not in (*READY, *self.costs):
+                raise unknown_cost(name, self.costs)
 
     def close(self) -> None:
         """There is nothing to close: a snapshot holds all of the environments."""

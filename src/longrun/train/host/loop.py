@@ -171,7 +171,12 @@ class HostLoop:
             pool.close()
 
     def _plan(self, config: Config, **shape: Any) -> Plan:
-        """What workers need to know of the configuration, and the sizes of all arrays."""
+        """What workers need to know of the configuration, and the sizes of all arrays.
+
+        Costs are checked again: a loaded agent may have others than `fresh_snapshot` was given, and
+        an agent may be evaluated in another environment.
+        """
+        check_costs(config.recorded, self.spaces, self.vector_size > 0)
         return Plan(
             factory=env_factory(self.env),
             spaces=self.spaces,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
 import warnings
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,17 @@ def test_a_worker_that_dies_between_two_calls_is_replaced(tmp_path: Path) -> Non
     wait_until(lambda: kept_pools.kept[-1].pool.has_failed, 10)
     whole = APO(Drift, **LOCAL).learn(2 * ITERATION)
     assert bits(agent.learn(ITERATION).state) == bits(whole.state)
+
+
+def test_environments_that_are_kept_no_longer_are_freed() -> None:
+    agent = APO(Drift, **LOCAL).learn(ITERATION)
+    first = weakref.ref(kept_pools.kept[-1])
+    agent.learn(ITERATION)
+    second, pool = (weakref.ref(x) for x in (kept_pools.kept[-1], kept_pools.kept[-1].pool))
+    agent.close()
+    gc.collect()
+    assert (first(), second(), pool()) == (None, None, None)
+    assert agent.steps_ == 2 * ITERATION
 
 
 def test_only_a_few_agents_keep_their_environments() -> None:

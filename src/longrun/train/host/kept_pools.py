@@ -30,6 +30,13 @@ class KeptPool:
     """where its environments are: the `environments` of each replica's snapshot"""
     pool: Pool
     process: int = field(default_factory=os.getpid)
+    at_end: weakref.finalize[[KeptPool], object] | None = None
+    """what closes the pool when its owner is gone, or the program ends"""
+
+    def forget_owner(self) -> None:
+        """Of an entry that is not kept any more: else its memory would be held by `at_end`."""
+        if self.at_end is not None:
+            self.at_end.detach()
 
     def close(self) -> None:
         if self.process == os.getpid():  # not in a fork, whose parent still needs the workers
@@ -64,11 +71,12 @@ def keep(
 ) -> None:
     """Keep a pool until it is taken, or its owner is gone, or too many have been kept since."""
     entry = KeptPool(weakref.ref(owner), key, list(positions), pool)
-    weakref.finalize(owner, _forget, entry)
+    entry.at_end = weakref.finalize(owner, _forget, entry)
     with _lock:
         kept.append(entry)
         excess = [kept.pop(0) for _ in range(len(kept) - MOST_KEPT)]
     for old in excess:
+        old.forget_owner()
         with suppress(
             EnvironmentFailure
         ):  # it is another agent's, which was not asked for anything
@@ -87,6 +95,7 @@ def _remove(owner: object) -> KeptPool | None:
         found = next((entry for entry in kept if entry.owner() is owner), None)
         if found is not None:
             kept.remove(found)
+            found.forget_owner()
         return found
 
 

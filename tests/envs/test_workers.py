@@ -253,6 +253,22 @@ def test_a_pool_closes_every_file_descriptor(num_workers):
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
+def test_a_worker_that_has_died_is_not_killed_again_when_the_pool_is_closed(monkeypatch):
+    """Another process may have its number by then."""
+    plan = Plan(
+        env_factory(MORTAL), describe(MORTAL()), (8,), True, (0,), num_envs=4, rollout_steps=16
+    )
+    pool = open_pool(plan, 2)
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda pid, _: killed.append(pid))
+    dead, alive = (worker.pid for worker in pool._workers)
+    os.kill(dead, signal.SIGKILL)
+    wait_until(lambda: pool.has_failed, 10)
+    pool.close()
+    pool.close()
+    assert sorted(killed) == sorted([dead, alive])
+
+
 def test_a_negative_number_of_workers_is_refused():
     with pytest.raises(ValueError, match=r"num_workers=-1 must be 0 or more"):
         PPO(MORTAL, num_workers=-1, **TINY)

@@ -72,6 +72,7 @@ class ProcessPool:
         self._waiting: list[deque[tuple[Future[None], Any]]] = [deque() for _ in range(num_workers)]
         self._failure: EnvironmentFailure | None = None
         self._workers: list[subprocess.Popen[bytes]] = []
+        self._ended: set[int] = set()
         self._connections: list[Connection] = []
         self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
         self._receiver: threading.Thread | None = None
@@ -122,8 +123,8 @@ class ProcessPool:
                 with suppress(OSError):
                     connection.send(("close", ()))
         deadline = time.monotonic() + 0.5
-        for process in self._workers:
-            end_process(process, max(0.0, deadline - time.monotonic()))
+        for worker in range(len(self._workers)):
+            self._end(worker, max(0.0, deadline - time.monotonic()))
         if self._receiver is not None:
             self._receiver.join(KILL_SECONDS)
         self._fail(self._failure)  # calls that wait for a process that could not be killed
@@ -195,7 +196,7 @@ class ProcessPool:
         process, status = self._workers[worker], 0
         with suppress(subprocess.TimeoutExpired):
             status = process.wait(EXIT_SECONDS)
-        end_process(process, 0)
+        self._end(worker, 0)
         what = (
             f"died: {cause_of_exit(status)}"
             if status
@@ -203,6 +204,14 @@ class ProcessPool:
         )
         where = place(self.arrays["heartbeat"][worker])
         return WorkerError(f"{self._name(worker)} {what}; {where}")
+
+    def _end(self, worker: int, seconds: float) -> None:
+        """End a worker, once: later another process may have its number."""
+        with self._lock:
+            if worker in self._ended:
+                return
+            self._ended.add(worker)
+        end_process(self._workers[worker], seconds)
 
     def _name(self, worker: int) -> str:
         return f"worker {worker} (process {self._workers[worker].pid})"

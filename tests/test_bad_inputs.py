@@ -16,7 +16,9 @@ from gymnasium import spaces
 from longrun import APO, PPO
 from longrun.cli import main
 from longrun.cli.sweep import _envs
+from longrun.config_options import make_config
 from longrun.train.job import make_job
+from longrun.train.training_checks import ConstantRewardWatch
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, TINY_FLAGS, Drift, Sampler
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
@@ -209,6 +211,16 @@ def test_a_constant_reward_without_terminations_gets_another_advice(limit: float
         agent.learn(12 * ITERATION)
     (message,) = {str(warning.message) for warning in found}
     assert "termination=" not in message and "check the environment's reward" in message
+
+
+def test_a_constant_reward_is_named_after_ten_iterations_of_a_replica() -> None:
+    watch = ConstantRewardWatch([make_config("apo")] * 10)
+    metrics = {"reward_min": 0.0, "reward_max": 0.0, "terminations": 0.0}
+    for _ in range(9):
+        for replica in range(10):
+            watch.check(replica, metrics)  # a warning would be an error here
+    with pytest.warns(UserWarning, match="every reward so far was 0"):
+        watch.check(3, metrics)
 
 
 def test_the_number_of_evaluations_is_as_the_documentation_says() -> None:

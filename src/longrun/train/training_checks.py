@@ -90,29 +90,30 @@ class ConstantRewardWatch:
     """Warns once if all rewards are equal, so that the average criterion cannot rank policies.
 
     Where episodes terminate, a reset cost or a limit can; elsewhere nothing can, which is said
-    after `PATIENCE` iterations: the reward may be rare.
+    after `PATIENCE` iterations of a replica: the reward may be rare.
     """
 
     PATIENCE = 10
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self._rewards: set[float] = set()
-        self._iterations = 0
+        self._iterations = [0] * len(configs)
         averages = [config for config in configs if isinstance(config, Average)]
         self._watching = bool(averages)
         self._resets_cost = all(
             c.reset_cost or c.reset_cost_step_size or TERMINATED in dict(c.limits) for c in averages
         )
 
-    def check(self, metrics: Mapping[str, float]) -> None:
-        """Take in one iteration's metrics, and warn if it is time to."""
+    def check(self, replica: int, metrics: Mapping[str, float]) -> None:
+        """Take in one iteration's metrics of a replica, and warn if it is time to."""
         if not self._watching:
             return
         low, high = metrics["reward_min"], metrics["reward_max"]
         self._rewards |= {low, high}
         self._watching = len(self._rewards) == 1
-        self._iterations += 1
-        if self._watching and self._iterations == self.PATIENCE and not metrics["terminations"]:
+        self._iterations[replica] += 1
+        is_time = self._iterations[replica] == self.PATIENCE
+        if self._watching and is_time and not metrics["terminations"]:
             self._watching = False
             warnings.warn(
                 f"every reward so far was {low:g} and no episode has terminated: no policy is"

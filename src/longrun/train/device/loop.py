@@ -119,7 +119,7 @@ class DeviceLoop:
             events = _events(job, iteration, steps, log, reports)
             iteration += steps
             for event in events:
-                constant.check(event.metrics)
+                constant.check(event.replica, event.metrics)
                 limits.check(event.replica, event.metrics)
             if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
                 break

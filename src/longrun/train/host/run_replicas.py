@@ -63,7 +63,7 @@ def run_replicas(
                     raise item
                 else:
                     event, snapshot = item
-                    constant.check(event.metrics)
+                    constant.check(event.replica, event.metrics)
                     limits.check(event.replica, event.metrics)
                     if not on_events([event], {event.replica: snapshot}):
                         break

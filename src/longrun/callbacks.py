@@ -137,19 +137,25 @@ def _saved_best(
 
 
 def save_every(agent: Trained, steps: int, folder: str | Path | None = None) -> OnLog:
-    """Save a copy of the agent every so many steps, by default to `copies/` in the run folder."""
+    """Save a copy of the agent every so many steps, by default to `copies/` in the run folder.
+
+    Steps are counted from the start of the run, also where it is resumed.
+    """
     every = whole_number("steps", steps, 1, MOST_STEPS)
     done: list[int] = []
+    """steps of the last copy; before the first one, those with which `learn` began"""
 
     def save_every(progress: Progress) -> None:
-        if progress.step // every <= (done[-1] // every if done else 0):
+        if not done:
+            done.append(progress.step - agent.checkpoint().configs[0].steps_per_iteration)
+        if progress.step // every <= done[0] // every:
             return
         place = _run_folder(agent, "save_every") / "copies" if folder is None else Path(folder)
         content = agent.checkpoint()
         # On a device the agent may be some iterations ahead of the one that is reported.
         at = int(content.snapshots[0].state.iteration) * content.configs[0].steps_per_iteration
         checkpoint.save(place / f"step-{at:09d}", content)
-        done.append(at)
+        done[0] = at
 
     return save_every
 

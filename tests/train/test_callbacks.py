@@ -158,6 +158,11 @@ def test_copies_are_saved_every_so_many_steps(tmp_path: Path) -> None:
     copies = sorted((tmp_path / "run" / "copies").iterdir())
     assert [copy.name for copy in copies] == ["step-000000128", "step-000000256"]
     assert APO.load(copies[1], Drift).steps_ == 4 * ITERATION
+    # Resumed by another callback, the next copy is that of the next multiple.
+    save = callbacks.save_every(agent, 4 * ITERATION)
+    agent.learn(4 * ITERATION, log_dir=tmp_path / "run", eval_every=0, on_log=save)
+    assert len(list((tmp_path / "run" / "copies").iterdir())) == 3
+    assert APO.load(tmp_path / "run" / "copies" / "step-000000512", Drift).steps_ == 8 * ITERATION
     for make in (callbacks.save_best, lambda a: callbacks.save_every(a, 1)):
         with pytest.raises(InputError, match="give log_dir to learn"):
             agent.learn(ITERATION, on_log=make(agent), eval_every=ITERATION, eval_steps=50)
@@ -203,6 +208,17 @@ def test_metrics_go_to_wandb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert run.finished
 
 
+def test_each_call_of_learn_has_runs_of_its_own_at_wandb(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    agent = APO(Drift, num_workers=0, **TINY)
+    track = callbacks.to_wandb(agent, "plant")
+    for _ in range(2):
+        agent.learn(ITERATION, on_log=track)
+    assert [[step for step, _ in run.rows] for run in fake.runs] == [[ITERATION], [2 * ITERATION]]
+    assert all(run.finished for run in fake.runs)
+
+
 class FakeMlflow(ModuleType):
     """What is used of the package, recorded."""
 
@@ -240,6 +256,17 @@ def test_metrics_go_to_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
     (_, metrics), ending = fake.calls[-2:]
     assert {name: (value, step) for name, value, _, step in metrics}["train/reward"][1] == ITERATION
     assert ending == ("r", "ended")
+
+
+def test_each_call_of_learn_has_runs_of_its_own_at_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeMlflow()
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    agent = APO(Drift, num_workers=0, **TINY)
+    track = callbacks.to_mlflow(agent, "plant")
+    for _ in range(2):
+        agent.learn(ITERATION, on_log=track)
+    assert fake.calls.count(("place of plant", "apo-Drift-seed0")) == 2
+    assert fake.calls.count(("r", "ended")) == 2
 
 
 @pytest.mark.parametrize("package", ["wandb", "mlflow"])

@@ -28,7 +28,7 @@ class Trained(Protocol):
 
 
 def to_wandb(agent: Trained, project: str, **settings: Any) -> OnLog:
-    """Log metrics and evaluations to Weights & Biases, a run for each replica.
+    """Log metrics and evaluations to Weights & Biases: a run for each replica and call of `learn`.
 
     `settings` go to `wandb.init`. Needs the extra `wandb`.
     """
@@ -43,13 +43,14 @@ def to_wandb(agent: Trained, project: str, **settings: Any) -> OnLog:
                 runs[progress.replica] = wandb.init(project=project, **usual | settings)
         runs[progress.replica].log(_numbers(progress), step=progress.step)
 
-    return _closed_by(to_wandb, lambda: [run.finish() for run in runs.values()])
+    return _closed_by(to_wandb, runs, lambda run: run.finish())
 
 
 def to_mlflow(agent: Trained, experiment: str) -> OnLog:
-    """Log metrics and evaluations to MLflow, a run for each replica. Needs the extra `mlflow`.
+    """Log metrics and evaluations to MLflow: a run for each replica and call of `learn`.
 
-    MLFLOW_TRACKING_URI says where; without it MLflow writes to its default place.
+    MLFLOW_TRACKING_URI says where; without it MLflow writes to its default place. Needs the extra
+    `mlflow`.
     """
     mlflow = _required("mlflow")
     runs: dict[int, str] = {}
@@ -75,7 +76,7 @@ def to_mlflow(agent: Trained, experiment: str) -> OnLog:
         rows = [make(name, value, now, step) for name, value in _numbers(progress).items()]
         clients[0].log_batch(runs[progress.replica], metrics=rows)
 
-    return _closed_by(to_mlflow, lambda: [clients[0].set_terminated(run) for run in runs.values()])
+    return _closed_by(to_mlflow, runs, lambda run: clients[0].set_terminated(run))
 
 
 @contextmanager
@@ -96,8 +97,19 @@ def _required(package: str) -> Any:
         ) from None
 
 
-def _closed_by(on_log: Callable[[Progress], Any], close: Callable[[], Any]) -> OnLog:
-    """The callback, with a function that `learn` calls at its end, however it ends."""
+def _closed_by(
+    on_log: Callable[[Progress], Any], runs: dict[int, Any], finish: Callable[[Any], Any]
+) -> OnLog:
+    """The callback, with a function that `learn` calls at its end, however it ends.
+
+    It finishes all runs and forgets them: nothing can be logged to them any more, and another call
+    of `learn` starts new ones.
+    """
+
+    def close() -> None:
+        while runs:
+            finish(runs.popitem()[1])
+
     on_log.close = close  # type: ignore[attr-defined]
     return on_log
 

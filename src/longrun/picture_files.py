@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
 from longrun.errors import InputError
+from longrun.files import write_bytes
 
 LAYOUT: Literal["constrained"] | None = "constrained"
 """how the parts of a figure get their places; None leaves them where Matplotlib puts them"""
@@ -24,12 +26,13 @@ def require_picture(out: Path) -> None:
 
 @contextmanager
 def picture(*outs: Path, size: tuple[float, float], dpi: int = 110) -> Iterator[Figure]:
-    """An empty figure, which is written to all files at the end."""
+    """An empty figure, which is written to all files at the end, each in one step."""
     for out in outs:
         require_picture(out)
     figure = Figure(figsize=size, layout=LAYOUT)  # no pyplot: its backend is for the user
     yield figure
     for out in outs:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(out, dpi=dpi)
+        content = io.BytesIO()
+        figure.savefig(content, format=out.suffix[1:].lower(), dpi=dpi)
+        write_bytes(out, content.getvalue())
         figure.set_layout_engine("none")  # the other files have the places of the first

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from fake_runs import fake_run, fake_setting, fake_sweep, require_refusal, rising
 from longrun import read_results
 from longrun.cli.plot import plot_command
+from longrun.picture_files import picture
 from longrun.results.plots import (
     MOST_POINTS,
     Panel,
@@ -78,6 +81,21 @@ def test_the_ending_chooses_the_format(ending, begins, tmp_path):
     run = fake_run(tmp_path / "run", rising(1), rising(2))
     plot(run, "--out", tmp_path / "deep" / f"curves.{ending}")
     assert (tmp_path / "deep" / f"curves.{ending}").read_bytes().startswith(begins)
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "new" / "picture.png"
+    with picture(out, size=(2, 2)):
+        pass
+    before = out.read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=r"picture\.png"), picture(out, size=(3, 3)):
+        pass
+    assert out.read_bytes() == before
+    assert list(out.parent.iterdir()) == [out]
 
 
 def test_several_pictures_at_once(tmp_path, capsys):

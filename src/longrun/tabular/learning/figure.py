@@ -7,10 +7,10 @@ from pathlib import Path
 
 from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from longrun.errors import InputError
+from longrun.picture_files import picture
 from longrun.tabular.learning.methods import LearningCurves
 
 NAMES = {
@@ -31,17 +31,15 @@ def learning_curves_figure(
     """
     if not curves:
         raise InputError("curves=[] is empty; give what `learn` returned for at least one method")
-    figure = Figure(figsize=(WIDTH * len(curves), HEIGHT), layout="constrained")
-    panels = figure.subplots(1, len(curves), sharex=True, sharey=True, squeeze=False)[0]
-    for i, (axis, curve) in enumerate(zip(panels, curves, strict=True)):
-        _panel(axis, curve, optimal_gain, colormaps["tab10"](i % 10))
-    panels[0].set_ylabel("estimate of the gain")
-    panels[0].legend(frameon=False, fontsize=8, loc="lower right")
-    panels[0].set_ylim(_range(curves, optimal_gain))
-    figure.suptitle(f"{title} (thick: mean, thin: seeds)".strip(), fontsize=11)
-    figure.supxlabel("steps of experience", fontsize=10)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=100)
+    with picture(out, size=(WIDTH * len(curves), HEIGHT), dpi=100) as figure:
+        panels = figure.subplots(1, len(curves), sharex=True, sharey=True, squeeze=False)[0]
+        for i, (axis, curve) in enumerate(zip(panels, curves, strict=True)):
+            _panel(axis, curve, optimal_gain, colormaps["tab10"](i % 10))
+        panels[0].set_ylabel("estimate of the gain")
+        panels[0].legend(frameon=False, fontsize=8, loc="lower right")
+        panels[0].set_ylim(_range(curves, optimal_gain))
+        figure.suptitle(f"{title} (thick: mean, thin: seeds)".strip(), fontsize=11)
+        figure.supxlabel("steps of experience", fontsize=10)
 
 
 def _panel(

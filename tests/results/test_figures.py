@@ -231,9 +231,9 @@ def test_panels_of_any_settings_share_colours_and_legend(sweep, tmp_path):
         ]
     ]
     out = tmp_path / "grid.svg"
-    draw_panels(grid, [out], title="Figure 2", names={"APO": "APO, strong"})
+    draw_panels(grid, [out], title="Figure 2")
     words = words_in(out)
-    for text in ("Figure 2", "(a)", "(b)", "APO, strong", "PPO discount=0.99"):
+    for text in ("Figure 2", "(a)", "(b)", "APO", "PPO discount=0.99"):
         assert words.count(text) == 1
 
 

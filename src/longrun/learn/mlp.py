@@ -18,11 +18,13 @@ def split_keys(key: jax.Array, number: int) -> tuple[jax.Array, ...]:
     return tuple(jax.random.split(key, number))
 
 
-def init_mlp(
-    key: jax.Array, sizes: Sequence[int], output_gain: float, hidden_gain: float = 2**0.5
-) -> Layers:
+HIDDEN_GAIN = 2**0.5
+"""Of the orthogonal weights of layers before the last."""
+
+
+def init_mlp(key: jax.Array, sizes: Sequence[int], output_gain: float) -> Layers:
     """Orthogonal weights and zero biases for layers of the given `sizes`, inputs first."""
-    gains = [hidden_gain] * (len(sizes) - 2) + [output_gain]
+    gains = [HIDDEN_GAIN] * (len(sizes) - 2) + [output_gain]
     keys = split_keys(key, len(gains))
     return tuple(map(_orthogonal, keys, gains, sizes[:-1], sizes[1:]))
 

@@ -19,22 +19,20 @@ def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str,
     labels: dict[str, list[str]] = {}
     for setting in settings:
         labels.setdefault(setting.env, []).append(setting.label)
-    first = settings[0].label
-    found = {
-        env: (first if first in own else own[0]) if wanted is None else find_baseline(own, wanted)
-        for env, own in labels.items()
-        if wanted is None or _matching(own, wanted)
-    }
-    if not found:
-        find_baseline([setting.label for setting in settings], wanted)  # raises an error
+    if wanted is None:
+        first = settings[0].label
+        found = {env: first if first in own else own[0] for env, own in labels.items()}
+    else:
+        fitting = {env: own for env, own in labels.items() if _matching(own, wanted)}
+        found = {env: find_baseline(own, wanted) for env, own in fitting.items()}
+        if not found:
+            find_baseline([setting.label for setting in settings], wanted)  # raises an error
     shared = set(found.values())
     return found | ({"": shared.pop()} if len(shared) == 1 else {})
 
 
-def find_baseline(labels: Sequence[str], wanted: str | None) -> str:
+def find_baseline(labels: Sequence[str], wanted: str) -> str:
     """The label, given as it is, in its short form, or by words that no other label has."""
-    if wanted is None:
-        return labels[0]
     matching = _matching(labels, wanted)
     if len(matching) == 1:
         return matching[0]

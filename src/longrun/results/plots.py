@@ -90,7 +90,6 @@ def draw_panels(
     grid: Sequence[Sequence[Panel]],
     outs: Sequence[Path],
     title: str = "",
-    names: Mapping[str, str] | None = None,
     iqm: bool = False,
     smooth: int = 1,
 ) -> None:
@@ -100,12 +99,11 @@ def draw_panels(
 
     Thick: mean over seeds (or interquartile mean) with its nominal 95 % interval (Student's, or
     bootstrap; with five seeds or more), of curves that are means of the last `smooth` points; thin:
-    seeds. `names` replaces labels in the legend.
+    seeds.
     """
     panels = [panel for row in grid for panel in row]
     labels = list(dict.fromkeys(s.label for p in panels for s in p.settings if _has(s, p.metric)))
     short, shared = shortened(labels)
-    words = {label: (names or {}).get(label, short[label]) for label in labels}
     colours = dict(zip(labels, colours_of(len(labels)), strict=True))
     rows, columns = len(grid), len(grid[0])
     size = (max(3.6 * columns, 5.6) + 0.4, 2.7 * rows + 0.6)
@@ -124,7 +122,7 @@ def draw_panels(
         about = f"thick: {middle}{banded if max(seeds, default=0) >= FEWEST_SEEDS else ''}"
         about += "" if len(labels) > CROWDED else ", thin: seeds"
         about += ", dashed: limit" if any(_limits(p) for p in panels) else ""
-        legend(figure, [(words[label], colours[label]) for label in labels], about, shared)
+        legend(figure, [(short[label], colours[label]) for label in labels], about, shared)
 
 
 def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, smooth: int) -> None:

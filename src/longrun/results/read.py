@@ -204,10 +204,10 @@ def _far_enough(name: str, curves: Sequence[_Curve]) -> list[_Curve]:
     return [curve for curve in curves if curve.last >= NEARLY * end]
 
 
-def mean_interval(values: Array, confidence: float = 0.95) -> tuple[Array, Array, Array]:
-    """Mean over the last axis (seeds) and Student's interval of it; [..., n] -> three [...]."""
+def mean_interval(values: Array) -> tuple[Array, Array, Array]:
+    """Mean over the last axis (seeds) and its 95 % Student's interval; [..., n] -> three [...]."""
     mean = values.mean(-1)
     if values.shape[-1] < 2:
         return mean, mean, mean
-    reach = student_reach(values, confidence)
+    reach = student_reach(values)
     return mean, mean - reach, mean + reach

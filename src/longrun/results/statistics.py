@@ -210,7 +210,7 @@ def resampled(scores: Array, rng: np.random.Generator) -> Array:
 
 
 def _estimate(scores: Array, value: Array, samples: Array) -> ScoreEstimate:
-    """With the percentile interval, if all tasks have two scores or more."""
+    """With the percentile interval, if all tasks have `FEWEST_SEEDS` scores or more."""
     if _fewest(scores) < FEWEST_SEEDS:
         return ScoreEstimate(float(value), float("nan"), float("nan"))
     low, high = np.quantile(samples, (0.025, 0.975))

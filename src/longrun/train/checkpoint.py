@@ -191,16 +191,16 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
 
 
 def require_same(
-    checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces | None = None
+    checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces
 ) -> None:
-    """Raise FolderError if the checkpoint is of another algorithm or environment."""
+    """Raise FolderError if the checkpoint is of another algorithm, environment or spaces."""
     for what, expected, found in (
         ("algorithm", algorithm, checkpoint.algorithm),
         ("environment", env, checkpoint.env),
     ):
         if expected != found:
             raise FolderError(f"'{path}' holds {what} '{found}', not '{expected}'")
-    if spaces is not None and spaces != checkpoint.spaces:
+    if spaces != checkpoint.spaces:
         raise FolderError(
             f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}"
         )

@@ -1,6 +1,8 @@
 """Render a policy as pictures, in a process of its own since OpenGL may crash.
 
-python -m longrun.results.report.rendering RUN REPLICA CHARACTERS OUT.json
+python -m longrun.results.report.rendering RUN REPLICA CHARACTERS TRUST OUT.json
+
+TRUST is 1 if the module may be imported that the run names for its environment, else 0.
 """
 
 from __future__ import annotations

@@ -18,6 +18,6 @@ for all. Its observations are those of the true successor, and its time limit is
 `brax_like.BraxLikeEnvironment` serves libraries with Brax's interface; `gymnax.py` is an example of
 another one. `protocol_check.require_sound` finds most mistakes by tracing.
 
-The prefix is entered in `MAKERS` of `longrun.envs.native.lookup`, the library as an extra of the
-same name in pyproject.toml, and tests/native/test_adapters.py gets a few of its environments.
+The prefix is entered in `NATIVE_MAKERS` of `longrun.envs.env_strings`, the library as an extra of
+the same name in pyproject.toml, and tests/native/test_adapters.py gets a few of its environments.
 """

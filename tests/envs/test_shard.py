@@ -121,11 +121,11 @@ EVALUATION = seeding.episode_seed(0, seeding.EVALUATION, 0, 3, 0)
 @pytest.mark.parametrize(
     "fault, message",
     [
-        ("obs", "environment 3 of replica 0 returned a.* observation of .*nan.* at step 4 of"),
+        ("obs", r"environment 3 of replica 0 .* observation of nan \(component 1\) at step 4 of"),
         ("reward", "environment 3 of replica 0 returned a.* reward of nan at step 4 of iteration"),
         ("shape", r"environment 3 of replica 0 .* step 4 of iteration 0: .*\(3,\).*\(2,\)"),
         ("raise", "environment 3 of replica 0 failed at step 4 of iteration 0: the motor jammed"),
-        ("first_obs", "environment 3 of replica 0 .*observation of .*nan"),
+        ("first_obs", r"environment 3 of replica 0 .* of nan \(component 0\) at step 0 of"),
         ("reset", "environment 3 of replica 0 .*the simulator hung up"),
     ],
     ids=lambda value: value.split()[0],
@@ -140,7 +140,8 @@ def test_errors_in_training_name_environment_and_step(fault, message, forgiving)
 @pytest.mark.parametrize(
     "fault, message",
     [
-        ("obs", "environment 3 of replica 0 .*observation of .*nan"),
+        ("obs", r"environment 3 of replica 0 .*observation of nan \(component 1\) at step 4 of"),
+        ("first_obs", r"environment 3 of replica 0 .* of nan \(component 0\) at step 0 of"),
         ("reward", "environment 3 of replica 0 returned an? .*reward of nan at step 4"),
         ("shape", r"environment 3 of replica 0 .*step 4.*\(3,\)"),
         ("raise", "environment 3 of replica 0 .*step 4.*the motor jammed"),

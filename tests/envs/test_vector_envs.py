@@ -13,9 +13,9 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
-from longrun import APO, InputError
+from longrun import APO, EnvironmentFailure, InputError, NonFiniteError
 from longrun.envs.vector_env import VectorRows
-from tiny_envs import ITERATION, MORTAL, TINY, Counter, Drift, Sampler, bits
+from tiny_envs import ITERATION, MORTAL, TINY, Counter, Drift, Faulty, Sampler, bits
 
 MODES = list(AutoresetMode)
 FOUR = {**TINY, "num_workers": 0}
@@ -165,6 +165,27 @@ def test_wrong_vector_environments_are_refused_in_one_line() -> None:
         APO(unsaid, **FOUR)
     with pytest.raises(InputError, match="num_envs=5 must be 4, the size of the VectorEnv"):
         APO(lambda: vector(Drift, AutoresetMode.NEXT_STEP), **FOUR | {"num_envs": 5})
+
+
+@pytest.mark.parametrize("forgiving", [True, False])
+def test_a_non_finite_observation_is_named_with_environment_step_and_iteration(
+    forgiving: bool,
+) -> None:
+    odd = partial(Faulty, "obs", at=20, forgiving=forgiving)
+    agent = APO(lambda: SyncVectorEnv([Drift, Drift, odd]), **FOUR)
+    place = r"environment 2 of replica 0 returned a non-finite .* of nan \(component 1\) at step"
+    with pytest.raises(NonFiniteError, match=f"{place} 3 of iteration 1"):
+        agent.learn(2 * 48)
+    with pytest.raises(NonFiniteError, match=f"{place} 19 of"):
+        agent.evaluate(100)
+
+
+def test_an_environment_that_raises_is_named_with_the_step_only() -> None:
+    """A VectorEnv does not say which one of its environments it was."""
+    agent = APO(lambda: SyncVectorEnv([Drift, partial(Faulty, "raise")]), **FOUR)
+    words = "the VectorEnv of replica 0 failed at step 4 of iteration 0: the motor jammed"
+    with pytest.raises(EnvironmentFailure, match=words):
+        agent.learn(32)
 
 
 def test_an_error_names_the_step() -> None:

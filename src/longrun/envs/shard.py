@@ -104,6 +104,8 @@ class Shard:
         ]
         obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
         self._start_episodes(part, chains, obs)
+        seen = ("evaluation's observation", obs[None])
+        check_finite(part, iteration, seen)
         act = self._policies[replica].act
         noise = self._eval_noise(part, iteration)
         given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
@@ -125,12 +127,11 @@ class Shard:
                     if ended[t, i]:
                         chain.start_episode(obs[i])
                 self._write_ready(costs[t], sampled, given, terminated)
+                # At once: a NaN makes the actions and rewards after it NaN as well.
+                check_finite(part, iteration, seen, step=t)
         except BaseException as error:  # such as that of sys.exit()
-            check_finite(part, iteration, ("evaluation's observation", obs[None]))
             where = f"step {t} of the evaluation after iteration {iteration}"
             raise failure(part, i, where, error, self._advice(given[i])) from error
-        # A NaN observation makes the actions and rewards after it NaN as well.
-        check_finite(part, iteration, ("evaluation's observation", obs[None]))
         check_finite(part, iteration, ("evaluation's reward", reward), *self._named(costs))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:

@@ -7,6 +7,7 @@ what some have beyond that is simulated and not learned from.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -18,7 +19,7 @@ from longrun.envs.actions import advice, as_given
 from longrun.envs.costs import ready_cost
 from longrun.envs.factories import close_env, make_env
 from longrun.envs.heartbeat import TURN, Heartbeat
-from longrun.envs.numpy_policy import ActingPolicy, draw_noise, policy_of
+from longrun.envs.numpy_policy import draw_noise, policy_of
 from longrun.envs.plan import Plan
 from longrun.envs.shard import Shard
 from longrun.envs.spaces import Array
@@ -59,9 +60,7 @@ class VectorShard:
         part = Part(replica, 0, self._plan.num_envs)
         self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
         noise = self._noise(replica, seeding.NOISE, iteration)
-        where = f"iteration {iteration}"
-        after = self._run(part, rows, self._policies[replica], steps, noise, record, where)
-        obs[steps] = after
+        obs[steps] = self._run(part, rows, steps, noise, record, iteration)
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
         check_finite(part, iteration, *seen)
 
@@ -82,18 +81,8 @@ class VectorShard:
             self._write_costs("eval_costs", replica, envs, times, drawn, step)
 
         self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
-        noise = self._noise(replica, seeding.EVALUATION_NOISE, iteration)
-        where = f"the evaluation after iteration {iteration}"
-        self._run(
-            part,
-            rows,
-            self._policies[replica],
-            plan.eval_steps,
-            noise if plan.eval_noise else None,
-            record,
-            where,
-        )
-        check_finite(part, iteration, ("evaluation's observation", rows.obs[None]))
+        noise = self._eval_noise(replica, iteration)
+        self._run(part, rows, plan.eval_steps, noise, record, iteration, evaluates=True)
         check_finite(part, iteration, ("evaluation's reward", reward))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
@@ -124,38 +113,44 @@ class VectorShard:
         self,
         part: Part,
         rows: VectorRows,
-        policy: ActingPolicy,
         steps: int,
         noise: Callable[[], Array] | None,
         record: Record,
-        where: str,
+        iteration: int,
+        evaluates: bool = False,
     ) -> Array:
-        """Step until each environment has `steps` transitions; the observations after them."""
-        count = part.last
+        """Step until each environment has `steps` transitions; the observations after them.
+
+        Errors name the steps of the VectorEnv, some of which may be no transitions.
+        """
+        act, count = self._policies[part.replica].act, part.last
+        what = "evaluation's observation" if evaluates else "observation"
+        where = f"{'the evaluation after ' if evaluates else ''}iteration {iteration}"
+        check_finite(part, iteration, (what, rows.obs[None]))
         times: Array = np.zeros(count, np.int64)
         after = np.zeros_like(rows.obs)
         arrived: Array = np.zeros(count, bool)
-        beat, turn = self.heartbeat.row, 0
-        while True:
+        beat = self.heartbeat.row
+        for number in itertools.count():
             there = rows.ready & (times == steps) & ~arrived
             after[there] = rows.obs[there]
             arrived |= there
             if arrived.all():
-                return after
-            beat[TURN] = turn
-            turn += count
+                break
+            beat[TURN] = number * count
             now = rows.obs
-            drawn = policy.act(now, None if noise is None else noise())
+            drawn = act(now, None if noise is None else noise())
             given = as_given(np, self._plan.spaces, self._plan.action_bounds, drawn)
             try:
                 step = rows.step(given)
             except BaseException as error:  # such as that of sys.exit()
-                check_finite(part, 0, ("observation", now[None]))
                 more = advice(self._plan.spaces, self._plan.action_bounds, drawn)
-                raise failure(part, 0, f"step {turn // count} of {where}", error, more) from error
+                raise failure(part, None, f"step {number} of {where}", error, more) from error
+            check_finite(part, iteration, (what, rows.obs[None]), step=number)
             envs = np.flatnonzero(step.counted & (times < steps))
             record(envs, times[envs], now, drawn, step)
             times[envs] += 1
+        return after
 
     def _write_costs(
         self, array: str, replica: int, envs: Array, times: Array, drawn: Array, step: VectorStep
@@ -166,6 +161,12 @@ class VectorShard:
         for k, name in enumerate(self._plan.costs):
             cost = ready_cost(np, name, spaces, drawn, given, step.terminated)
             self._arrays[array][replica][times, envs, k] = cost[envs]
+
+    def _eval_noise(self, replica: int, iteration: int) -> Callable[[], Array] | None:
+        """As `_noise`, or None for deterministic actions."""
+        if not self._plan.eval_noise:
+            return None
+        return self._noise(replica, seeding.EVALUATION_NOISE, iteration)
 
     def _noise(self, replica: int, purpose: int, iteration: int) -> Callable[[], Array]:
         """A function that draws noise [N, A] for one step after another."""
@@ -186,7 +187,7 @@ class VectorShard:
         try:
             rows.reset(seed)
         except BaseException as error:  # such as that of sys.exit()
-            raise failure(part, 0, "its reset", error) from error
+            raise failure(part, None, "its reset", error) from error
 
 
 def make_shard(

@@ -34,33 +34,38 @@ def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> 
 
 
 def failure(
-    part: Part, env: int, where: str, error: BaseException, more: str = ""
+    part: Part, env: int | None, where: str, error: BaseException, more: str = ""
 ) -> EnvironmentFailure:
-    """The error, in one line, for one that an environment has raised.
+    """The error, in one line, for one that an environment has raised; None is a whole VectorEnv.
 
-    A KeyboardInterrupt is the user's, and is raised as it is.
+    A KeyboardInterrupt is the user's, and a NonFiniteError is that of `check_finite`: they are
+    raised as they are.
     """
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt | NonFiniteError):
         raise error
-    place = f"environment {part.first + env} of replica {part.replica}"
-    return EnvironmentFailure(f"{place} failed at {where}: {text_of(error)}{more}")
+    who = "the VectorEnv" if env is None else f"environment {part.first + env}"
+    return EnvironmentFailure(
+        f"{who} of replica {part.replica} failed at {where}: {text_of(error)}{more}"
+    )
 
 
-def check_finite(part: Part, iteration: int, *facts: tuple[str, Array]) -> None:
+def check_finite(part: Part, iteration: int, *facts: tuple[str, Array], step: int = 0) -> None:
     """A NonFiniteError that names the earliest non-finite value in arrays [T, n, ...].
 
-    Facts are pairs of a name and an array. Beyond float32, which the learner has, a number counts
-    as infinite: an evaluation, in float64, refuses what a rollout does.
+    Facts are pairs of a name and an array, whose first row is of `step`. Beyond float32, which the
+    learner has, a number counts as infinite: an evaluation, in float64, refuses what a rollout
+    does.
     """
     found = []
     for name, values in facts:
         odd = ~(np.abs(values) <= LARGEST)
         if odd.any():
-            t, i, *_ = np.argwhere(odd)[0]
-            found.append((t, i, name, values[t, i]))
+            t, i, *component = np.argwhere(odd)[0]
+            found.append((t, i, component, name, values[t, i, *component]))
     if found:
-        t, i, name, value = min(found, key=lambda odd: odd[0])
+        t, i, component, name, value = min(found, key=lambda odd: odd[0])
+        which = f" (component {component[0]})" if component else ""
         raise NonFiniteError(
             f"environment {part.first + i} of replica {part.replica} returned a non-finite"
-            f" {name} of {value} at step {t} of iteration {iteration}"
+            f" {name} of {value}{which} at step {step + t} of iteration {iteration}"
         )

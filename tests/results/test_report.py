@@ -6,13 +6,16 @@ import base64
 import json
 import os
 import re
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from gymnasium.vector import SyncVectorEnv
 
 from fake_runs import change_config, fake_run
-from longrun import APO, compare
+from longrun import APO, InputError, compare
 from longrun.cli.report import report_command
 from longrun.files import write_json
 from longrun.results import run_files
@@ -20,9 +23,11 @@ from longrun.results.metric_names import TRAINING
 from longrun.results.report import frames
 from longrun.results.report.data import page_data
 from longrun.results.report.page import as_json, write_report
+from longrun.results.report.rendering import _open
 from longrun.results.report.runs import read_folder
 from longrun.train.run_folder import RunFolder
 from report_runs import NASTY, report_run, report_sweep
+from tiny_envs import Drift
 
 
 def data_of(path: Path) -> dict[str, Any]:
@@ -306,6 +311,35 @@ def test_without_opengl_a_line_says_so(swimmer, tmp_path, monkeypatch):
     [film] = json.loads(data[1])["frames"]
     assert film["note"].startswith("OpenGL cannot draw here")
     assert "\n" not in film["note"]
+
+
+class Drawn(Drift):
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__()
+        self.metadata = {"render_modes": ["rgb_array"]}
+        self.render_mode = render_mode
+
+
+@pytest.mark.parametrize(
+    "make", [Drawn, lambda: Drawn("rgb_array"), lambda render_mode=None: Drawn(render_mode)]
+)
+def test_environments_that_a_function_makes_are_rendered(make, monkeypatch):
+    monkeypatch.setitem(sys.modules, "own_envs", SimpleNamespace(make=make))
+    assert _open("own_envs:make").render_mode == "rgb_array"
+
+
+def test_a_function_without_a_render_mode_is_refused_in_one_line(monkeypatch):
+    def make():
+        return Drawn()
+
+    monkeypatch.setitem(sys.modules, "own_envs", SimpleNamespace(make=make))
+    with pytest.raises(InputError, match=r"argument 'render_mode'; .* render_mode='rgb_array'$"):
+        _open("own_envs:make")
+    monkeypatch.setitem(
+        sys.modules, "own_envs", SimpleNamespace(make=lambda: SyncVectorEnv([Drawn]))
+    )
+    with pytest.raises(InputError, match="'own_envs:make' is a VectorEnv; only single env"):
+        _open("own_envs:make")
 
 
 def test_environments_in_jax_have_no_pictures(tmp_path):

@@ -11,12 +11,14 @@ import base64
 import io
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 from PIL import Image
 
 from longrun.config import Config
@@ -30,6 +32,8 @@ from longrun.files import write_json
 from longrun.train import checkpoint
 from longrun.train.host.replica import flat_weights
 
+MODE = "rgb_array"
+"""Gymnasium's render_mode for pictures"""
 SIZE = (320, 240)
 SECONDS = 5.0
 FASTEST = 20
@@ -78,17 +82,25 @@ def render(run: Path, replica: int, characters: int, trust: bool = False) -> dic
 
 
 def _open(name: str) -> gymnasium.Env[Any, Any]:
-    """The environment with a renderer, or an InputError if it has none."""
-    plain = make_env(env_factory(name))
+    """The environment with a renderer, or an InputError if it has none.
+
+    One that a function makes with a renderer of its own is taken as it is.
+    """
+    factory: Callable[..., gymnasium.Env[Any, Any]] = env_factory(name)
+    plain = make_env(factory)
+    if isinstance(plain, VectorEnv):
+        raise InputError(f"'{name}' is a VectorEnv; only single environments are rendered")
+    if plain.render_mode == MODE:
+        return plain
     modes = plain.metadata.get("render_modes") or []
     plain.close()
-    if "rgb_array" not in modes:
-        raise InputError(f"'{name}' has no render_mode 'rgb_array'")
-    factory = env_factory(name)
-    assert hasattr(factory, "keywords")
+    if MODE not in modes:
+        raise InputError(f"'{name}' has no render_mode '{MODE}'")
     size = {"width": SIZE[0], "height": SIZE[1]} if _is_mujoco(plain) else {}
-    factory.keywords.update(render_mode="rgb_array", **size)
-    env = make_env(factory)
+    try:
+        env = make_env(partial(factory, render_mode=MODE, **size))
+    except InputError as error:
+        raise InputError(f"{error}; pictures need render_mode='{MODE}'") from None
     if size:
         env.unwrapped.model.vis.quality.shadowsize = SHADOWS  # type: ignore[attr-defined]
     return env

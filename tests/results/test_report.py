@@ -112,6 +112,18 @@ def test_training_metrics_are_thinned_to_means_of_blocks(tmp_path):
     assert set(training["curves"]) == {"gain", "kl"}
 
 
+def test_lambda_and_terminations_are_drawn_where_they_are_columns(tmp_path):
+    columns = {
+        "odd": [1.0, 1.0],
+        "kl": [0.5, 0.5],
+        "lambda": [0.99, 0.98],
+        "terminations": [0.01, 0.0],
+    }
+    run = fake_run(tmp_path, {1000: 1.0}, metrics=columns)
+    labels = [m["label"] for m in data_of(run)["metrics"] if m["kind"] == "training"]
+    assert labels == ["KL divergence of a policy step", "lambda", "terminations per step"]
+
+
 def test_the_result_names_the_setting_with_the_highest_average_reward(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     report_run(one / "runs" / "a", [[2.0], [2.1], [2.2], [2.1], [2.1]], value_constraint=0.0)

@@ -13,6 +13,8 @@ TRAINING = (
     "entropy",
     "clip_fraction",
     "value_loss",
+    "lambda",
+    "terminations",
 )
 """Columns of metrics.csv that the report draws."""
 NAMES = {
@@ -28,6 +30,7 @@ NAMES = {
     "entropy": "entropy of the policy",
     "clip_fraction": "fraction of clipped ratios",
     "value_loss": "value loss",
+    "terminations": "terminations per step",
 }
 
 

@@ -45,7 +45,8 @@ class KeptPool:
 
 kept: list[KeptPool] = []
 """the most recent one last"""
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""Reentrant: the garbage collector may end an owner in a thread that holds it."""
 
 
 def take(owner: object, key: Hashable, positions: Sequence[Mapping[str, Array]]) -> Pool | None:

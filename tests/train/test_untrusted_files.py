@@ -18,6 +18,10 @@ import safetensors.numpy
 from longrun import APO, FolderError, InputError
 from longrun.cli import main
 from longrun.files import read_bytes, read_json
+from longrun.sweeps.objective import Objective
+from longrun.sweeps.plan import Block
+from longrun.sweeps.study import Space, Study, written_studies
+from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.train import checkpoint
 from tiny_envs import ITERATION, TINY
 
@@ -110,6 +114,38 @@ def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, c
     assert not evil.exists()
 
 
+@pytest.mark.parametrize("where", ["env", "references"])
+def test_a_search_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, capsys, where):
+    """Its environments are not those of its runs, which are suggested later."""
+    hostile = "evil_module:Evil-v0"
+    study = Study(
+        Block("apo", hostile if where == "env" else "Pendulum-v1", [], 64, [0]),
+        Space({"epochs": [1, 2]}, {}),
+        trials=1,
+        objective=Objective(references={hostile: 1.0} if where == "references" else {}),
+    )
+    (tmp_path / "sweep").mkdir()
+    content = {"meaning": 4, "id": "x", "runs": [], "search": written_studies([study])}
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(content))
+    assert main(["sweep", "--resume", "--out", "sweep", "--quiet"]) == 2
+    assert "imports the module 'evil_module'" in capsys.readouterr().err
+    assert not evil.exists()
+    command = SweepFolder.open(tmp_path / "sweep").resume_command()
+    assert command == f"longrun sweep --resume --out {tmp_path / 'sweep'} --trust"
+
+
+@pytest.mark.parametrize(
+    "search",
+    [None, 5, [None], [{"block": []}], [{"block": {"env": {}}}], [{"block": {"env": "Ant-v5"}}]],
+)
+def test_a_search_that_lacks_something_is_damaged(tmp_path, capsys, search):
+    content = {"meaning": 4, "id": "x", "runs": [], "search": search}
+    (tmp_path / "sweep.json").write_text(json.dumps(content))
+    assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
+    errors = capsys.readouterr().err
+    assert "sweep.json' is damaged: " in errors and errors.count("\n") == 1
+
+
 # Names and sizes of files.
 
 
@@ -121,6 +157,16 @@ def test_the_runs_of_a_sweep_are_in_its_folder(tmp_path, capsys, name):
     (tmp_path / "sweep.json").write_text(json.dumps(content))
     assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
     assert "sweep.json' is damaged: TypeError" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("env", [5, None, {}, []])
+def test_the_runs_of_a_sweep_have_an_environment(tmp_path, capsys, env):
+    planned = {"name": "a", "env": env, "algorithm": "apo", "preset": "paper"}
+    planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
+    content = {"meaning": 4, "id": "x", "runs": [planned]}
+    (tmp_path / "sweep.json").write_text(json.dumps(content))
+    assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
+    assert "the name of an environment is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

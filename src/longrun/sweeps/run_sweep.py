@@ -100,15 +100,14 @@ def _workers(
     studies: Sequence[Study],
     step_timeout: float,
 ) -> Workers:
-    envs = [run.env for run in folder.runs] + [env for study in studies for env in study.envs]
-    native = any(map(is_native, envs))
+    native = any(map(is_native, folder.envs))
     if ray is not None:
         from longrun.sweeps.ray_workers import RayWorkers
 
         return RayWorkers(folder, ray, slots, native, step_timeout)
     if slots is None:
         # Programs that share a device wait for each other or run out of memory.
-        slots = 1 if on_device(envs) else available_cores()
+        slots = 1 if on_device(folder.envs) else available_cores()
     if not studies:
         slots = min(slots, len(folder.runs))  # a single worker may use all cores
     return LocalWorkers(folder, slots, native, step_timeout)

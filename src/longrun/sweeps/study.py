@@ -14,6 +14,7 @@ import numpy as np
 
 from longrun.config_options import make_config
 from longrun.envs.native.lookup import is_native
+from longrun.errors import FolderError
 from longrun.presets import EARLIER_DEFAULT
 from longrun.sweeps.grids import Options, Range, tied_names, untied
 from longrun.sweeps.objective import Objective
@@ -133,8 +134,11 @@ def _trial_name(run: PlannedRun, trial: int, written: Collection[str]) -> str:
 
 
 def read_studies(path: Path) -> list[Study]:
-    """The studies of a sweep's folder; none if it is not a search."""
-    return [Study.from_json(study) for study in read_sweep(path).get("search", [])]
+    """The studies of a sweep's folder; none if it is not a search. Raises FolderError."""
+    try:
+        return [Study.from_json(study) for study in read_sweep(path).get("search", [])]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FolderError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None
 
 
 def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:

@@ -47,11 +47,15 @@ class Failure:
 class SweepFolder:
     """A sweep's folder and the runs planned in it."""
 
-    def __init__(self, path: Path, token: str, runs: Sequence[PlannedRun]) -> None:
+    def __init__(
+        self, path: Path, token: str, runs: Sequence[PlannedRun], searched: Sequence[str] = ()
+    ) -> None:
         self.path = path
         self.token = token
         """A random id, by which workers recognise the folder."""
         self.runs = list(runs)
+        self._searched = list(searched)
+        """Environments of the searches in the folder, whose runs are suggested later."""
 
     @classmethod
     def create(
@@ -74,7 +78,8 @@ class SweepFolder:
                     f"'{path}' is not empty and is not a sweep folder; choose another --out"
                 )
             remove_leftovers(path)
-            folder = cls(path, uuid.uuid4().hex, together(runs) if batched else runs)
+            runs = together(runs) if batched else runs
+            folder = cls(path, uuid.uuid4().hex, runs, _searched_envs(made_by))
             folder._write(made_by)
             return folder
 
@@ -89,7 +94,11 @@ class SweepFolder:
             for run in runs:
                 if not isinstance(run.name, str) or run.name in ("", "..") or "/" in run.name:
                     raise TypeError(f"the name of a run is {run.name!r}")  # a path elsewhere
-            return cls(path, content["id"], runs)
+            searched = _searched_envs(content)
+            for env in (*(run.env for run in runs), *searched):
+                if not isinstance(env, str):
+                    raise TypeError(f"the name of an environment is {env!r}")
+            return cls(path, content["id"], runs, searched)
         except (KeyError, TypeError, AttributeError) as error:
             raise FolderError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None
 
@@ -106,6 +115,11 @@ class SweepFolder:
         content = read_sweep(self.path)
         self._write({k: v for k, v in content.items() if k not in ("id", "runs")} | made_by)
 
+    @property
+    def envs(self) -> list[str]:
+        """Environments of all runs, and of those that searches will suggest; each once."""
+        return list(dict.fromkeys([*(run.env for run in self.runs), *self._searched]))
+
     def folder(self, run: PlannedRun) -> Path:
         return self.path / "runs" / run.name
 
@@ -114,12 +128,12 @@ class SweepFolder:
 
     def require_trusted(self, trust: bool) -> None:
         """Raise InputError if workers would import a module that only the sweep's files name."""
-        for env in dict.fromkeys(run.env for run in self.runs):
+        for env in self.envs:
             require_saved(env, self.path, trust)
 
     def resume_command(self) -> str:
         """The command that resumes the sweep."""
-        trust = " --trust" if any(needs_trust(run.env) for run in self.runs) else ""
+        trust = " --trust" if any(map(needs_trust, self.envs)) else ""
         return f"longrun sweep --resume --out {self.path}{trust}"
 
     def require_own(self, run: PlannedRun) -> None:
@@ -220,6 +234,14 @@ class SweepFolder:
         write_json(
             self.path / "sweep.json", about | dict(made_by) | {"id": self.token, "runs": runs}
         )
+
+
+def _searched_envs(content: Mapping[str, Any]) -> list[str]:
+    """Environments that the searches of a sweep.json name, used or not."""
+    envs: list[str] = []
+    for study in content.get("search", []):
+        envs += [study["block"]["env"], *study.get("objective", {}).get("references", {})]
+    return envs
 
 
 def _as_read(content: Any) -> Any:

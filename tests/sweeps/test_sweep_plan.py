@@ -104,6 +104,32 @@ def test_native_replicas_are_joined_for_each_compiled_program():
     assert [config.gae_lambda for config in one.configs()] == [0.8, 0.9, 0.8, 0.9]
 
 
+def test_replicas_whose_options_change_the_program_otherwise_are_not_joined():
+    """A given gae_lambda is fixed, where that of the preset adapts."""
+    settings = [{}, {"gae_lambda": 0.8}, {"learning_rate": 1e-3}, {"epochs": 5}]
+    runs = together(runs_of([a_block(env="jax:tandem", settings=settings, seeds=[0])]))
+    assert [[c.adaptive_lambda for c in run.configs()] for run in runs] == [[True] * 3, [False]]
+    assert runs[0].replicas == (
+        {"seed": 0},
+        {"seed": 0, "learning_rate": 1e-3},
+        {"seed": 0, "epochs": 5},
+    )
+
+
+def test_joined_runs_that_share_no_option_have_names_of_their_own():
+    settings = [{}, {"learning_rate": 1e-3}, {"gae_lambda": 0.8}, {"gae_lambda": 0.9}]
+    runs = together(runs_of([a_block(env="jax:tandem", settings=settings, seeds=[0])]))
+    names = ["jax-tandem_apo_2-replicas", "jax-tandem_apo_2-replicas-2"]
+    assert [run.name for run in runs] == names
+
+
+def test_replicas_are_joined_whose_limits_differ_in_their_rates_alone():
+    limits = [[["terminated", 0.1]], [["terminated", 0.2]], {"blocked": 0.1}]
+    grid = {"limits": limits}
+    runs = together(runs_of([a_block(env="jax:tandem", grid=grid, seeds=[0])]))
+    assert [len(run.replicas) for run in runs] == [2, 1]
+
+
 @given(
     lambdas=st.lists(st.sampled_from([0.7, 0.8, 0.9]), min_size=1, unique=True),
     epochs=st.lists(st.sampled_from([1, 2, 3]), min_size=1, unique=True),

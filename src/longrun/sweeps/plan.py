@@ -159,21 +159,27 @@ def together(runs: Sequence[PlannedRun], taken: Sequence[str] = ()) -> list[Plan
     """
     batches: dict[str, list[PlannedRun]] = {}
     for run in runs:
-        numeric = numeric_fields(ALGORITHMS[run.algorithm])
-        static = {n: _structure(n, v) for n, v in run.options.items() if n not in numeric}
-        same = (run.env, run.algorithm, run.preset, static, run.fixed, run.steps, run.settings)
+        program = _program_options(run.configs()[0])
+        same = (run.env, run.algorithm, run.preset, program, run.fixed, run.steps, run.settings)
         batches.setdefault(repr(same) if is_native(run.env) else run.name, []).append(run)
-    return [_batch(batch, taken) if len(batch) > 1 else batch[0] for batch in batches.values()]
+    joined: list[PlannedRun] = []
+    for batch in batches.values():
+        names = [*taken, *(run.name for run in joined)]
+        joined.append(_batch(batch, names) if len(batch) > 1 else batch[0])
+    return joined
 
 
-def _structure(name: str, value: Any) -> Any:
-    """The part of an option that shapes the program: of limits the names, of others all."""
-    if name != "limits":
-        return value
-    return [limit[0] for limit in (value.items() if isinstance(value, Mapping) else value)]
+def _program_options(config: Config) -> dict[str, Any]:
+    """What shapes the compiled program: all options but the numeric ones, of limits the names.
+
+    Of the whole configuration, since an option that is given may change another one of the preset.
+    """
+    options = dataclasses.asdict(config) | {"limits": [name for name, _ in config.limits]}
+    return {name: options[name] for name in options if name not in numeric_fields(config)}
 
 
 def _batch(runs: Sequence[PlannedRun], taken: Sequence[str]) -> PlannedRun:
+    """One run of all replicas; its name is none of those `taken`."""
     first = runs[0]
     shared = {
         name: value

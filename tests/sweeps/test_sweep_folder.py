@@ -9,6 +9,7 @@ import pytest
 
 from fake_workers import a_block
 from longrun.config_options import make_config
+from longrun.errors import LongrunError
 from longrun.files import FolderLock
 from longrun.sweeps import run_sweep as start
 from longrun.sweeps.plan import (
@@ -79,6 +80,12 @@ def test_replicas_are_joined_only_on_a_device(tmp_path, monkeypatch):
         monkeypatch.setattr(start, "default_backend", lambda backend=backend: backend)
         assert start.on_device(["Swimmer-v5", "jax:tandem"]) == on_device
         assert not start.on_device(["Swimmer-v5"])
+
+
+def test_a_device_that_does_not_answer_is_one_line(monkeypatch):
+    monkeypatch.setattr(start, "DEVICE_SECONDS", 0.01)
+    with pytest.raises(LongrunError, match=r"^JAX has not found its devices within 0.01 seconds; "):
+        start.default_backend()
 
 
 def test_a_joined_sweep_is_extended_by_separate_runs(tmp_path):

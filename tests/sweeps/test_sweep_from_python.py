@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ import longrun
 from fake_workers import ENV, sweep_arguments
 from longrun import InputError, LongrunError
 from longrun.cli import main
+from longrun.sweeps import request, run_sweep
 from tiny_envs import ITERATION, TINY
 
 OPTIONS = dict(TINY)
@@ -123,6 +125,24 @@ def test_failed_runs_are_an_error_after_the_others(inline: None, tmp_path: Path)
     options = {**OPTIONS, "action_bounds": "raw"}  # which Drift refuses
     with pytest.raises(LongrunError, match=r"1 of 1 runs in .* failed, .*the same call tries"):
         longrun.sweep("apo", ENV, ITERATION, tmp_path, retries=0, **EVALUATED, **options)
+
+
+def test_a_sweep_leaves_the_device_that_jax_uses_as_it_was(
+    inline: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Environments in JAX are opened on the CPU, so that the workers get the GPU's memory."""
+    before, seen = jax.config.jax_platforms, []
+
+    def opened(env: str) -> Any:
+        seen.append(jax.config.jax_platforms)
+        raise InputError("enough")
+
+    monkeypatch.setattr(run_sweep, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(request, "open_env", opened)
+    with pytest.raises(InputError, match="enough"):
+        longrun.sweep("apo", "jax:tandem", 64, tmp_path / "out", quiet=True)
+    assert seen == ["cpu"]
+    assert jax.config.jax_platforms == before
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,10 +97,24 @@ def studies_of(request: Request, batched: bool) -> list[Study]:
 
 def _names(envs: Sequence[str]) -> list[str]:
     """Full names of the environments. Raises InputError if one cannot be made."""
-    if any(map(is_native, envs)):
-        # Otherwise this process would hold the GPU's memory, which the workers need.
-        jax.config.update("jax_platforms", "cpu")
-    return [open_env(env).name for env in envs]
+    with _on_cpu() if any(map(is_native, envs)) else nullcontext():
+        return [open_env(env).name for env in envs]
+
+
+@contextmanager
+def _on_cpu() -> Iterator[None]:
+    """If JAX has not started yet, it starts on the CPU.
+
+    Otherwise this process would hold the GPU's memory, which the workers need. Afterwards the
+    choice is free again for a caller in Python, except where JAX has started, as some packages of
+    environments make it do: environments of longrun are only traced.
+    """
+    before = jax.config.jax_platforms  # type: ignore[attr-defined]
+    jax.config.update("jax_platforms", "cpu")
+    try:
+        yield
+    finally:
+        jax.config.update("jax_platforms", before)
 
 
 def _settings(request: Request, algorithm: str) -> list[Options]:

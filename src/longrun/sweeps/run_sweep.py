@@ -10,7 +10,7 @@ from pathlib import Path
 
 from longrun.envs.native.lookup import is_native
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
-from longrun.errors import InputError
+from longrun.errors import InputError, LongrunError
 from longrun.files import remove_leftovers
 from longrun.option_fields import whole_number
 from longrun.sweeps.live_table import Live
@@ -23,6 +23,9 @@ from longrun.sweeps.study import Study, read_studies, written_studies
 from longrun.sweeps.sweep_folder import SweepFolder, preset_hint
 from longrun.train.job import available_cores
 from longrun.train.stop_signals import stop_signals
+
+DEVICE_SECONDS = 120.0
+"""Time for another process to import JAX and to find its devices."""
 
 
 def create_sweep(request: Request, path: Path) -> SweepFolder:
@@ -124,13 +127,17 @@ def on_device(envs: Sequence[str]) -> bool:
 
 def default_backend() -> str:
     """JAX's default backend, found in another process: this one would hold the device from then."""
-    code = "import jax; print(jax.default_backend())"
-    return (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        or "cpu"
-    )
+    command = [sys.executable, "-c", "import jax; print(jax.default_backend())"]
+    try:
+        asked = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=DEVICE_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise LongrunError(
+            f"JAX has not found its devices within {DEVICE_SECONDS:g} seconds; see whether another"
+            " process holds them, or set the environment variable JAX_PLATFORMS=cpu"
+        ) from None
+    return asked.stdout.strip() or "cpu"
 
 
 def _optuna_folder(path: Path, studies: Sequence[Study]) -> SweepFolder:

@@ -15,7 +15,8 @@ import longrun
 from fake_workers import ENV, sweep_arguments
 from longrun import InputError, LongrunError
 from longrun.cli import main
-from longrun.sweeps import request, run_sweep
+from longrun.sweeps import from_python, request, run_sweep
+from longrun.sweeps.scheduler import Outcome
 from tiny_envs import ITERATION, TINY
 
 OPTIONS = dict(TINY)
@@ -145,6 +146,39 @@ def test_a_sweep_leaves_the_device_that_jax_uses_as_it_was(
     assert jax.config.jax_platforms == before
 
 
+def test_numbers_of_numpy_are_written_as_those_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+    monkeypatch.setattr(from_python, "train_sweep", lambda *_: (Outcome(), trained.append(_)))
+    monkeypatch.setattr(from_python, "read_results", lambda paths: paths)
+    every = {"eval_every": np.int64(32), "eval_steps": np.int32(20), "trials": np.int64(2)}
+    for search in ("random", "optuna"):
+        longrun.sweep(
+            "apo",
+            ENV,
+            np.int64(64),
+            tmp_path / search,
+            seeds=[np.int64(3)],
+            search=search,
+            grid={
+                "epochs": [np.int64(1), np.int64(2)],
+                "hidden_sizes": [(np.int64(4), 4)],
+                "scale_rewards": [np.True_],
+                "num_envs+rollout_steps": [(np.int64(2), np.int64(8))],
+            },
+            ranges={
+                "learning_rate": (np.float32(1e-4), np.float32(1e-2), "log"),
+                "value_constraint": np.array([0.1, 0.3]),
+            },
+            references={ENV: np.float32(2)} if search == "optuna" else None,
+            limits={"terminated": np.float32(0.5)},
+            minibatch_size=np.int64(8),
+            **every,
+        )
+    assert len(trained) == 2
+
+
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "environment": ({"envs": lambda: None}, "envs=.* must be a name"),
     "algorithm": ({"algorithms": "dqn"}, "unknown algorithm 'dqn'"),
@@ -156,6 +190,19 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"ranges": {"gae_lambda": (0.9, 0.1)}, "search": "random"},
         r"ranges\['gae_lambda'\]: LOW must be below HIGH",
     ),
+    "range of text": (
+        {"ranges": {"learning_rate": ("1e-5", "1e-3")}, "search": "random"},
+        r"ranges\['learning_rate'\]: LOW='1e-5' and HIGH='1e-3' must be numbers",
+    ),
+    "range of truth": (
+        {"ranges": {"learning_rate": (False, True)}, "search": "random"},
+        r"LOW=False and HIGH=True must be numbers",
+    ),
+    "no range": (
+        {"ranges": {"gae_lambda": 0.9}, "search": "random"},
+        "=0.9 must be .low, high. or",
+    ),
+    "range as text": ({"ranges": {"gae_lambda": "ab"}, "search": "random"}, "='ab' must be .low"),
     "three": ({"ranges": {"gae_lambda": (0.1, 0.9, "lin")}}, "must be .low, high. or"),
     "seeds": ({"seeds": [1, 1]}, "must be different seeds"),
     "function": ({"policy_network": (print, print)}, "policy_network is a function"),

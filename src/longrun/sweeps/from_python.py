@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from longrun.config import ALGORITHMS
 from longrun.config_options import field_defaults, own_networks
 from longrun.envs.watchdog import STEP_TIMEOUT
@@ -103,18 +105,18 @@ def sweep(
         request = Request(
             algorithms=[known("algorithm", a.lower(), ALGORITHMS) for a in _names(algorithms)],
             envs=_env_names(envs),
-            steps=steps,
+            steps=_without_numpy(steps),
             seeds=_seeds(seeds),
             preset=preset,
             fixed={name: _plain(name, value) for name, value in options.items()},
             lists={name: _values(name, values) for name, values in (grid or {}).items()},
             ranges={name: _range(name, given) for name, given in (ranges or {}).items()},
             search=search,
-            trials=trials,
+            trials=_without_numpy(trials),
             metric=metric,
             references=_references(references or {}),
             evaluation={
-                name: value
+                name: _without_numpy(value)
                 for name, value in (("eval_every", eval_every), ("eval_steps", eval_steps))
                 if value is not None
             },
@@ -171,10 +173,11 @@ def _seeds(seeds: int | Sequence[int]) -> Sequence[int]:
 
 
 def _references(references: Mapping[str, float]) -> dict[str, float]:
-    for env, reference in references.items():
+    found: dict[str, float] = _without_numpy(references)
+    for env, reference in found.items():
         if isinstance(reference, bool) or not isinstance(reference, int | float):
             raise InputError(f"references[{env!r}]={reference!r} must be a number")
-    return dict(references)
+    return found
 
 
 def _values(name: str, values: Sequence[Any]) -> list[Any]:
@@ -190,13 +193,23 @@ def _plain(name: str, value: Any) -> Any:
     """A value as JSON has it; functions cannot be sent to other processes."""
     if own_networks({name: value}):
         raise InputError(f"{name} is a function, which a sweep cannot send to its processes")
-    return list(value) if isinstance(value, tuple) else value
+    return _without_numpy(value)
+
+
+def _without_numpy(value: Any) -> Any:
+    """NumPy's numbers as Python's, arrays and tuples as lists, also inside: JSON has no others."""
+    if isinstance(value, Mapping):
+        return {name: _without_numpy(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_numpy(each) for each in value]
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def _range(name: str, given: Sequence[Any]) -> Range:
-    if len(given) not in (2, 3) or list(given[2:]) not in ([], ["log"]):
+    parts = _without_numpy(given)
+    if not isinstance(parts, list) or len(parts) not in (2, 3) or parts[2:] not in ([], ["log"]):
         raise InputError(f"ranges[{name!r}]={given!r} must be (low, high) or (low, high, 'log')")
-    return checked_range(name, f"ranges[{name!r}]", given[0], given[1], len(given) == 3)
+    return checked_range(name, f"ranges[{name!r}]", parts[0], parts[1], len(parts) == 3)
 
 
 @contextmanager

@@ -91,6 +91,8 @@ def checked_range(name: str, where: str, low: float, high: float, log: bool) -> 
     default = _option(name).default
     if isinstance(default, bool) or not isinstance(default, int | float):
         raise InputError(f"{where}: {name} is not numeric; list its values with --grid")
+    if any(isinstance(end, bool) or not isinstance(end, int | float) for end in (low, high)):
+        raise InputError(f"{where}: LOW={low!r} and HIGH={high!r} must be numbers")
     whole = isinstance(default, int)
     for wrong, reason in (
         (not -math.inf < low < high < math.inf, "LOW must be below HIGH, both finite"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fake_runs import fake_run, fake_sweep, rising
-from longrun import read_results
+from longrun import FolderError, read_results
 from longrun.config_options import make_config
 from longrun.files import read_json, write_json
 from longrun.results.labels import names_of, shortened
@@ -353,6 +353,19 @@ def test_a_damaged_run_is_refused_by_name_and_left_out_of_a_sweep(content, tmp_p
     with pytest.raises(ValueError, match=r"config.json' is damaged"):
         read_results([sweep / "runs" / "y"])
     with pytest.warns(UserWarning, match=r"config.json' is damaged.*the run is left out"):
+        assert read_results(sweep)[0].seeds == (0,)
+
+
+@pytest.mark.parametrize("what", ["algorithm", "preset"])
+def test_a_run_of_an_unknown_name_is_refused_by_its_file_and_left_out_of_a_sweep(what, tmp_path):
+    """As of a later version."""
+    sweep = fake_sweep(tmp_path / "sweep", {"x": (rising(1), {}), "y": (rising(1), {"seeds": [1]})})
+    file = sweep / "runs" / "y" / "config.json"
+    write_json(file, read_json(file) | {what: "later"})
+    message = rf"y/config.json' cannot be read: unknown {what} 'later'; "
+    with pytest.raises(FolderError, match=message):
+        read_results([sweep / "runs" / "y"])
+    with pytest.warns(UserWarning, match=f"{message}.*; the run is left out"):
         assert read_results(sweep)[0].seeds == (0,)
 
 

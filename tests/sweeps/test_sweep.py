@@ -150,11 +150,20 @@ def test_a_damaged_run_is_not_retried_and_the_others_are_trained(copy, inline, c
     assert f"failed after 1 attempt: {expected}" in printed
 
 
-def test_a_run_whose_configuration_is_damaged_fails_too(copy, inline, capsys):
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", {"steps": "many"}, {"replicas": [{}]}, {"replicas": 5}, {"options": []}],
+)
+def test_a_run_whose_configuration_is_damaged_fails_alone(copy, inline, capsys, content):
     (run_of(copy, 0) / "summary.json").unlink()
-    (run_of(copy, 0) / "config.json").write_text("")
+    config = run_of(copy, 0) / "config.json"
+    if isinstance(content, dict):
+        content = json.dumps(json.loads(config.read_text()) | content)
+    config.write_text(content)
     assert main(sweep_arguments(copy)) == 1
-    assert "config.json' is damaged or not readable" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"{run_of(copy, 0).name}: FolderError: '{config}' is damaged" in printed
+    assert "1 of 2 runs are finished" in printed
 
 
 def test_a_damaged_summary_is_written_again(copy, whole, inline):

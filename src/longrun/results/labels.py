@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.config import ALGORITHMS
 from longrun.config_options import field_defaults, make_config, value_text
 from longrun.presets import DEFAULT, EARLIER_DEFAULT
 
@@ -25,10 +24,9 @@ class Choice(NamedTuple):
     def of(cls, config: dict[str, Any], replica: dict[str, Any]) -> Choice:
         """From config.json and its entry for the replica."""
         algorithm = config["algorithm"]
-        defaults = field_defaults(algorithm) if algorithm in ALGORITHMS else {}
         own = {name: value for name, value in replica.items() if name != "seed"}
         preset = config.get("preset", EARLIER_DEFAULT)
-        return cls(algorithm, preset, defaults | config["options"] | own)
+        return cls(algorithm, preset, field_defaults(algorithm) | config["options"] | own)
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:

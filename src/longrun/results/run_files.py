@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.errors import FolderError, warn
+from longrun.config import ALGORITHMS
+from longrun.errors import FolderError, InputError, warn
+from longrun.option_fields import known
+from longrun.presets import EARLIER_DEFAULT, PRESETS
 from longrun.train.run_folder import checked_config
 
 
@@ -52,16 +55,28 @@ def _sources(path: Path) -> list[Path]:
 
 def _runs_of(source: Path, given: Path) -> list[FoundRun]:
     if _is_run(source) and source == given:
-        return [FoundRun(source, source, checked_config(source / "config.json"))]
+        return [FoundRun(source, source, _read_config(source))]
     folder = source / "runs"
     paths = [source] if _is_run(source) else _in_order(folder) if folder.is_dir() else []
     runs = []
     for path in filter(_is_run, paths):
         try:
-            runs.append(FoundRun(path, source, checked_config(path / "config.json")))
+            runs.append(FoundRun(path, source, _read_config(path)))
         except ValueError as error:
             warn(f"{error}; the run is left out")
     return runs
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The content of a run's config.json. Raises FolderError if there is no label for the run."""
+    file = path / "config.json"
+    config = checked_config(file)
+    try:
+        known("algorithm", config["algorithm"], ALGORITHMS)
+        known("preset", config.get("preset", EARLIER_DEFAULT), PRESETS)
+    except InputError as error:
+        raise FolderError(f"'{file}' cannot be read: {error}") from None
+    return config
 
 
 def _is_run(path: Path) -> bool:

@@ -31,7 +31,7 @@ from longrun.errors import FolderError
 from longrun.files import LEFTOVER, FolderLock, read_json, remove_leftovers, write_json
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
-from longrun.train.run_folder import is_finished
+from longrun.train.run_folder import checked_config, is_finished
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,11 +140,11 @@ class SweepFolder:
         """Raise FolderError if the run's folder holds another run."""
         file = self.folder(run) / "config.json"
         try:
-            found = read_json(file)
-        except ValueError:
+            found = checked_config(file)
+        except FolderError:
             return  # not started, or damaged: then this run will fail, and no other
         # A later version may have more options than the one that made the run.
-        found["options"] = _as_read(field_defaults(run.algorithm)) | found.get("options", {})
+        found["options"] = _as_read(field_defaults(run.algorithm)) | found["options"]
         wanted = {
             "env": run.env,
             "algorithm": run.algorithm,
@@ -152,10 +152,10 @@ class SweepFolder:
             "seeds": run.seeds,
             "steps": run.steps,
         }
-        if _may_grow(run, found.get("steps", 0)):
+        if _may_grow(run, found["steps"]):
             found["steps"] = run.steps
-        found["seeds"] = [replica["seed"] for replica in found.get("replicas", [])]
-        if why := _difference("", {name: found.get(name) for name in wanted}, wanted):
+        found["seeds"] = [replica["seed"] for replica in found["replicas"]]
+        if why := _difference("", {name: found[name] for name in wanted}, wanted):
             raise FolderError(
                 f"'{file.parent}' belongs to another sweep: it has {why};"
                 " move it away or choose another --out"

@@ -13,6 +13,7 @@ from command_line import (
     train_arguments,
 )
 from longrun.files import FolderLock
+from tiny_envs import ITERATION
 
 TRAIN = ["train", "apo", "--env", "Drift-v0", "--no-eval", "--workers", "0", "--steps", "64"]
 REFUSED: dict[str, tuple[list[str], list[str]]] = {
@@ -110,6 +111,14 @@ def test_an_existing_run_is_not_written_over(longrun, run):
 def test_options_of_a_run_cannot_be_changed_on_resume(change, words, longrun, run):
     before = files_of(run)
     refused(longrun("train", *change, "--resume", "--out", run), *words)
+    assert files_of(run) == before
+
+
+def test_tensorboard_without_its_package_is_refused_on_resume(longrun, run, monkeypatch):
+    monkeypatch.setattr("longrun.train.progress.find_spec", lambda name: None)
+    before = files_of(run)
+    more = ("--steps", 4 * ITERATION, "--tensorboard")
+    refused(longrun("train", "--resume", "--out", run, *more), "pip install 'longrun[tensorboard]'")
     assert files_of(run) == before
 
 

@@ -204,6 +204,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "range as text": ({"ranges": {"gae_lambda": "ab"}, "search": "random"}, "='ab' must be .low"),
     "three": ({"ranges": {"gae_lambda": (0.1, 0.9, "lin")}}, "must be .low, high. or"),
+    "never": (
+        {"ranges": {"gae_lambda": (0.1, 0.9)}, "search": "optuna", "eval_every": 0},
+        "search='optuna' needs evaluations; leave out eval_every=0$",
+    ),
     "seeds": ({"seeds": [1, 1]}, "must be different seeds"),
     "function": ({"policy_network": (print, print)}, "policy_network is a function"),
     "value": ({"grid": {"epochs": [0]}}, "epochs=0"),

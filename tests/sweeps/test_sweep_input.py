@@ -6,6 +6,8 @@ import pytest
 
 from fake_workers import ENV, SLOW
 from longrun.cli import main
+from longrun.cli.options import parse
+from longrun.cli.sweep import EXAMPLES, sweep_parser
 from longrun.sweeps.closing_table import flag
 
 SEARCH = ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9"]
@@ -103,6 +105,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "Optuna without evaluations": (
         ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9", "--no-eval"],
         "--search optuna needs evaluations; leave out --no-eval",
+    ),
+    "Optuna with evaluations never": (
+        ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9", "--eval-every", "0"],
+        "--search optuna needs evaluations; leave out --eval-every 0",
     ),
     "a metric without Optuna": (
         [
@@ -219,16 +225,27 @@ def test_a_damaged_sweep_json_is_reported(content, tmp_path, capsys):
         ("scale_rewards", True, "--scale-rewards"),
         ("scale_rewards", False, "--no-scale-rewards"),
         ("hidden_sizes", [64, 32], "--hidden-sizes 64 32"),
+        ("costs", ["terminated", "fuel"], "--costs terminated fuel"),
+        ("limits", [["terminated", 0.001]], "--limit terminated=0.001"),
+        (
+            "limits",
+            [["terminated", 0.001], ["fuel", 2.0]],
+            "--limit terminated=0.001 --limit fuel=2.0",
+        ),
+        ("limits", {"fuel": 0.5}, "--limit fuel=0.5"),
+        ("limits", [], ""),
+        ("costs", [], ""),
+        ("value_hidden_sizes", [], ""),
+        ("hidden_sizes", [], "--grid hidden_sizes=none"),
     ],
 )
 def test_the_best_options_are_written_as_flags_of_train(option, value, expected):
     assert flag(option, value) == expected
+    parsed = parse(sweep_parser(["apo"]), expected.split())
+    assert "limits" not in parsed or dict(parsed["limits"]) == dict(value)
 
 
 def test_the_examples_of_the_help_are_parsed():
-    from longrun.cli.options import parse
-    from longrun.cli.sweep import EXAMPLES, sweep_parser
-
     text = EXAMPLES.replace("\\\n", "")
     commands = [line.split()[2:] for line in text.splitlines() if line.startswith("  longrun")]
     assert len(commands) == 7

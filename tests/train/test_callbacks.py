@@ -318,7 +318,8 @@ def test_the_command_saves_the_best_of_each_replica(tmp_path: Path, capsys: Any)
 
 def test_options_that_cannot_be_followed_are_refused(tmp_path: Path, capsys: Any) -> None:
     run = tmp_path / "run"
-    refused(call(capsys, *train_arguments(run, "--no-eval", "--save-best")), "--save-best needs")
-    refused(call(capsys, *train_arguments(run, "--no-eval", "--stop-at", "1")), "--stop-at needs")
+    for flag, never in (("--save-best", ["--no-eval"]), ("--stop-at=1", ["--eval-every", "0"])):
+        reason = f"{flag.partition('=')[0]} needs evaluations; leave out {' '.join(never)}\n"
+        refused(call(capsys, *train_arguments(run, *never, flag)), reason)
     refused(call(capsys, *train_arguments(run, "--wandb", "plant")), "longrun[wandb]")
     assert not run.exists()

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -141,6 +141,13 @@ def add_evaluation_options(group: Arguments) -> None:
         "--eval-steps", type=whole, metavar="STEPS", help="steps of an evaluation (default: 10000)"
     )
     group.add_argument("--no-eval", action="store_true", help="never evaluate")
+
+
+def evaluations_off(given: Mapping[str, Any]) -> str:
+    """What was given to have no evaluations, for messages; empty if there are some."""
+    if given.get("no_eval"):
+        return "--no-eval"
+    return "--eval-every 0" if given.get("eval_every") == 0 else ""
 
 
 def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:

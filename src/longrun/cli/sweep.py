@@ -16,6 +16,7 @@ from longrun.cli.options import (
     add_preset_option,
     add_trust_option,
     algorithm_options,
+    evaluations_off,
     parse,
 )
 from longrun.config import ALGORITHMS
@@ -211,6 +212,8 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
         raise InputError(f"sweep needs an algorithm; valid: {', '.join(ALGORITHMS)}")
     if "env" not in given:
         raise InputError("sweep needs --env, for example --env Swimmer-v5 HalfCheetah-v5")
+    if given.get("search") == "optuna" and (off := evaluations_off(given)):
+        raise InputError(f"--search optuna needs evaluations; leave out {off}")
     first = whole_number("seed", given.get("seed", 0))
     count = whole_number("seeds", given.get("seeds", 1), 1)
     evaluation = {name: given[name] for name in ("eval_every", "eval_steps") if name in given}

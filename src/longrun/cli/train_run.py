@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import callbacks
-from longrun.cli.options import algorithm_options
+from longrun.cli.options import algorithm_options, evaluations_off
 from longrun.config import Config, numeric_fields
 from longrun.config_options import make_config
 from longrun.envs.env_strings import parse_args, with_args
@@ -48,9 +48,7 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     name = _env(given)
     _join_hosts(name, given)
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
-    if given.get("tensorboard"):
-        require_tensorboard(path)
-    _check_callbacks(given)
+    _check_callbacks(path, given)
     named = {"name": given.get("name")}
     session = runs.start(path, name, configs, seeds, steps, preset, **named, **_settings(given))
     _run(session, path, given)
@@ -84,14 +82,14 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
         raise
 
 
-def _check_callbacks(given: dict[str, Any]) -> None:
+def _check_callbacks(path: Path, given: dict[str, Any]) -> None:
     """Raise InputError before anything is written, if an option cannot be followed."""
-    if given.get("no_eval") or given.get("eval_every") == 0:
+    if given.get("tensorboard"):
+        require_tensorboard(path)
+    if off := evaluations_off(given):
         for flag in ("stop_at", "save_best"):
             if flag in given:
-                raise InputError(
-                    f"--{flag.replace('_', '-')} needs evaluations; leave out --no-eval"
-                )
+                raise InputError(f"--{flag.replace('_', '-')} needs evaluations; leave out {off}")
     for package in ("wandb", "mlflow"):
         if package in given and find_spec(package) is None:
             raise InputError(f"--{package} needs a package; pip install 'longrun[{package}]'")
@@ -133,7 +131,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     if min(run.done) >= steps and is_finished(path, steps):
         print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
         return path
-    _check_callbacks(given)
+    _check_callbacks(path, given)
     # A run that was killed before its summary has nothing to train; it writes the summary.
     session = runs.resume(run, max(steps, min(run.done)), **_settings(given))
     if session.job.begins > run.begins and is_first_host():

@@ -18,7 +18,8 @@ def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | No
     if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
         print_final(read_results(evaluated))
     for name, options, score in search.best() if search else []:
-        flags = " ".join(flag(option, value) for option, value in options.items())
+        flags = " ".join(filter(None, (flag(option, value) for option, value in options.items())))
+        flags = flags or "the preset as it is"
         print(f"best for {name}: {score:.4g} with {flags}; train it with other seeds")
     print(f"{len(outcome.finished)} of {len(folder.runs)} runs are finished in {folder.path}")
     for failure in outcome.failures:
@@ -29,8 +30,15 @@ def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | No
 
 
 def flag(option: str, value: Any) -> str:
-    """An option as `longrun train` takes it."""
+    """An option as `longrun train` takes it; nothing for an empty list, which is the default.
+
+    Networks without a hidden layer are not the default: `longrun sweep` alone takes them.
+    """
     name = option.replace("_", "-")
+    if option == "limits":
+        return " ".join(f"--limit {cost}={rate}" for cost, rate in dict(value).items())
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, list) and not value:
+        return "--grid hidden_sizes=none" if option == "hidden_sizes" else ""
     return f"--{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"

@@ -155,7 +155,7 @@ def _check(request: Request) -> None:
                 " --grid of an option that it has"
             )
     if request.search == "optuna" and request.evaluation.get("eval_every") == 0:
-        raise InputError("--search optuna needs evaluations; leave out --no-eval")
+        raise InputError("search='optuna' needs evaluations; leave out eval_every=0")
 
 
 def _check_flags(request: Request) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fake_workers import ENV, InlineWorkers, content
+from fake_workers import ENV, InlineWorkers, content, some_runs
 from longrun.cli import main
 from longrun.sweeps import run_sweep as start
 from longrun.sweeps.optuna_search import OptunaSearch, repair
@@ -163,6 +164,53 @@ def test_a_search_by_another_preset_is_refused_and_says_which(tmp_path, capsys):
     why = "holds another sweep: it has preset=paper, not tuned (--preset paper extends it); choose"
     assert why in capsys.readouterr().err
     assert content(out) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--trials", "2"], "trials=3, not 2"),
+        (["--steps", "999"], f"steps={ITERATION}, not 999"),
+        (["--seeds", "1"], "seeds=[0, 1], not [0]"),
+        (["--eval-every", "999"], f"eval_every={ITERATION}, not 999"),
+        (["--learning-rate-decay"], "learning_rate_decay=False, not True"),
+        (["--grid", "activation=tanh,relu"], "activation=None, not tanh,relu"),
+        (["--metric", "episode_return"], "metric=average_reward, not episode_return"),
+        (["--reference", f"{ENV}=2"], f"{ENV}=None, not 2.0"),
+        (["--env", ENV, "CartPole-v1"], "no search of apo CartPole-v1"),
+        (["--env", "CartPole-v1"], "no search of apo CartPole-v1"),
+    ],
+)
+def test_another_search_in_the_folder_is_refused_by_what_differs(more, why, searched, capsys):
+    before = content(searched)
+    assert main(arguments(searched, "optuna", 3, "--seeds", "2", *more)) == 2
+    error = capsys.readouterr().err
+    assert f"'{searched}' holds another sweep: it has {why}; choose another --out" in error
+    assert f"resume it with longrun sweep --resume --out {searched} --trust\n" in error
+    assert content(searched) == before
+
+
+def test_another_range_is_named_as_it_is_given(searched, capsys):
+    words = " ".join(arguments(searched, "optuna", 3, "--seeds", "2"))
+    assert main(words.replace("1e-4:1e-2:log", "1e-4:1e-2").split()) == 2
+    why = "holds another sweep: it has learning_rate=0.0001:0.01:log, not 0.0001:0.01; choose"
+    assert why in capsys.readouterr().err
+
+
+def test_a_search_is_not_put_into_a_sweep_of_another_kind(tmp_path, capsys):
+    SweepFolder.create(tmp_path, some_runs(1))
+    assert main(arguments(tmp_path, "optuna", 1)) == 2
+    assert "holds another sweep: it is not a search; choose" in capsys.readouterr().err
+
+
+def test_a_run_that_the_search_has_not_suggested_is_refused(tmp_path, capsys):
+    """Only a file of someone else has one: its environment would be made without a question."""
+    command = arguments(tmp_path, "optuna", 1)
+    assert main(command) == 0
+    SweepFolder.open(tmp_path).add([dataclasses.replace(some_runs(1)[0], env="other:Env-v0")])
+    assert main(command) == 2
+    why = "tiny_envs-Drift-v0_apo_seed0' is not part of this one; choose"
+    assert why in capsys.readouterr().err
 
 
 def test_a_trial_that_was_not_fully_suggested_is_replaced(tmp_path):

@@ -36,6 +36,10 @@ class Range:
     log: bool = False
     whole: bool = False
 
+    def __str__(self) -> str:
+        """As `--range` takes it."""
+        return f"{self.low}:{self.high}{':log' if self.log else ''}"
+
     def draw(self, rng: np.random.Generator) -> float | int:
         top = self.high + 1 if self.whole else self.high  # so that `high` itself is drawn too
         if self.log:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from longrun.envs.native.lookup import is_native
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
-from longrun.errors import InputError, LongrunError
+from longrun.errors import LongrunError
 from longrun.files import remove_leftovers
 from longrun.option_fields import whole_number
 from longrun.sweeps.live_table import Live
@@ -19,8 +19,8 @@ from longrun.sweeps.optuna_search import OptunaSearch, import_optuna
 from longrun.sweeps.plan import runs_of
 from longrun.sweeps.request import Request, blocks_of, studies_of
 from longrun.sweeps.scheduler import Outcome, Sweep
-from longrun.sweeps.study import Study, read_studies, written_studies
-from longrun.sweeps.sweep_folder import SweepFolder, preset_hint
+from longrun.sweeps.study import Study, read_studies, search_difference, written_studies
+from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.train.job import available_cores
 from longrun.train.stop_signals import stop_signals
 
@@ -148,12 +148,10 @@ def _optuna_folder(path: Path, studies: Sequence[Study]) -> SweepFolder:
     folder, there = SweepFolder.open(path), read_studies(path)
     grown = [dataclasses.replace(s, trials=max(s.trials, studies[0].trials)) for s in there]
     if written_studies(grown) != wanted:
-        pairs = [(a.block.preset, b.block.preset) for a, b in zip(there, studies, strict=False)]
-        other = (f": it has {preset_hint(*pair)}" for pair in pairs if pair[0] != pair[1])
-        raise InputError(
-            f"'{path}' holds another sweep{next(other, '')}; choose another --out, or resume it"
-            f" with longrun sweep --resume --out {path}"
-        )
+        raise folder.another(search_difference(grown, studies))
+    envs = {env for study in studies for env in study.envs}
+    if other := next((run.name for run in folder.runs if run.env not in envs), None):
+        raise folder.another(f"'{other}' is not part of this one")
     if grown != there:
         with folder.locked():
             folder.update(search=wanted)

@@ -16,9 +16,10 @@ from longrun.config_options import make_config
 from longrun.envs.native.lookup import is_native
 from longrun.errors import FolderError
 from longrun.presets import EARLIER_DEFAULT
-from longrun.sweeps.grids import Options, Range, tied_names, untied
+from longrun.sweeps.grids import Options, Range, tied_names, untied, written
 from longrun.sweeps.objective import Objective
 from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
+from longrun.sweeps.sweep_folder import difference, preset_hint
 from longrun.sweeps.sweep_json import read_sweep
 
 MOST_CORNERS = 1000
@@ -145,3 +146,40 @@ def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:
     """The studies as sweep.json holds them."""
     content: list[dict[str, Any]] = json.loads(json.dumps([study.as_json() for study in studies]))
     return content
+
+
+def search_difference(there: Sequence[Study], here: Sequence[Study]) -> str:
+    """In what the studies of a folder are not those requested, as a clause that begins with "it".
+
+    They must differ in something.
+    """
+    if not there:
+        return "it is not a search"
+    presets = [studies[0].block.preset for studies in (there, here)]
+    if presets[0] != presets[1]:
+        return f"it has {preset_hint(*presets)}"
+    found, wanted = ({study.name: study for study in studies} for studies in (there, here))
+    if missing := [name for name in wanted if name not in found]:
+        return f"it has no search of {missing[0]}"
+    if more := [name for name in found if name not in wanted]:
+        return f"it has a search of {more[0]}, too"
+    contents = ({n: _comparable(s) for n, s in studies.items()} for studies in (found, wanted))
+    why = difference("", *contents)
+    return f"it has {why}" if why else "it has its searches in another order"
+
+
+def _comparable(study: Study) -> Any:
+    """What defines a study besides its name and preset; values as the command line has them."""
+    block, space = study.block, study.space
+    lists = {name: ",".join(map(written, values)) for name, values in space.lists.items()}
+    content = {
+        "trials": study.trials,
+        "steps": block.steps,
+        "seeds": block.seeds,
+        "evaluation": block.evaluation,
+        "fixed": block.fixed,
+        "space": lists | {name: str(numbers) for name, numbers in space.ranges.items()},
+        "objective": dataclasses.asdict(study.objective),
+        "batched": study.batched,
+    }
+    return json.loads(json.dumps(content))

@@ -155,7 +155,7 @@ class SweepFolder:
         if _may_grow(run, found["steps"]):
             found["steps"] = run.steps
         found["seeds"] = [replica["seed"] for replica in found["replicas"]]
-        if why := _difference("", {name: found[name] for name in wanted}, wanted):
+        if why := difference("", {name: found[name] for name in wanted}, wanted):
             raise FolderError(
                 f"'{file.parent}' belongs to another sweep: it has {why};"
                 " move it away or choose another --out"
@@ -193,7 +193,7 @@ class SweepFolder:
     def _grow(self, runs: Sequence[PlannedRun], batched: bool) -> None:
         """Add runs that are not there yet. Raises FolderError if a run there is not among these."""
         if "search" in read_json(self.path / "sweep.json"):
-            raise self._another("it is a search")
+            raise self.another("it is a search")
         wanted = {run.identity: run for run in runs}
         named = {run.name: run for run in runs}
         grown: list[PlannedRun] = []
@@ -202,7 +202,7 @@ class SweepFolder:
             for single in apart(run):
                 here = wanted.pop(single.identity, None) or named.get(run.name)
                 if why := _refusal(single, here, runs):
-                    raise self._another(f"'{run.name}' {why}")
+                    raise self.another(f"'{run.name}' {why}")
                 assert here is not None
                 wanted.pop(here.identity, None)
                 steps = max(steps, here.steps)
@@ -211,13 +211,14 @@ class SweepFolder:
         new = together(list(wanted.values()), taken) if batched else list(wanted.values())
         if other := next((run.name for run in new if run.name in taken), None):
             # Names of earlier versions left out another preset.
-            raise self._another(f"'{other}' is a run with other options")
+            raise self.another(f"'{other}' is a run with other options")
         if grown != self.runs:
             self.runs = grown
             self.update()
         self.add(new)
 
-    def _another(self, why: str) -> FolderError:
+    def another(self, why: str) -> FolderError:
+        """The error that the folder is not of the requested sweep."""
         return FolderError(
             f"'{self.path}' holds another sweep: {why}; choose another --out, or resume it with"
             f" {self.resume_command()}"
@@ -266,7 +267,7 @@ def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedR
         return "is not part of this one"
     grown = here.steps if _may_grow(here, there.steps) else there.steps
     single = dataclasses.replace(there, steps=grown)
-    if not (why := _difference("", _comparable(single), _comparable(here))):
+    if not (why := difference("", _comparable(single), _comparable(here))):
         return ""
     longer = why.startswith("steps=") and here.steps > there.steps
     return f"has {why}{_why_not_longer(here) if longer else ''}"
@@ -290,9 +291,9 @@ def _comparable(run: PlannedRun) -> Any:
     return _as_read(content | {"options": written_options(config)})
 
 
-def _difference(name: str, there: Any, here: Any) -> str:
+def difference(name: str, there: Any, here: Any) -> str:
     """The first difference as text; empty if there is none."""
     if isinstance(there, dict) and isinstance(here, dict):
-        inner = (_difference(k, there.get(k), here.get(k)) for k in {**here, **there})
+        inner = (difference(k, there.get(k), here.get(k)) for k in {**here, **there})
         return next(filter(None, inner), "")
     return f"{name}={there}, not {here}" if there != here else ""

@@ -1,4 +1,4 @@
-"""When should a machine be serviced? APO against discounted PPO, five seeds each: about two minutes.
+"""When should a machine be serviced? APO against discounted PPO, five seeds each: two minutes.
 
 A service takes about 40 hours, a repair about 3000. The best policy is known exactly here. So is
 the best one for a discount of 0.99: never to service the machine, and PPO learns just that. APO has

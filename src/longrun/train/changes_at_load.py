@@ -105,7 +105,7 @@ def _changed_snapshot(
 
 
 def _changed_criterion(
-    state: CriterionState, like: CriterionState, starts: Mapping[str, jax.Array]
+    state: CriterionState, like: CriterionState, starts: Mapping[str, Any]
 ) -> CriterionState:
     """like: shapes for the new options; starts: values of options that have been changed."""
     if state.reward_sum.shape != like.reward_sum.shape:
@@ -114,7 +114,7 @@ def _changed_criterion(
 
 
 def _changed_limits(
-    state: LimitState | None, like: CriterionState, starts: Mapping[str, jax.Array]
+    state: LimitState | None, like: CriterionState, starts: Mapping[str, Any]
 ) -> LimitState | None:
     """Each limited cost is learned as the reward is, but for the reset cost."""
     if state is None:

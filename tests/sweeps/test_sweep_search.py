@@ -239,8 +239,9 @@ def test_a_search_is_extended_by_more_trials(tmp_path, capsys):
     after = content(out / "runs")
     assert {file: after[file] for file in before} == before
     assert len({json.dumps(options) for options in tried(out)}) == 3
-    for other in (["--steps", "999"], ["--grid", "epochs=1,2"]):
+    for other in (["--steps", "999"], ["--grid", "clip_range=0.1,0.2"]):
         assert main(arguments(out, "optuna", 3, *other)) == 2
+        assert "holds another sweep: it has" in capsys.readouterr().err
     assert main(arguments(out, "random", 3)) == 2
     assert "holds another sweep: it is a search" in capsys.readouterr().err
 

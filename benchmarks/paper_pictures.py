@@ -11,17 +11,17 @@ import numpy as np
 from curves import METRICS, Curves, read_curves
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from paper_results import AUTHORS, CURVES, OTHER_TASKS, RESULTS
+from paper_results import ANT, AUTHORS, CURVES, OTHER_TASKS, RESULTS
 
 from longrun.picture_files import picture
-from longrun.results.plot_style import DPI, colours_of, legend, tidy
+from longrun.results.plot_style import colours_of, legend, tidy
 
 NAMES = {"": "APO", "0.9": "PPO .9", "0.95": "PPO .95", "0.99": "PPO .99", "0.999": "PPO .999"}
 COLOURS = dict(zip(NAMES, colours_of(len(NAMES)), strict=True))
-LIMITS = {"Swimmer-v5": (-50, 350), "HalfCheetah-v5": (-1000, 4500)}
+LIMITS = {"Swimmer-v5": (-50, 350), "HalfCheetah-v5": (-1000, 4500), ANT: (-500, 4000)}
 """Of returns. PPO .999 on HalfCheetah falls to -1e6 and leaves the picture."""
 SMALLER = 100
-"""Resolution of a picture with many panels, whose file would be too large."""
+"""Resolution of pictures with several panels, whose files would be too large."""
 WINDOW = 5
 """Evaluations that are averaged for a drawn curve: 100 000 steps."""
 
@@ -46,7 +46,7 @@ def draw(axis: Axes, discount: str, curves: Curves) -> None:
 def figure1() -> None:
     """Returns, with the authors' final returns at the right."""
     out = RESULTS / "figure1-raw" / "figure1.png"
-    with picture(out, size=(5 * len(CURVES), 3.6), dpi=DPI) as figure:
+    with picture(out, size=(5 * len(CURVES), 3.6), dpi=SMALLER) as figure:
         for axis, (env, path) in zip(figure.subplots(1, len(CURVES)), CURVES.items(), strict=True):
             for (_, discount), curves in read_curves(path).items():
                 draw(axis, discount, curves)

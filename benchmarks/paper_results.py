@@ -21,7 +21,7 @@ from markdown_table import table
 
 RESULTS = Path(__file__).parents[1] / "results"
 ANT = "Ant-v5 without contact forces"
-"""As the authors had it: Gym's v3 with MuJoCo 2.0 computed none."""
+"""As the authors most likely had it: in Gym's v3 with MuJoCo 2.0 they are 0."""
 AUTHORS = {
     "Swimmer-v5": {"0.9": 38, "0.95": 38, "0.99": 53, "0.999": 190},
     "HalfCheetah-v5": {"0.9": 1690, "0.95": 1650, "0.99": 1510, "0.999": -110},

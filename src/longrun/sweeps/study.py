@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from longrun.presets import EARLIER_DEFAULT
 from longrun.sweeps.grids import Options, Range, tied_names, untied, written
 from longrun.sweeps.objective import Objective
 from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
-from longrun.sweeps.sweep_folder import difference, preset_hint
+from longrun.sweeps.sweep_folder import as_read, difference, preset_hint
 from longrun.sweeps.sweep_json import read_sweep
 
 MOST_CORNERS = 1000
@@ -117,7 +116,7 @@ class Study:
         config = make_config(block.algorithm, block.preset, **block.fixed)
         for name in [*self.space.lists, *self.space.ranges]:
             own = [getattr(config, option) for option in tied_names(name)]
-            value = json.loads(json.dumps(own if len(own) > 1 else own[0]))  # tuples become lists
+            value = as_read(own if len(own) > 1 else own[0])
             if name in self.space.ranges:
                 inside = self.space.ranges[name].low <= value <= self.space.ranges[name].high
             else:
@@ -144,7 +143,7 @@ def read_studies(path: Path) -> list[Study]:
 
 def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:
     """The studies as sweep.json holds them."""
-    content: list[dict[str, Any]] = json.loads(json.dumps([study.as_json() for study in studies]))
+    content: list[dict[str, Any]] = as_read([study.as_json() for study in studies])
     return content
 
 
@@ -182,4 +181,4 @@ def _comparable(study: Study) -> Any:
         "objective": dataclasses.asdict(study.objective),
         "batched": study.batched,
     }
-    return json.loads(json.dumps(content))
+    return as_read(content)

@@ -144,11 +144,11 @@ class SweepFolder:
         except FolderError:
             return  # not started, or damaged: then this run will fail, and no other
         # A later version may have more options than the one that made the run.
-        found["options"] = _as_read(field_defaults(run.algorithm)) | found["options"]
+        found["options"] = as_read(field_defaults(run.algorithm)) | found["options"]
         wanted = {
             "env": run.env,
             "algorithm": run.algorithm,
-            "options": _as_read(dataclasses.asdict(run.configs()[0])),
+            "options": as_read(dataclasses.asdict(run.configs()[0])),
             "seeds": run.seeds,
             "steps": run.steps,
         }
@@ -245,7 +245,7 @@ def _searched_envs(content: Mapping[str, Any]) -> list[str]:
     return envs
 
 
-def _as_read(content: Any) -> Any:
+def as_read(content: Any) -> Any:
     """As JSON reads it: tuples become lists."""
     return json.loads(json.dumps(content))
 
@@ -288,7 +288,7 @@ def _comparable(run: PlannedRun) -> Any:
     """The run of one replica without its name, with all its options, wherever they come from."""
     [config] = run.configs()
     content = run.as_json() | {"name": None, "fixed": None, "replicas": run.seeds}
-    return _as_read(content | {"options": written_options(config)})
+    return as_read(content | {"options": written_options(config)})
 
 
 def difference(name: str, there: Any, here: Any) -> str:

@@ -22,6 +22,7 @@ from markdown_table import table
 RESULTS = Path(__file__).parents[1] / "results"
 ANT = "Ant-v5 without contact forces"
 """As the authors most likely had it: in Gym's v3 with MuJoCo 2.0 they are 0."""
+HUMANOID = "Humanoid-v5 without contact forces"
 AUTHORS = {
     "Swimmer-v5": {"0.9": 38, "0.95": 38, "0.99": 53, "0.999": 190},
     "HalfCheetah-v5": {"0.9": 1690, "0.95": 1650, "0.99": 1510, "0.999": -110},
@@ -37,6 +38,7 @@ CURVES = {
 OTHER_TASKS = {
     "Hopper-v5": RESULTS / "appendix" / "hopper-1m.csv",
     "Walker2d-v5": RESULTS / "appendix" / "walker2d-1m.csv",
+    HUMANOID: RESULTS / "appendix" / "humanoid-1m.csv",
     "Ant-v5": RESULTS / "appendix" / "ant-1m.csv",
 }
 """Those of Appendix C's other tasks."""

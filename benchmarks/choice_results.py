@@ -37,6 +37,12 @@ LAMBDAS = {
     "gain_step_size 0.03": ".9, alpha .03",
     "gain_estimate td": ".9, `gain_estimate=td`",
     "fixed .95, 4 x 1000, minibatch 100": ".95, four environments, minibatches of 100",
+    "adaptive, initial log std -0.5": "from .99 down, initial log standard deviation -0.5",
+    "fixed .99, 4 x 1000, minibatch 100": ".99, four environments, minibatches of 100",
+    "fixed .99, 10 x 1000, minibatch 250": ".99, ten environments, minibatches of 250",
+    "fixed .99, 10 x 1000, minibatch 500": ".99, ten environments, minibatches of 500, ten epochs",
+    "fixed .99, minibatch 250": ".99, minibatches of 250",
+    "fixed .99, 2 epochs": ".99, two epochs",
 }
 """Names of the runs, and their lambda."""
 LEADS = {

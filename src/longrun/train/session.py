@@ -11,7 +11,6 @@ from typing import Any, Self
 from longrun.config import algorithm_name
 from longrun.config_options import differing
 from longrun.errors import FolderError
-from longrun.learn.trace import start_trace
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
@@ -63,11 +62,7 @@ class Session:
     ) -> None:
         self.loop = loop
         self.job = job
-        length = job.iterations - job.begins
-        self.snapshots = [
-            start._replace(state=start_trace(config, start.state, length))
-            for config, start in zip(job.configs, starts, strict=True)
-        ]
+        self.snapshots = list(starts)
         self.seconds = Seconds()
         self.digest: str | None = None
         """of the checkpoint that was saved last"""

@@ -113,8 +113,11 @@ def iterate(
     size, epochs = config.steps_per_iteration, config.epochs
     orders = random_orders(order_key, 2 * epochs, size, config.minibatch_size)
     shuffles = Networks(orders[:epochs], orders[epochs:])
-    progress = (learned.iteration - span.begins) / (span.ends - span.begins)
-    learned, metrics = learner.update(config, env.spaces, learned, rollout, shuffles, progress)
+    length = span.ends - span.begins
+    progress = (learned.iteration - span.begins) / length
+    learned, metrics = learner.update(
+        config, env.spaces, learned, rollout, shuffles, progress, length
+    )
     return ReplicaState(learned, chains), metrics
 
 

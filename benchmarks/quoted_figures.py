@@ -158,7 +158,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "aggregates": tuned_results.aggregates,
     "ablation": tuned_results.ablation,
     "parts": ablation_results.parts,
-    "decaying-ppo": tuned_results.decaying_ppo,
+    "adaptive-ppo": tuned_results.adaptive_ppo,
     "swimmer": swimmer,
     "speed": speed,
     "figure1": paper_results.figure1,
@@ -179,8 +179,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "choice": choice_results.choice,
     "leads": choice_results.leads,
     "lambdas": choice_results.lambdas,
-    "longer-traces": choice_results.longer_traces,
-    "other-tasks": choice_results.other_tasks,
+    "adapted": choice_results.adapted,
     "discounts": choice_results.discounts,
 }
 

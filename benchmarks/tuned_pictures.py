@@ -2,19 +2,31 @@
 
     python benchmarks/tuned_pictures.py
 
-writes results/tuned-3m/scores.png and results/ablation/ablation.png.
+writes results/tuned-3m/scores.png, results/tuned-3m/lambda.png and results/ablation/ablation.png.
+
+    python benchmarks/tuned_pictures.py RUN ...
+
+first writes results/tuned-3m/lambda.csv from the metrics of runs.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
 import ablation_results
 import numpy as np
+from csv_rows import rows_of, write_rows
 from curves import name_of
 from search_results import REFERENCES, TASKS
-from tuned_results import RESULTS, contestants, settings
+from tuned_results import LAMBDA, RESULTS, contestants, settings
 
 from longrun.picture_files import picture
 from longrun.results.plot_style import DPI, colours_of, tidy
+
+EVERY = 50_000
+"""Steps between the points of lambda that are kept."""
 
 
 def scores() -> None:
@@ -37,6 +49,37 @@ def scores() -> None:
             axis.set_xticks(range(len(places)), [name_of(each) for each in places])
             tidy(axis)
         figure.supxlabel("points: seeds; lines: their mean; dotted: Tianshou's PPO", fontsize=9)
+
+
+def collect_lambda(runs: Sequence[Path]) -> None:
+    """Lambda of each run, a row for every `EVERY` steps."""
+    from longrun.results.read import read_metrics
+
+    rows = [
+        {"env": setting.env, "seed": f"{seed}", "step": f"{int(step)}", "lambda": f"{x:.4f}"}
+        for setting in read_metrics(runs, ["lambda"])
+        for column, seed in enumerate(setting.seeds)
+        for step, x in zip(setting.steps, setting.values["lambda"][:, column], strict=True)
+        if step % EVERY == 0
+    ]
+    write_rows(LAMBDA, sorted(rows, key=lambda r: (r["env"], int(r["seed"]))))
+
+
+def lambdas() -> None:
+    """The length of traces over the steps: a panel for each task, a line for each seed."""
+    rows = rows_of(LAMBDA)
+    with picture(RESULTS / "lambda.png", size=(13, 2.8), dpi=DPI) as figure:
+        panels = figure.subplots(1, len(TASKS), sharey=True)
+        for axis, task in zip(panels, TASKS, strict=True):
+            for seed in sorted({row["seed"] for row in rows if row["env"] == task}):
+                own = [r for r in rows if (r["env"], r["seed"]) == (task, seed)]
+                steps = [int(row["step"]) / 1e6 for row in own]
+                axis.plot(steps, [1 / (1 - float(row["lambda"])) for row in own], linewidth=0.8)
+            axis.set(title=task, xlabel="million steps", yscale="log")
+            axis.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
+            axis.minorticks_off()
+            tidy(axis)
+        panels[0].set_ylabel("trace: 1 / (1 - lambda)")
 
 
 def ablation() -> None:
@@ -62,5 +105,8 @@ def ablation() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        collect_lambda([Path(each) for each in sys.argv[1:]])
     scores()
+    lambdas()
     ablation()

@@ -13,8 +13,8 @@ from longrun.other_names import hint
 from longrun.presets import DEFAULT, PRESETS
 
 RETIRED = ("adaptive_lambda",)
-"""Options of earlier versions that changed how a policy was learned, and not what it computes. A
-lambda that adapted has become `gae_lambda`, which it reached on most tasks."""
+"""Options of earlier versions, which changed how was learned and not what a policy computes. A
+lambda that adapted is `gae_lambda` now, where it ended on most tasks."""
 
 
 def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:

@@ -58,7 +58,7 @@ EARLIER_DEFAULT = "paper"
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",
-    "tuned": "normalisation, learning-rate decay, and for the average reward a lambda that falls and"
-    " a reset cost that adapts; for control tasks",
+    "tuned": "normalisation, learning-rate decay, and for the average reward a lambda and a reset"
+    " cost that adapt; for control tasks",
     "queueing": "1024 environments and scaled rewards, for jax: queueing networks",
 }

@@ -89,14 +89,6 @@ def test_advantages_and_targets_are_those_of_the_lambda_of_the_iteration() -> No
     assert bits(long_state.criterion) == bits(usual_state.criterion)
 
 
-def test_the_scale_of_a_cost_keeps_the_decay_of_gae_lambda() -> None:
-    config = config_with(limits={"action_energy": 0.1})
-    state, facts = learner.init(config, BOX, jax.random.key(0)), rollout(config)
-    state, facts = state._replace(iteration=jnp.int32(50)), facts._replace(costs=facts.action**2)
-    found = [preparation.prepare(config, BOX, state, facts, n)[1].limits for n in (1000, 100)]
-    assert bits(found[0].criteria) == bits(found[1].criteria)
-
-
 @pytest.mark.parametrize("options", [{}, {"recompute_advantages": True, "joint_optimizer": True}])
 def test_the_whole_update_has_the_same_lambda(options: dict[str, Any]) -> None:
     """Also before each later pass: advantages of lambda 1 need no values but the last."""

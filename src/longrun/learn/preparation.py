@@ -54,12 +54,12 @@ def _prepare(
 ) -> tuple[Batch, TrainState, Metrics]:
     values, *of_costs = heads = predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
-    traced = with_longer_traces(config, state.iteration, length)
+    # The scale of rewards has the decay of `gae_lambda`, whatever the lambda of the traces is.
+    config = with_longer_traces(config, state.iteration, length)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     if config.limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
-    # Only now: the scales of rewards and costs have the decay of `gae_lambda`.
-    targets, costs, of_limits, limits = batch_targets(traced, state, rollout, heads)
+    targets, costs, of_limits, limits = batch_targets(config, state, rollout, heads)
     state = state._replace(limits=limits)
     seen = read(config, spaces, state.obs_moments, rollout.obs)
     batch = Batch(
@@ -76,7 +76,7 @@ def _prepare(
     if config.normalize_observations:
         rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
-    return batch, state, _metrics(traced, spaces, state, rollout, values, batch) | of_limits
+    return batch, state, _metrics(config, spaces, state, rollout, values, batch) | of_limits
 
 
 def _metrics(

@@ -12,7 +12,7 @@ import pytest
 import longrun
 from longrun import APO
 from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name
-from longrun.config_options import make_config, saved_config
+from longrun.config_options import make_config
 from longrun.other_names import ELSEWHERE, OURS
 
 FIELDS = [(name, field) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
@@ -186,23 +186,15 @@ def test_a_presets_reset_cost_is_left_out_where_an_option_leaves_no_place_for_it
 def test_which_configurations_decay_over_a_run():
     assert make_config("apo", learning_rate_decay=True).decays
     assert make_config("atrpo", learning_rate_decay=False, step_decay=True).decays
-    assert make_config("apo", learning_rate_decay=False).decays
     for name in ALGORITHMS:
-        assert not make_config(name, learning_rate_decay=False, lambda_decay=False).decays
+        assert not make_config(name, learning_rate_decay=False).decays
 
 
-def test_a_lambda_that_is_given_is_fixed():
-    assert make_config("apo").lambda_decay and make_config("atrpo").lambda_decay
-    assert not make_config("apo", gae_lambda=0.9).lambda_decay
-    assert not make_config("atrpo", "paper").lambda_decay
-    assert not make_config("ppo").lambda_decay
-    assert make_config("ppo", lambda_decay=True).lambda_decay
-    both = make_config("apo", gae_lambda=0.8, lambda_decay=True)
-    assert (both.lambda_decay, both.gae_lambda) == (True, 0.8)
-
-
-def test_an_option_of_an_earlier_version_is_left_out_of_files_and_refused_elsewhere():
-    saved = {"gae_lambda": 0.9, "adaptive_lambda": True}
-    assert saved_config("apo", saved) == saved_config("apo", {"gae_lambda": 0.9})
-    with pytest.raises(ValueError, match="'adaptive_lambda'; lambda_decay has replaced it"):
-        make_config("apo", **saved)
+def test_which_runs_can_be_extended():
+    """An adaptive lambda starts high in runs of 300 iterations, here of 2000 steps each."""
+    assert not make_config("ppo").may_grow(4000, 8000)
+    assert make_config("ppo", learning_rate_decay=False).may_grow(4000, 800_000)
+    adaptive = make_config("apo", learning_rate_decay=False)
+    assert adaptive.steps_per_iteration == 2000
+    assert adaptive.may_grow(4000, 598_000) and adaptive.may_grow(598_001, 800_000)
+    assert not adaptive.may_grow(598_000, 598_001)

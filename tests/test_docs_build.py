@@ -44,7 +44,7 @@ def test_the_table_of_options_has_every_option_once():
     assert len(names) == len(set(names))
     assert set(names) == {name for algorithm in ALGORITHMS for name in field_defaults(algorithm)}
     assert "| `scale_rewards` | True | all |" in options_table()  # the preset's, not the field's
-    differing = "| `lambda_decay` | True for APO, ATRPO; False for PPO, TRPO | all |"
+    differing = "| `adaptive_lambda` | True for APO, ATRPO; False for PPO, TRPO | all |"
     assert differing in options_table()
 
 

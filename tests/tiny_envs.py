@@ -27,14 +27,13 @@ TINY: dict[str, Any] = {
     "normalize_observations": True,
     "action_bounds": "clip",  # most of the environments below refuse others
     "learning_rate_decay": False,  # several calls of `learn` equal one
-    "lambda_decay": False,
 }
 ITERATION = 64
 """steps of one iteration with these options"""
 TINY_FLAGS = [
     *("--num-envs", "4", "--rollout-steps", "16", "--hidden-sizes", "8", "--epochs", "2"),
     *("--minibatch-size", "32", "--normalize-observations", "--action-bounds", "clip", "--quiet"),
-    *("--no-learning-rate-decay", "--no-lambda-decay"),
+    "--no-learning-rate-decay",
 ]
 
 

@@ -23,6 +23,11 @@ from longrun.option_fields import checked, choice, count, functions, limits, nam
 
 MOST_SAMPLES = 2**31 - 1
 """Of an iteration: they are numbered in 32 bits."""
+SHORTEST_ROLLOUT = 100
+"""Steps that an adaptive lambda needs. Traces are at most a tenth of a rollout, and those of a
+lambda of .9 are 10 steps: with shorter rollouts there would be nothing to choose from."""
+FEWEST_ITERATIONS = 300
+"""Of a run that starts with the longest trace, since it takes 80 of them or more to fall."""
 MOST_LIMITS = 8
 """Of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
@@ -33,11 +38,12 @@ class Config:
     """Options of every algorithm."""
 
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
-    lambda_decay: bool = choice(
+    adaptive_lambda: bool = choice(
         False,
-        "start with lambda 1 - 1 / rollout_steps, which credits an action with the rewards of a"
-        " whole rollout, and lower it to gae_lambda over 100 iterations, or a tenth of a shorter"
-        " run, while the values are learned. Lambda is fixed if gae_lambda alone is given",
+        "start with lambda 1 - 10 / rollout_steps, and lower it to gae_lambda while longer traces"
+        " change the policy gradient by no more than noise, which takes some 80 iterations; raise"
+        " it again while they do. Runs of fewer than 300 iterations start with gae_lambda. Lambda"
+        " is fixed with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
     )
     learning_rate: float = number(3e-4, "beta: Adam's step size")
     max_grad_norm: float = number(
@@ -129,8 +135,23 @@ class Config:
 
     @property
     def decays(self) -> bool:
-        """Whether something falls over the run, so that its length matters from the start."""
-        return self.learning_rate_decay or self.lambda_decay
+        """Whether something falls to 0 over the run, so that its length matters from the start."""
+        return self.learning_rate_decay
+
+    @property
+    def adapts_lambda(self) -> bool:
+        """Whether lambda changes while learning."""
+        return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
+
+    def starts_with_long_trace(self, iterations: int) -> bool:
+        """Whether the adaptive lambda of a run of so many iterations starts long."""
+        return self.adapts_lambda and iterations >= FEWEST_ITERATIONS
+
+    def may_grow(self, steps: int, more: int) -> bool:
+        """Whether a run of `steps` that is extended to `more` learns what one of `more` does."""
+        iterations = (-(-n // self.steps_per_iteration) for n in (steps, more))
+        shorter, longer = map(self.starts_with_long_trace, iterations)
+        return shorter == longer and not self.decays
 
     @property
     def steps_per_iteration(self) -> int:

@@ -12,18 +12,14 @@ from longrun.option_fields import MLP, known
 from longrun.other_names import hint
 from longrun.presets import DEFAULT, PRESETS
 
-RETIRED = ("adaptive_lambda",)
-"""Options of earlier versions, which changed how was learned and not what a policy computes. A
-lambda that adapted is `gae_lambda` now, where it ended on most tasks."""
-
 
 def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:
     """The preset of an algorithm with some options changed; unknown names raise an InputError.
 
     The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
     options leave no place for it: with another limit on terminations, or `termination="zero"`. A
-    `gae_lambda` that is given is fixed, unless `lambda_decay` is given, too. PPO and TRPO keep
-    the preset's lambda fixed unless `lambda_decay` is given: they were measured with that.
+    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. PPO and TRPO keep
+    the preset's lambda fixed unless `adaptive_lambda` is given: they were measured with that.
     """
     changes = PRESETS[known("preset", preset, PRESETS)]
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
@@ -32,8 +28,8 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
         mine.pop("reset_cost_step_size", None)
     if "gae_lambda" in options or not issubclass(kind, Average):
-        mine.pop("lambda_decay", None)
-    return _checked_config(algorithm, mine | options)
+        mine.pop("adaptive_lambda", None)
+    return saved_config(algorithm, mine | options)
 
 
 def _limits_terminations(limits: Any) -> bool:
@@ -47,13 +43,7 @@ def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
     """A configuration as it was saved, independent of the current presets.
 
     An option that did not exist then has its field's default, which is the behaviour of that time.
-    One that does not exist any more is left out.
     """
-    return _checked_config(algorithm, {k: v for k, v in options.items() if k not in RETIRED})
-
-
-def _checked_config(algorithm: str, options: Mapping[str, Any]) -> Config:
-    """Raises InputError for names that the algorithm does not have, and for values."""
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = _field_names(kind)
     for name in options:

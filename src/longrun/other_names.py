@@ -43,7 +43,6 @@ ELSEWHERE = {
     "tensorboard_log": "see learn(log_dir=..., tensorboard=True)",
     "total_timesteps": "see learn(steps)",
     "device": "JAX chooses it; set JAX_PLATFORMS=cpu for the CPU",
-    "adaptive_lambda": "lambda_decay has replaced it",
 }
 
 ARGUMENTS = {

@@ -17,7 +17,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "tuned": {  # chosen on MuJoCo tasks with seeds 100 and above (results/tuned.md)
         "gae_lambda": 0.9,
-        "lambda_decay": True,
+        "adaptive_lambda": True,
         "num_envs": 2,
         "rollout_steps": 1000,
         "minibatch_size": 50,
@@ -45,7 +45,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """The options that a preset changes; those that an algorithm does not have are left out, and
-`lambda_decay` for the discounted criterion (`make_config`).
+`adaptive_lambda` for the discounted criterion (`make_config`).
 
 Sweeps name their preset: where its values change, `longrun.sweeps.sweep_json` keeps the earlier
 ones for sweeps that were made with them.

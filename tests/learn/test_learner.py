@@ -18,11 +18,11 @@ from longrun.envs.spaces import Spaces
 from longrun.learn import learner, preparation, program_options
 from longrun.learn.acting import read
 from longrun.learn.criteria import Values, criterion_of
+from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.minibatches import Trained, train_epochs
 from longrun.learn.mlp import apply_mlp
 from longrun.learn.moments import Moments, init_moments, merge
 from longrun.learn.policy_steps import clipped_surrogate, clipped_task
-from longrun.learn.schedules import with_shorter_steps
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.train.host import loop as host
 from longrun.train.host.replica import flat_weights
@@ -174,7 +174,7 @@ def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[
         return learner._init.__wrapped__(config, drawn, features=3, stds=2)
 
     read = options_read(config, program)
-    expected = {*program_options.INIT} | ({"num_envs"} if options else set())
+    expected = {*program_options.INIT, "adaptive_lambda"} | ({"num_envs"} if options else set())
     assert read <= expected
     assert {"hidden_sizes", "initialisation"} <= read
 
@@ -190,15 +190,14 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
         (getattr(state.params, part), getattr(state.opt_state, part)) for part in Networks._fields
     )
     seen, rollout = state._replace(opt_state=()), random_rollout(0, config, BOX)
-    for decays in (False, True):
-        own = dataclasses.replace(config, lambda_decay=decays)
-        read = options_read(
-            own, lambda c: preparation._prepare.__wrapped__(c, BOX, seen, rollout, 0.0)
-        )
-        # Where lambda is fixed, `lambda_decay` is false, whatever the configuration says.
-        assert read <= {*program_options.BATCH, "lambda_decay"} | (
-            {*program_options.LAMBDA} if decays else set()
-        )
+    read = options_read(config, lambda c: preparation._prepare.__wrapped__(c, BOX, seen, rollout))
+    # Where lambda is fixed, `adaptive_lambda` is false, whatever the configuration says.
+    assert read <= {*program_options.BATCH, "adaptive_lambda"}
+    long = dataclasses.replace(config, adaptive_lambda=True, rollout_steps=100)
+    started, facts = fresh(long, BOX), random_rollout(0, long, BOX)
+    read = options_read(long, lambda c: preparation._prepare.__wrapped__(c, BOX, started, facts))
+    known = program_options.ADAPTIVE, program_options.POLICY_OUTPUTS
+    assert read <= {*program_options.BATCH}.union(*known)
     read = options_read(
         config,
         lambda c: learner._improve_policy.__wrapped__(c, BOX, *policy, batch, orders.policy, 0.0),
@@ -398,8 +397,8 @@ ROLLOUT_SHAPE = ("num_envs", "rollout_steps")
 # The start's has a test of its own above; see test_actions.py and test_authors.py for the others.
 # For limits see test_learning_with_limits.py.
 LIMITS = ("costs", "limits", "limit_step_size", "limit_gain", "limit_damping", "limit_approach")
-# For lambda_decay see test_schedules.py.
-OTHERS = ("initial_log_std", "action_bounds", "initialisation", "lambda_decay")
+# For adaptive_lambda, which needs longer rollouts, see test_trace.py.
+OTHERS = ("initial_log_std", "action_bounds", "initialisation", "adaptive_lambda")
 ELSEWHERE = (*ROLLOUT_SHAPE, *LIMITS, *OTHERS)
 # These act through the batch alone. That a batch changes what is learned, the numeric ones among
 # the others show: gae_lambda, discount and the rest need no program of their own.

@@ -21,8 +21,8 @@ from longrun.config import ATRPOConfig
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
 from longrun.learn.distributions import GAUSSIAN, categorical
+from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.mlp import apply_mlp
-from longrun.learn.schedules import with_shorter_steps
 from longrun.learn.trust_region import conjugate_gradient, fisher_product, natural_step
 from longrun.learn.types import Batch, Networks, Policy, TrainState
 from paper_config import paper_config

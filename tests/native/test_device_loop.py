@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {
 ITERATION = 64
 NETWORK = ["--env", "jax:criss-cross", "--env-args", "regime=BL"]
 OPTIONS = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--epochs", "2"]
-OPTIONS += ["--no-learning-rate-decay", "--no-lambda-decay"]  # a longer run begins as a shorter one
+OPTIONS += ["--no-learning-rate-decay"]  # a longer run begins as a shorter one
 
 
 def tensors(run: Path) -> dict[str, np.ndarray]:
@@ -310,8 +310,7 @@ def test_seeds_beyond_32_bits_are_refused(
 
 
 def test_labels_name_only_changed_options(whole: Path) -> None:
-    sizes = "lambda_decay=False num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32"
-    sizes += " learning_rate_decay=False"
+    sizes = "num_envs=4 rollout_steps=16 epochs=2 minibatch_size=32 learning_rate_decay=False"
     labels = [setting.label for setting in read_results(whole)]
     assert labels == [f"APO {sizes} value_constraint={nu}" for nu in (0.0, 0.3)]
 

@@ -39,21 +39,37 @@ def test_a_sweep_is_extended_by_new_runs(tmp_path):
     assert [r.identity for r in opened.runs] == [r.identity for r in grown.runs]
 
 
-@pytest.mark.parametrize("name", ["learning_rate_decay", "lambda_decay"])
-def test_a_sweep_is_extended_in_steps_unless_something_decays(tmp_path, name):
+def test_a_sweep_is_extended_in_steps_unless_the_learning_rate_decays(tmp_path):
     for decays in (False, True):
         path = tmp_path / f"sweep{int(decays)}"
-        fixed = {"learning_rate_decay": False, "lambda_decay": False, name: decays}
+        fixed = {"learning_rate_decay": decays}
         SweepFolder.create(path, runs_of([a_block(fixed=fixed)]))
         longer = runs_of([a_block(steps=256, fixed=fixed)])
         if decays:
-            hint = r"has steps=128, not 256 \(more steps need --no-learning-rate-decay --no-lambda"
+            hint = r"has steps=128, not 256 \(more steps need --no-learning-rate-decay from the"
             with pytest.raises(ValueError, match=hint):
                 SweepFolder.create(path, longer)
         else:
             SweepFolder.create(path, longer)
         wanted = 128 if decays else 256
         assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
+
+
+def test_a_sweep_whose_lambda_adapts_is_extended_in_steps_if_lambda_starts_alike(tmp_path):
+    sizes = {"num_envs": 1, "rollout_steps": 100, "minibatch_size": 50}
+    fixed = {"learning_rate_decay": False, "adaptive_lambda": True, **sizes}
+
+    def extend(name, steps):
+        runs = runs_of([a_block(steps=steps, fixed=fixed)])
+        return SweepFolder.create(tmp_path / name, runs)
+
+    extend("short", 20_000)
+    extend("short", 29_900)
+    hint = r"has steps=29900, not 30000 \(an adaptive lambda starts higher in runs of 300"
+    with pytest.raises(ValueError, match=hint):
+        extend("short", 30_000)
+    extend("long", 30_000)
+    assert {run.steps for run in extend("long", 60_000).runs} == {60_000}
 
 
 def test_replicas_are_joined_only_on_a_device(tmp_path, monkeypatch):
@@ -180,7 +196,7 @@ def test_a_run_never_takes_the_folder_of_another_preset(tmp_path):
 def as_first_written(path):
     """The sweep as it was before the `paper` preset gave raw actions."""
     content = json.loads((path / "sweep.json").read_text())
-    assert content.pop("meaning") == 5
+    assert content.pop("meaning") == 4
     (path / "sweep.json").write_text(json.dumps(content))
 
 
@@ -191,7 +207,7 @@ FIRST_TUNED = {
     "minibatch_size": 100,
     "epochs": 10,
     "initial_log_std": -0.5,
-    "lambda_decay": False,
+    "adaptive_lambda": False,
 }
 """What `tuned` had before it was chosen anew; now it has other values of all of them."""
 
@@ -215,15 +231,15 @@ def test_a_sweep_of_the_first_tuned_preset_keeps_its_values(tmp_path):
 def test_an_option_with_the_presets_value_may_be_given_or_not(tmp_path):
     """As in sweeps of earlier versions, in which PPO did not have the option."""
     plain = a_block(algorithm="ppo", preset="tuned")
-    given = dataclasses.replace(plain, fixed={"lambda_decay": False})
-    other = dataclasses.replace(plain, fixed={"lambda_decay": True})
+    given = dataclasses.replace(plain, fixed={"adaptive_lambda": False})
+    other = dataclasses.replace(plain, fixed={"adaptive_lambda": True, "rollout_steps": 100})
     first = SweepFolder.create(tmp_path, runs_of([plain])).runs
     content = json.loads((tmp_path / "sweep.json").read_text())
     (tmp_path / "sweep.json").write_text(json.dumps(content | {"meaning": 3}))
     for block in (plain, given):
         again = SweepFolder.create(tmp_path, runs_of([block])).runs
         assert [run.configs() for run in again] == [run.configs() for run in first]
-    with pytest.raises(ValueError, match="has lambda_decay=False, not True"):
+    with pytest.raises(ValueError, match="has adaptive_lambda=False, not True"):
         SweepFolder.create(tmp_path, runs_of([other]))
 
 

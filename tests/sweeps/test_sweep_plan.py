@@ -57,14 +57,14 @@ def test_an_ablation_changes_one_thing_at_a_time_and_leaves_out_what_changes_not
         "value_constraint": [0.0, 0.3],
         "reset_cost_step_size": [0.0],
         "termination+reset_cost_step_size": [["zero", 0.0]],
-        "lambda_decay": [False],
+        "adaptive_lambda": [False],
     }
     assert ablations_for("apo", "tuned", {"value_constraint": 0.3}, grid) == [
         {},
         {"value_constraint": 0.0},
         {"reset_cost_step_size": 0.0},
         {"termination": "zero", "reset_cost_step_size": 0.0},
-        {"lambda_decay": False},
+        {"adaptive_lambda": False},
     ]
     assert ablations_for("ppo", "tuned", {}, grid) == [{}]
 
@@ -105,10 +105,10 @@ def test_native_replicas_are_joined_for_each_compiled_program():
 
 
 def test_replicas_whose_options_change_the_program_otherwise_are_not_joined():
-    """A given gae_lambda is fixed, where that of the preset decays."""
+    """A given gae_lambda is fixed, where that of the preset adapts."""
     settings = [{}, {"gae_lambda": 0.8}, {"learning_rate": 1e-3}, {"epochs": 5}]
     runs = together(runs_of([a_block(env="jax:tandem", settings=settings, seeds=[0])]))
-    assert [[c.lambda_decay for c in run.configs()] for run in runs] == [[True] * 3, [False]]
+    assert [[c.adaptive_lambda for c in run.configs()] for run in runs] == [[True] * 3, [False]]
     assert runs[0].replicas == (
         {"seed": 0},
         {"seed": 0, "learning_rate": 1e-3},

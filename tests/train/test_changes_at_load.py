@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from longrun import APO, ATRPO, FolderError, InputError, load_policy
+from longrun import APO, ATRPO, PPO, FolderError, InputError, load_policy
+from longrun.agent import Agent
 from tiny_envs import ITERATION, TINY, Sampler, bits
 
 
@@ -67,9 +68,29 @@ def test_options_that_may_adapt_start_where_they_are_changed_to(tmp_path: Path) 
     assert (float(cost.value_constraint), float(cost.reset_cost)) == (0.5, 0)
 
 
-def test_a_lambda_that_is_given_at_load_is_fixed(saved: Path) -> None:
-    given = APO.load(saved, gae_lambda=0.8).config
-    assert (given.lambda_decay, given.gae_lambda) == (False, 0.8)
+def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
+    assert APO.load(saved).state.trace is None  # rollouts are too short
+    freed = APO.load(saved, num_workers=0, rollout_steps=200)
+    assert float(freed.state.trace.gae_lambda) == pytest.approx(0.9)
+    freed.learn(800, log_dir=tmp_path / "freed", eval_every=0)
+    assert float(APO.load(tmp_path / "freed").state.trace.own) > 0
+    fixed = APO.load(tmp_path / "freed", num_workers=0, adaptive_lambda=False)
+    assert fixed.state.trace is None
+    assert fixed.learn(400).state.trace is None
+    given = APO.load(tmp_path / "freed", gae_lambda=0.8)
+    assert given.state.trace is None and given.config.gae_lambda == 0.8
+
+
+@pytest.mark.parametrize("kind", [APO, PPO])
+def test_a_lambda_that_adapts_resumes_to_the_bit(kind: type[Agent], tmp_path: Path) -> None:
+    options = TINY | {"rollout_steps": 200, "minibatch_size": 200, "adaptive_lambda": True}
+    whole, parts = (kind("EndlessDrift-v0", num_workers=0, seed=1, **options) for _ in range(2))
+    whole.learn(4 * 800)
+    parts.learn(2 * 800, log_dir=tmp_path / "run", eval_every=0)
+    parts = kind.load(tmp_path / "run", num_workers=0)
+    parts.learn(2 * 800)
+    assert bits(parts.state) == bits(whole.state)
+    assert float(whole.state.trace.own) > 0
 
 
 @pytest.mark.parametrize(
@@ -108,6 +129,7 @@ def test_the_same_environment_with_other_arguments(saved: Path, tmp_path: Path) 
 def test_a_native_environment_with_other_arguments(tmp_path: Path) -> None:
     options = {"num_envs": 2, "rollout_steps": 100, "minibatch_size": 100, "hidden_sizes": (8,)}
     agent = APO("jax:access-control", **options).learn(400)
+    assert float(agent.state.trace.own) > 0  # lambda has adapted on the device, too
     agent.save(tmp_path)
     other = APO.load(tmp_path, env_args={"servers": 10, "free_probability": 0.5})
     assert "free_probability=0.5" in other.loop.name

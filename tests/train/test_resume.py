@@ -16,7 +16,7 @@ from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
 from longrun.config_options import make_config
-from longrun.learn import advantages, schedules
+from longrun.learn import advantages, learning_rate
 from longrun.train import session, start_or_resume
 from longrun.train.host import episodes as history
 from longrun.train.job import make_job
@@ -228,7 +228,7 @@ def test_a_decaying_learning_rate_starts_anew_in_each_call_of_learn(twice):
     """The second call is that of an agent with the weights of the first, and the full rate."""
     rates: list[float] = []
     agent = APO("Drift-v0", **DECAYS)
-    rate = schedules.learning_rate
+    rate = learning_rate.learning_rate
     assert [float(rate(agent.config, k / 3)) for k in range(3)] == pytest.approx(
         [agent.config.learning_rate * x for x in (1, 2 / 3, 1 / 3)]
     )

@@ -301,6 +301,16 @@ def test_a_state_of_impossible_values_is_refused_though_its_hash_fits(run, name,
         APO.load(run)
 
 
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_a_lambda_that_is_none_is_refused(tmp_path, value):
+    options = TINY | {"rollout_steps": 100, "minibatch_size": 100}
+    agent = APO("EndlessDrift-v0", num_workers=0, **options)
+    agent.learn(400, log_dir=tmp_path / "run", eval_every=0)
+    change_tensor(tmp_path / "run", "0.state.trace.gae_lambda", value)
+    with pytest.raises(FolderError, match=f"its lambda is {value}"):
+        APO.load(tmp_path / "run")
+
+
 def change_tensor(run, name, value):
     """Of a checkpoint, whose hash is made to fit."""
     header = json.loads((run / "checkpoint" / "checkpoint.json").read_text())

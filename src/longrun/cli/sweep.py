@@ -31,7 +31,7 @@ DESCRIPTION = """\
 Train every setting of a grid, an ablation or a search with every seed. A sweep is a folder of runs;
 it can be stopped at any moment. The same command resumes it and leaves finished runs as they are;
 with more seeds, values, environments or steps than before it extends the sweep (steps only with
---no-learning-rate-decay and --no-lambda-decay: what falls over a run depends on its length).
+--no-learning-rate-decay: a rate that falls to 0 over a run depends on its length).
 """
 
 EXAMPLES = """\

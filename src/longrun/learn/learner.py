@@ -19,6 +19,7 @@ from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.checks import flagged
 from longrun.learn.criteria import Targets, criterion_of
+from longrun.learn.learning_rate import learning_rate, with_shorter_steps
 from longrun.learn.limits import init_limits
 from longrun.learn.minibatches import Trained, init_optimiser, train_epochs
 from longrun.learn.mlp import split_keys
@@ -31,8 +32,8 @@ from longrun.learn.program_options import (
     options_of_policy,
     options_of_value,
 )
-from longrun.learn.schedules import learning_rate, with_longer_traces, with_shorter_steps
 from longrun.learn.targets import batch_targets
+from longrun.learn.trace import init_trace
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
 
@@ -66,6 +67,7 @@ def _init(config: Config, drawn: Networks, features: int, stds: int) -> TrainSta
         obs_moments=init_moments((features,)),
         iteration=jnp.zeros((), jnp.int32),
         limits=init_limits(config),
+        trace=init_trace(config),
     )
 
 
@@ -158,19 +160,14 @@ def update(
     rollout: Rollout,
     shuffles: Networks,
     progress: jax.Array | float = 0.0,
-    length: jax.Array | int = 1,
 ) -> tuple[TrainState, Metrics]:
-    """A whole iteration; `shuffles` holds [epochs, T * N] indices for each network.
-
-    progress: the fraction of the run that is done; length: its iterations.
-    """
+    """A whole iteration; `shuffles` holds [epochs, T * N] indices for each network."""
     acted, config = state, with_shorter_steps(config, progress)
-    batch, state, metrics = prepare(config, spaces, acted, rollout, length)
+    batch, state, metrics = prepare(config, spaces, acted, rollout)
 
     def recomputed(layers: Any) -> Targets:
         heads = predict(config, spaces, acted, layers, rollout)
-        traced = with_longer_traces(config, acted.iteration, length)
-        return Targets(*map(flat, batch_targets(traced, state, rollout, heads).targets))
+        return Targets(*map(flat, batch_targets(config, state, rollout, heads).targets))
 
     policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
     policy, value = flagged("policy", policy), flagged("value", value)

@@ -18,8 +18,8 @@ from longrun.learn.limits import learn_limits
 from longrun.learn.moments import merge
 from longrun.learn.networks import value_network
 from longrun.learn.program_options import options_of_batch
-from longrun.learn.schedules import with_longer_traces
 from longrun.learn.targets import batch_targets
+from longrun.learn.trace import adapt_trace
 from longrun.learn.types import Batch, Metrics, Networks, Rollout, TrainState
 from longrun.learn.weights import sample_weights
 
@@ -27,36 +27,26 @@ register_config()
 
 
 def prepare(
-    config: Config,
-    spaces: Spaces,
-    state: TrainState,
-    rollout: Rollout,
-    length: jax.Array | int = 1,
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
-    """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1).
-
-    length: iterations of the run, for lambda's schedule.
-    """
-    # Neither the policy nor the optimisers are read.
-    params = Networks((), state.params.value)
+    """Compute values, gain, advantages and targets from a rollout (lines 5 to 8 of Algorithm 1)."""
+    # The optimisers are not read, and the policy only by a lambda that adapts.
+    policy = state.params.policy if config.adapts_lambda else ()
+    params = Networks(policy, state.params.value)
     seen = state._replace(params=params, opt_state=Networks((), ()))
-    batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout, length)
+    batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout)
     return batch, after._replace(params=state.params, opt_state=state.opt_state), metrics
 
 
 @partial(jax.jit, static_argnames="spaces")
 def _prepare(
-    config: Config,
-    spaces: Spaces,
-    state: TrainState,
-    rollout: Rollout,
-    length: jax.Array,
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout
 ) -> tuple[Batch, TrainState, Metrics]:
     values, *of_costs = heads = predict(config, spaces, state, state.params.value, rollout)
     criterion = criterion_of(config).learn(config, state.criterion, rollout, values)
-    # The scale of rewards has the decay of `gae_lambda`, whatever the lambda of the traces is.
-    config = with_longer_traces(config, state.iteration, length)
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
+    if config.adapts_lambda:
+        state = state._replace(trace=adapt_trace(config, spaces, state, rollout, values))
     if config.limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
     targets, costs, of_limits, limits = batch_targets(config, state, rollout, heads)
@@ -94,7 +84,7 @@ def _metrics(
         "environment_finite": all_finite(
             (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
         ),
-        "criterion_finite": all_finite((criterion, state.limits, state.obs_moments)),
+        "criterion_finite": all_finite((criterion, state.limits, state.trace, state.obs_moments)),
         "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
@@ -107,8 +97,8 @@ def _metrics(
         "terminations": rollout.terminated.mean(),
         "explained_variance": 1 - jnp.var(value_target - here) / (jnp.var(value_target) + 1e-8),
     }
-    if config.lambda_decay:
-        metrics["lambda"] = config.gae_lambda
+    if config.adapts_lambda and state.trace is not None:
+        metrics["lambda"] = state.trace.gae_lambda
     for k, name in enumerate(config.recorded):
         metrics[f"cost_{name}"] = rollout.costs[..., k].mean()
     return metrics

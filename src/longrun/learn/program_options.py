@@ -32,12 +32,12 @@ BATCH = (
     "limits",
     "costs",
 )
-LAMBDA = ("lambda_decay", "rollout_steps")
+POLICY_OUTPUTS = ("policy_network", "bounded_mean")
+ADAPTIVE = ("adaptive_lambda", "rollout_steps")
 MINIBATCHES = ("minibatch_size", "learning_rate_decay", "activation", "layer_norm")
 POLICY = (
     *MINIBATCHES,
-    "policy_network",
-    "bounded_mean",
+    *POLICY_OUTPUTS,
     "cg_iterations",
     "line_search_steps",
     "limits",
@@ -51,7 +51,7 @@ def options_of_init(config: Config) -> Config:
     if not _is_known(config):
         return config
     envs = ("num_envs",) if config.scale_rewards else ()
-    return with_only(config, (*INIT, *envs))
+    return with_only(config, (*INIT, *envs, *(ADAPTIVE if config.adapts_lambda else ())))
 
 
 def options_of_batch(config: Config) -> Config:
@@ -61,7 +61,7 @@ def options_of_batch(config: Config) -> Config:
     """
     if not _is_known(config):
         return config
-    names = (*BATCH, *LAMBDA) if config.lambda_decay else BATCH
+    names = (*BATCH, *ADAPTIVE, *POLICY_OUTPUTS) if config.adapts_lambda else BATCH
     if config.limits:
         return with_only(config, names)
     return with_only(config, names, APOConfig if isinstance(config, Average) else PPOConfig)

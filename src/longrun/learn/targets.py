@@ -17,6 +17,7 @@ from longrun.learn.limits import (
     of_cost,
     with_spread,
 )
+from longrun.learn.trace import with_current_lambda
 from longrun.learn.types import CostBatch, Metrics, Rollout, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
 
@@ -39,6 +40,7 @@ def batch_targets(
     config: Config, state: TrainState, rollout: Rollout, heads: list[Values]
 ) -> BatchTargets:
     """Advantages and value targets; heads: predictions for the reward and each limited cost."""
+    config = with_current_lambda(config, state.trace)
     criterion, weights = criterion_of(config), sample_weights(config, rollout)
     reward = criterion.targets(config, state.criterion, rollout, heads[0])
     if not config.limits:

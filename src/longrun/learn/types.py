@@ -69,6 +69,16 @@ class CriterionState(NamedTuple):
     """[N] current decayed sum of each environment; [0] without reward scaling"""
 
 
+class TraceState(NamedTuple):
+    """What is known about the length of traces; all scalars."""
+
+    gae_lambda: jax.Array
+    shared: jax.Array
+    """running mean of the product of both halves' gradients"""
+    own: jax.Array
+    """running mean of their squares"""
+
+
 class TrainState(NamedTuple):
     """All that a replica has learnt: the contents of a checkpoint."""
 
@@ -80,6 +90,8 @@ class TrainState(NamedTuple):
     iteration: jax.Array
     limits: Any = None
     """`longrun.learn.limits.LimitState`; None without limits"""
+    trace: TraceState | None = None
+    """None where lambda is fixed"""
 
 
 class CostBatch(NamedTuple):

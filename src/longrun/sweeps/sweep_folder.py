@@ -24,16 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config_options import RETIRED, field_defaults, written_options
+from longrun.config import FEWEST_ITERATIONS
+from longrun.config_options import field_defaults, written_options
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
 from longrun.files import LEFTOVER, FolderLock, read_json, remove_leftovers, write_json
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_folder import checked_config, is_finished
-
-MORE_STEPS = " (more steps need --no-learning-rate-decay --no-lambda-decay from the start)"
-"""Why runs cannot be extended: what decays over a run depends on its length."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,9 +143,8 @@ class SweepFolder:
             found = checked_config(file)
         except FolderError:
             return  # not started, or damaged: then this run will fail, and no other
-        # A later version may have more options than the one that made the run, and fewer.
-        used = {name: x for name, x in found["options"].items() if x or name not in RETIRED}
-        found["options"] = as_read(field_defaults(run.algorithm)) | used
+        # A later version may have more options than the one that made the run.
+        found["options"] = as_read(field_defaults(run.algorithm)) | found["options"]
         wanted = {
             "env": run.env,
             "algorithm": run.algorithm,
@@ -255,7 +252,7 @@ def as_read(content: Any) -> Any:
 
 def _may_grow(run: PlannedRun, steps: int) -> bool:
     """Whether a run of `steps` can be extended to this one."""
-    return 0 < steps < run.steps and not any(c.decays for c in run.configs())
+    return 0 < steps < run.steps and all(c.may_grow(steps, run.steps) for c in run.configs())
 
 
 def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedRun]) -> str:
@@ -273,7 +270,13 @@ def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedR
     if not (why := difference("", _comparable(single), _comparable(here))):
         return ""
     longer = why.startswith("steps=") and here.steps > there.steps
-    return f"has {why}{MORE_STEPS if longer else ''}"
+    return f"has {why}{_why_not_longer(here) if longer else ''}"
+
+
+def _why_not_longer(run: PlannedRun) -> str:
+    if any(config.decays for config in run.configs()):
+        return " (more steps need --no-learning-rate-decay from the start)"
+    return f" (an adaptive lambda starts higher in runs of {FEWEST_ITERATIONS} iterations or more)"
 
 
 def preset_hint(there: str, here: str) -> str:

@@ -9,7 +9,7 @@ from longrun.config import ALGORITHMS
 from longrun.files import read_json
 from longrun.sweeps.plan import options_for
 
-MEANING = 5
+MEANING = 4
 """Version of what preset names in sweep.json mean; a file without a version has version 1."""
 EARLIER: dict[int, dict[str, dict[str, Any]]] = {
     1: {"paper": {"action_bounds": "clip"}},
@@ -23,7 +23,7 @@ EARLIER: dict[int, dict[str, dict[str, Any]]] = {
             "initial_log_std": -0.5,
         }
     },
-    3: {"tuned": {"lambda_decay": False}},
+    3: {"tuned": {"adaptive_lambda": False}},
 }
 """Version -> preset -> its values up to that version of the options that the next one changed."""
 

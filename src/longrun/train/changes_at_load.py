@@ -14,6 +14,7 @@ from longrun.envs.spaces import Spaces
 from longrun.errors import InputError
 from longrun.learn import learner
 from longrun.learn.limits import LimitState
+from longrun.learn.trace import shortest_trace
 from longrun.learn.types import CriterionState
 from longrun.train.job import Snapshot
 from longrun.train.loops import Loop
@@ -64,7 +65,7 @@ def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
     A `gae_lambda` that is given is fixed, as in a new agent.
     """
     if "gae_lambda" in options:
-        options = {"lambda_decay": False, **options}
+        options = {"adaptive_lambda": False, **options}
     changed = saved_config(algorithm_name(config), vars(config) | dict(options))
     for name in options:
         before, after = getattr(config, name), getattr(changed, name)
@@ -93,10 +94,12 @@ def _changed_snapshot(
         for name in STARTS
         if getattr(before, name, None) != getattr(after, name, None)
     }
+    trace = state.trace or shortest_trace(after)  # values that were learned need no long one
     state = state._replace(
         criterion=_changed_criterion(state.criterion, like.criterion, starts),
         limits=_changed_limits(state.limits, like.criterion, starts),
         iteration=jnp.int32(steps // after.steps_per_iteration),
+        trace=trace if after.adapts_lambda else None,
     )
     return snapshot._replace(state=state)
 

@@ -185,6 +185,8 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
     filled: TrainState = jax.device_put(jax.tree_util.tree_map_with_path(leaf, state))
     if int(filled.iteration) < 0:
         raise TypeError(f"its iteration is {int(filled.iteration)}")
+    if filled.trace is not None and not 0 <= float(filled.trace.gae_lambda) <= 1:
+        raise TypeError(f"its lambda is {float(filled.trace.gae_lambda)}")
     return Snapshot(filled, environments)
 
 

@@ -50,11 +50,6 @@ class Job:
         """`begins` in environment steps."""
         return self.begins * self.configs[0].steps_per_iteration
 
-    @property
-    def length(self) -> int:
-        """Iterations of the run."""
-        return self.iterations - self.begins
-
     def evaluates(self, iteration: int) -> bool:
         """Whether an evaluation follows once `iteration` iterations are done."""
         return self.eval_every > 0 and (
@@ -63,7 +58,7 @@ class Job:
 
     def progress(self, iteration: int) -> float:
         """The fraction of the run that is done before this iteration, for the learning rate."""
-        return (iteration - self.begins) / self.length
+        return (iteration - self.begins) / (self.iterations - self.begins)
 
 
 class Snapshot(NamedTuple):

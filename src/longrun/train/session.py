@@ -11,6 +11,7 @@ from typing import Any, Self
 from longrun.config import algorithm_name
 from longrun.config_options import differing
 from longrun.errors import FolderError
+from longrun.learn.trace import start_trace
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
@@ -62,7 +63,11 @@ class Session:
     ) -> None:
         self.loop = loop
         self.job = job
-        self.snapshots = list(starts)
+        length = job.iterations - job.begins
+        self.snapshots = [
+            start._replace(state=start_trace(config, start.state, length))
+            for config, start in zip(job.configs, starts, strict=True)
+        ]
         self.seconds = Seconds()
         self.digest: str | None = None
         """of the checkpoint that was saved last"""

@@ -113,11 +113,8 @@ def iterate(
     size, epochs = config.steps_per_iteration, config.epochs
     orders = random_orders(order_key, 2 * epochs, size, config.minibatch_size)
     shuffles = Networks(orders[:epochs], orders[epochs:])
-    length = span.ends - span.begins
-    progress = (learned.iteration - span.begins) / length
-    learned, metrics = learner.update(
-        config, env.spaces, learned, rollout, shuffles, progress, length
-    )
+    progress = (learned.iteration - span.begins) / (span.ends - span.begins)
+    learned, metrics = learner.update(config, env.spaces, learned, rollout, shuffles, progress)
     return ReplicaState(learned, chains), metrics
 
 

@@ -21,8 +21,8 @@ from longrun.envs import seeding
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.worker_pool import Pool
 from longrun.learn import learner, preparation
+from longrun.learn.learning_rate import with_shorter_steps
 from longrun.learn.moments import inverse_std
-from longrun.learn.schedules import with_shorter_steps
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.train.evaluation import EvaluationReport, Streams, report
 from longrun.train.host.episodes import EpisodeHistory, read_episodes
@@ -74,8 +74,8 @@ class Replica:
                 shuffles = self._shuffles(iteration)
                 collected()
             with _clock(self.seconds, "update"):
-                when = job.progress(iteration), job.length
-                fitting, metrics = self._improve_policy(pool, shuffles, when, compute)
+                progress = job.progress(iteration)
+                fitting, metrics = self._improve_policy(pool, shuffles, progress, compute)
             iteration += 1
             # Acting needs only the policy, so the workers collect while the value is being fitted.
             self._publish(pool)
@@ -111,25 +111,17 @@ class Replica:
         return wait_for_report
 
     def _improve_policy(
-        self,
-        pool: Pool,
-        shuffles: Networks,
-        when: tuple[float, int],
-        compute: ThreadPoolExecutor,
+        self, pool: Pool, shuffles: Networks, progress: float, compute: ThreadPoolExecutor
     ) -> tuple[Future[Any] | None, dict[str, float]]:
         """Lines 5 to 9 of Algorithm 1; line 10 has been started or done when this returns.
 
-        when: the fraction of the job that is done, and its length. Returns the future of line 10,
-        None if it is done, and the metrics.
+        Returns the future of line 10, None if it is done, and the metrics.
         """
         rollout = self._rollout(pool)
         if learner.is_one_program(self.config):
-            return None, self._improve_both(pool, rollout, shuffles, when)
-        progress, length = when
+            return None, self._improve_both(pool, rollout, shuffles, progress)
         config = with_shorter_steps(self.config, progress)
-        batch, state, metrics = _done(
-            preparation.prepare(config, self.spaces, self.state, rollout, length)
-        )
+        batch, state, metrics = _done(preparation.prepare(config, self.spaces, self.state, rollout))
         numbers = self._checked(metrics, state)
         fitting = compute.submit(
             _run, learner.fit_value, config, state, batch, shuffles.value, progress
@@ -146,11 +138,11 @@ class Replica:
         return fitting, numbers
 
     def _improve_both(
-        self, pool: Pool, rollout: Rollout, shuffles: Networks, when: tuple[float, int]
+        self, pool: Pool, rollout: Rollout, shuffles: Networks, progress: float
     ) -> dict[str, float]:
         """Lines 5 to 10 in one program, for options where a policy step needs the new value."""
         state, metrics = _done(
-            learner.update(self.config, self.spaces, self.state, rollout, shuffles, *when)
+            learner.update(self.config, self.spaces, self.state, rollout, shuffles, progress)
         )
         numbers = self._checked(metrics, state)
         self.state = state

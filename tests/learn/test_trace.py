@@ -1,0 +1,212 @@
+"""A lambda that adapts: longer traces where values are wrong, and only there."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from longrun.config import Config
+from longrun.config_options import make_config
+from longrun.envs.spaces import Spaces
+from longrun.learn import learner, preparation, program_options
+from longrun.learn.trace import init_trace, start_trace, with_current_lambda
+from longrun.learn.types import Networks, Rollout, TrainState
+from paper_config import paper_config
+
+BOX = Spaces(16, 1, (), (-1.0,), (1.0,))
+STEPS, DELAY = 400, 15
+
+
+def config_with(**options: Any) -> Config:
+    sizes = {"num_envs": 2, "rollout_steps": STEPS, "hidden_sizes": (), "minibatch_size": 100}
+    return paper_config("apo", **sizes | {"gae_lambda": 0.9, "adaptive_lambda": True} | options)
+
+
+def started(config: Config) -> TrainState:
+    """With values of 0: what is not in the rewards at once, only a trace can tell."""
+    state = learner.init(config, BOX, jax.random.key(0))
+    no_values = jax.tree.map(np.zeros_like, state.params.value)
+    return state._replace(params=Networks(state.params.policy, no_values))
+
+
+def rollout(seed: int, config: Config, effect: float) -> Rollout:
+    """Rewards are noise, and the action of `DELAY` steps before times `effect`."""
+    rng = np.random.default_rng(seed)
+    shape = config.rollout_steps, config.num_envs
+    obs = rng.normal(size=(shape[0] + 1, shape[1], 16)).astype(np.float32)
+    action = rng.normal(size=shape).astype(np.float32)
+    reward = rng.normal(size=shape).astype(np.float32)
+    reward[DELAY:] += effect * action[:-DELAY]
+    never = np.zeros(shape, bool)
+    return Rollout(obs[:-1], action[..., None], reward, obs[1:], never, never, obs[-1])
+
+
+def lambdas(config: Config, effect: float, batches: int = 60) -> list[float]:
+    """Lambda after each batch. The policy and the values stay as they are."""
+    state, found = started(config), []
+    for seed in range(batches):
+        _, state, metrics = preparation.prepare(config, BOX, state, rollout(seed, config, effect))
+        found.append(float(metrics["lambda"]))
+    return found
+
+
+@pytest.mark.parametrize("envs", [1, 2, 3])
+def test_lambda_stays_long_where_rewards_come_late(envs: int) -> None:
+    """Traces of 10 steps reach a fifth of what comes after 15, traces of 20 nearly a half."""
+    found = lambdas(config_with(num_envs=envs), effect=2)
+    assert max(found) <= 1 - 10 / STEPS + 1e-6  # a tenth of a rollout
+    assert np.mean(found[-20:]) > 0.95
+
+
+def test_lambda_falls_where_later_rewards_are_noise() -> None:
+    """It wanders a little: batches of noise may agree by chance."""
+    found = lambdas(config_with(), effect=0)
+    assert found[0] > 0.97
+    assert np.mean(found[-20:]) < 0.905
+
+
+def test_lambda_rises_again_when_the_values_become_wrong() -> None:
+    config = config_with()
+    state, found = started(config), []
+    for seed in range(150):
+        late = rollout(seed, config, effect=2.0 * (seed >= 80))
+        _, state, metrics = preparation.prepare(config, BOX, state, late)
+        found.append(float(metrics["lambda"]))
+    assert found[79] < 0.905
+    assert found[-1] > 0.94
+
+
+def test_a_rollout_too_short_for_longer_traces_keeps_lambda() -> None:
+    config = config_with(rollout_steps=100)  # a tenth of it are the 10 steps of .9
+    assert lambdas(config, effect=2, batches=20) == pytest.approx([0.9] * 20)
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 1.0])
+def test_lambda_is_finite_at_the_ends_of_its_range(gae_lambda: float) -> None:
+    config = config_with(gae_lambda=gae_lambda, rollout_steps=100)
+    state = started(config)
+    state = state._replace(trace=state.trace._replace(gae_lambda=np.float32(gae_lambda)))
+    for seed in range(3):
+        _, state, metrics = preparation.prepare(config, BOX, state, rollout(seed, config, 0))
+        assert float(metrics["lambda"]) == pytest.approx(gae_lambda)
+        assert metrics["criterion_finite"]
+
+
+MASKED = Spaces(19, 1, (3,), masked=True)
+ENERGY = {"action_energy": 0.1}
+CASES: dict[str, tuple[str, Spaces, dict[str, Any]]] = {
+    "masked choices": ("apo", MASKED, {}),
+    "limits, bounded mean": ("apo", BOX, {"limits": ENERGY, "bounded_mean": True}),
+    "discounted, left out samples": ("ppo", BOX, {"time_limit": "as_termination"}),
+    "limits, trust region": ("atrpo", BOX, {"limits": ENERGY}),
+}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(name, marks=() if place < 2 else pytest.mark.slow)
+        for place, name in enumerate(CASES)
+    ],
+)
+def test_lambda_adapts_in_each_of_several_replicas(case: str) -> None:
+    """Vmapped over replicas that differ in gae_lambda, as on a device."""
+    algorithm, spaces, options = CASES[case]
+    shared = {"rollout_steps": 100, "num_envs": 2, "hidden_sizes": (), "adaptive_lambda": True}
+    configs = [paper_config(algorithm, **shared | options, gae_lambda=x) for x in (0.2, 0.5)]
+    facts = rollout(0, configs[0], 2)
+    if spaces.categories:
+        choice = (facts.action > 0).astype(np.int32)
+        allowed = np.ones((*choice.shape[:2], 3), np.float32)
+        widened = {
+            name: np.concatenate([allowed[: len(obs)].reshape(*obs.shape[:-1], 3), obs], -1)
+            for name, obs in (("obs", facts.obs), ("next_obs", facts.next_obs))
+        }
+        resume = np.concatenate([allowed[0], facts.resume_obs], -1)
+        facts = facts._replace(action=choice, resume_obs=resume, **widened)
+    if configs[0].recorded:
+        facts = facts._replace(costs=facts.action**2)
+    facts = facts._replace(truncated=np.arange(100)[:, None] % 50 == np.full((1, 2), 49))
+    states = [learner.init(config, spaces, jax.random.key(0)) for config in configs]
+    stacked = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(y) for y in x]), *configs)
+    prepare = jax.vmap(lambda c, s: preparation.prepare(c, spaces, s, facts))
+    _, _, metrics = prepare(stacked, jax.tree.map(lambda *x: jnp.stack(x), *states))
+    for config, state, found in zip(configs, states, metrics["lambda"], strict=True):
+        _, alone, _ = preparation.prepare(config, spaces, state, facts)
+        assert config.gae_lambda < float(found) < 0.9
+        assert float(found) == pytest.approx(float(alone.trace.gae_lambda), rel=1e-5)
+
+
+def test_advantages_and_targets_are_those_of_the_adapted_lambda() -> None:
+    config = config_with()
+    state = started(config)
+    for seed in range(30):
+        before = state
+        batch, state, metrics = preparation.prepare(config, BOX, before, rollout(seed, config, 2))
+    adapted = float(metrics["lambda"])
+    assert adapted > 0.95
+    fixed = dataclasses.replace(config, gae_lambda=adapted, adaptive_lambda=False)
+    same, _, other = preparation.prepare(
+        fixed, BOX, before._replace(trace=None), rollout(29, config, 2)
+    )
+    np.testing.assert_allclose(batch.advantage, same.advantage, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(batch.value_target, same.value_target, rtol=1e-4, atol=1e-5)
+    assert "lambda" not in other
+
+
+def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
+    config = config_with(recompute_advantages=True, joint_optimizer=True, epochs=2)
+    state, facts = started(config), rollout(0, config, 2)
+    order = np.arange(2 * STEPS, dtype=np.int32)[None].repeat(2, 0)
+    _, prepared, _ = preparation.prepare(config, BOX, state, facts)
+    updated, _ = learner.update(config, BOX, state, facts, Networks(order, order))
+    for name in prepared.trace._fields:
+        expected, found = (float(getattr(x.trace, name)) for x in (prepared, updated))
+        assert found == pytest.approx(expected, rel=1e-4), name
+
+
+def test_a_short_run_starts_with_the_shortest_trace() -> None:
+    config = config_with()
+    state = started(config)
+    assert start_trace(config, state, 300) is state
+    short = start_trace(config, state, 299)
+    assert float(short.trace.gae_lambda) == pytest.approx(0.9)
+    resumed = state._replace(iteration=jnp.int32(1))
+    assert start_trace(config, resumed, 299) is resumed
+    fixed = config_with(adaptive_lambda=False)
+    assert start_trace(fixed, started(fixed), 10).trace is None
+
+
+def test_a_lambda_that_is_given_is_fixed() -> None:
+    assert make_config("apo").adapts_lambda
+    assert not make_config("apo", gae_lambda=0.9).adapts_lambda
+    assert not make_config("atrpo", "paper").adapts_lambda
+    assert not make_config("ppo").adapts_lambda
+    assert make_config("ppo", adaptive_lambda=True).adapts_lambda
+    both = make_config("apo", gae_lambda=0.8, adaptive_lambda=True)
+    assert (both.adapts_lambda, both.gae_lambda) == (True, 0.8)
+
+
+def test_a_fixed_lambda_keeps_nothing() -> None:
+    config = config_with(adaptive_lambda=False)
+    assert init_trace(config) is None
+    assert init_trace(config_with(rollout_steps=99)) is None  # no room for longer traces
+    assert init_trace(config_with(rollout_steps=100)) is not None
+    assert init_trace(paper_config("ppo")) is None
+    assert with_current_lambda(config, None) is config
+    assert learner.init(config, BOX, jax.random.key(0)).trace is None
+
+
+def test_programs_depend_on_the_length_of_rollouts_only_where_lambda_adapts() -> None:
+    """Otherwise they are compiled once for all lengths, and know nothing of the policy."""
+    short, other = (config_with(rollout_steps=steps, num_envs=4) for steps in (50, 60))
+    for options in (program_options.options_of_init, program_options.options_of_batch):
+        assert options(short) == options(other)
+        assert not options(short).adapts_lambda
+        assert options(config_with()).adapts_lambda
+        assert options(config_with()) != options(config_with(rollout_steps=200))

@@ -32,7 +32,7 @@ LAMBDAS = {
     "from .9, twice the length": "from .9 up, compared with a trace of twice the length",
     "from .9, twice the length, noise .05": "the same, an agreement of .05 taken for noise",
     "from .9": "from .9 up, compared with half the length",
-    "adaptive": "**from .99 down (`adaptive_lambda`)**",
+    "adaptive": "from .99 down",
     "initial log std -0.5": ".9, initial log standard deviation -0.5",
     "gain_step_size 0.03": ".9, alpha .03",
     "gain_estimate td": ".9, `gain_estimate=td`",
@@ -45,6 +45,26 @@ LAMBDAS = {
     "fixed .99, 2 epochs": ".99, two epochs",
 }
 """Names of the runs, and their lambda."""
+LONGER_TRACES = {
+    "adaptive": "from .99 down, as far as the halves do not agree (the table above)",
+    "adaptive, initial log std -0.5": "the same, initial log standard deviation -0.5",
+    "adaptive, from .9967": "the same from .9967 down, traces of 300 steps",
+    "adaptive, from .999": "the same from .999 down, traces of a whole rollout",
+    "adaptive, from .999, twice the speed": "the same, twice as fast",
+    "falling only, from .999": "from .999 down, never up",
+    "falling only, from .999, twice the speed": "the same, twice as fast",
+    "schedule, 154 iterations": "from .999 to .9 in 154 iterations",
+    "schedule, 100 iterations": "**from .999 to .9 in 100 iterations (`lambda_decay`)**",
+    "schedule, 40 iterations": "from .999 to .9 in 40 iterations",
+}
+"""Names of the later runs, and their lambda."""
+OTHER_TASKS = {
+    "adaptive": "from .99 down, as far as the halves do not agree",
+    "adaptive, initial log std -0.5": "the same, initial log standard deviation -0.5",
+    "adaptive, from .999, twice the speed": "the same from .999 down, twice as fast",
+    "schedule, 50 iterations": "**from .999 to .9 in 50 iterations (`lambda_decay`)**",
+}
+"""Those on other tasks than Swimmer."""
 LEADS = {
     "base": "none",
     "f03": "observations divided by a standard deviation of at least .3",
@@ -106,30 +126,48 @@ def _scores(title: str, contestants: dict[str, list[Row]]) -> str:
 
 def lambdas() -> str:
     """Swimmer with fixed lambdas, and with those that adapt: each seed, and the mean."""
+    return _swimmer(LAMBDAS, range(110, 118))
+
+
+def longer_traces() -> str:
+    """Swimmer with traces up to those of a whole rollout: each seed, and the mean."""
+    return _swimmer(LONGER_TRACES, range(120, 128))
+
+
+def _swimmer(settings: dict[str, str], seeds: range) -> str:
     found: dict[str, list[Row]] = defaultdict(list)
     for row in rows_of(SEARCH / "lambda.csv"):
-        if row["env"] == SWIMMER:
+        if row["env"] == SWIMMER and int(row["seed"]) in seeds:
             found[row["setting"]].append(row)
     rows = []
-    for setting, words in LAMBDAS.items():
+    for setting, words in settings.items():
         mean = np.mean([float(row["episode_return"]) for row in found[setting]])
         rows.append((words, returns_of(found[setting], SWIMMER), f"{mean:.0f}"))
-    return table(("Swimmer-v5, 800k steps", "seeds 110 to 117", "mean"), rows)
+    title = f"seeds {seeds[0]} to {seeds[-1]}"
+    return table(("Swimmer-v5, 800k steps", title, "mean"), rows)
 
 
-def adapted() -> str:
-    """The tuning seeds of the other tasks, with a fixed lambda and with one that adapts."""
+def other_tasks() -> str:
+    """The tuning seeds of the other tasks with a fixed lambda, and with those that fall."""
     fixed = rows_of(SEARCH / "choice.csv") + rows_of(SEARCH / "leads.csv")
+    later = [row for row in rows_of(SEARCH / "lambda.csv") if row["env"] != SWIMMER]
     usual = [row for row in fixed if row["setting"] in ("apo_L", "L_base")]
-    adaptive = [row for row in rows_of(SEARCH / "lambda.csv") if row["setting"] == "adaptive"]
-    tasks = [task for task in TASKS if task != SWIMMER and any(r["env"] == task for r in adaptive)]
-    same = {(row["env"], row["seed"]) for row in adaptive}
-    usual = [row for row in usual if (row["env"], row["seed"]) in same]
-    rows = [
-        (words, *(returns_of(own, task) for task in tasks))
-        for words, own in (("lambda .9", usual), ("from .99 down to .9", adaptive))
-    ]
-    return table(("1M steps", *(task.removesuffix("-v5") for task in tasks)), rows)
+    tried = {
+        "lambda .9": usual,
+        "lambda .9, run again": [row for row in later if row["setting"] == "fixed .9"],
+        **{
+            words: [row for row in later if row["setting"] == setting]
+            for setting, words in OTHER_TASKS.items()
+        },
+    }
+    tasks = [task for task in TASKS if task != SWIMMER]
+    rows = [(words, *(_with_seeds(own, task) for task in tasks)) for words, own in tried.items()]
+    return table(("1M steps, seed: return", *(task.removesuffix("-v5") for task in tasks)), rows)
+
+
+def _with_seeds(rows: list[Row], task: str) -> str:
+    own = sorted((row for row in rows if row["env"] == task), key=lambda row: int(row["seed"]))
+    return ", ".join(f"{row['seed']}: {float(row['episode_return']):.0f}" for row in own)
 
 
 def leads() -> str:

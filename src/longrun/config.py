@@ -24,10 +24,10 @@ from longrun.option_fields import checked, choice, count, functions, limits, nam
 MOST_SAMPLES = 2**31 - 1
 """Of an iteration: they are numbered in 32 bits."""
 SHORTEST_ROLLOUT = 100
-"""Steps that an adaptive lambda needs. Traces are at most a tenth of a rollout, and those of a
-lambda of .9 are 10 steps: with shorter rollouts there would be nothing to choose from."""
+"""Steps that an adaptive lambda needs. Traces are at most as long as a rollout, and those of a
+lambda of .9 are 10 steps: shorter rollouts leave little to choose from."""
 FEWEST_ITERATIONS = 300
-"""Of a run that starts with the longest trace, since it takes 80 of them or more to fall."""
+"""Of a run that starts with the longest trace, since it takes up to 150 of them to fall."""
 MOST_LIMITS = 8
 """Of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
@@ -40,10 +40,11 @@ class Config:
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     adaptive_lambda: bool = choice(
         False,
-        "start with lambda 1 - 10 / rollout_steps, and lower it to gae_lambda while longer traces"
-        " change the policy gradient by no more than noise, which takes some 80 iterations; raise"
-        " it again while they do. Runs of fewer than 300 iterations start with gae_lambda. Lambda"
-        " is fixed with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
+        "start with lambda 1 - 1 / rollout_steps, which credits an action with the rewards of a"
+        " whole rollout, and lower it to gae_lambda: in 150 iterations where longer traces change"
+        " the policy gradient, in 20 where they change it by no more than noise. Lambda is"
+        " gae_lambda in runs of fewer than 300 iterations, with rollouts of fewer than 100 steps,"
+        " and if gae_lambda alone is given",
     )
     learning_rate: float = number(3e-4, "beta: Adam's step size")
     max_grad_norm: float = number(

@@ -55,35 +55,28 @@ def lambdas(config: Config, effect: float, batches: int = 60) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("envs", [1, 2, 3])
-def test_lambda_stays_long_where_rewards_come_late(envs: int) -> None:
+@pytest.mark.parametrize(("envs", "effect"), [(1, 4), (2, 2), (3, 2)])
+def test_lambda_falls_slowly_where_rewards_come_late(envs: int, effect: float) -> None:
     """Traces of 10 steps reach a fifth of what comes after 15, traces of 20 nearly a half."""
-    found = lambdas(config_with(num_envs=envs), effect=2)
-    assert max(found) <= 1 - 10 / STEPS + 1e-6  # a tenth of a rollout
-    assert np.mean(found[-20:]) > 0.95
+    found = lambdas(config_with(num_envs=envs), effect)
+    assert found == sorted(found, reverse=True)
+    lengths = 1 / (1 - np.array(found))
+    assert lengths[0] == pytest.approx(STEPS, rel=0.2)
+    # 60 of 150 iterations, but for a few early ones without agreement yet
+    assert lengths[-1] == pytest.approx(STEPS * (10 / STEPS) ** 0.4, rel=0.5)
 
 
-def test_lambda_falls_where_later_rewards_are_noise() -> None:
-    """It wanders a little: batches of noise may agree by chance."""
-    found = lambdas(config_with(), effect=0)
-    assert found[0] > 0.97
-    assert np.mean(found[-20:]) < 0.905
-
-
-def test_lambda_rises_again_when_the_values_become_wrong() -> None:
-    config = config_with()
-    state, found = started(config), []
-    for seed in range(150):
-        late = rollout(seed, config, effect=2.0 * (seed >= 80))
-        _, state, metrics = preparation.prepare(config, BOX, state, late)
-        found.append(float(metrics["lambda"]))
-    assert found[79] < 0.905
-    assert found[-1] > 0.94
+def test_lambda_falls_quickly_where_later_rewards_are_noise() -> None:
+    """In 20 iterations, and in a few more where batches of noise agree by chance."""
+    found = lambdas(config_with(), effect=0, batches=30)
+    assert found == sorted(found, reverse=True)
+    assert found[5] > 0.98
+    assert found[-1] == pytest.approx(0.9)
 
 
 def test_a_rollout_too_short_for_longer_traces_keeps_lambda() -> None:
-    config = config_with(rollout_steps=100)  # a tenth of it are the 10 steps of .9
-    assert lambdas(config, effect=2, batches=20) == pytest.approx([0.9] * 20)
+    config = config_with(rollout_steps=100, gae_lambda=0.99)  # traces of .99 are as long as it is
+    assert lambdas(config, effect=2, batches=20) == pytest.approx([0.99] * 20)
 
 
 @pytest.mark.parametrize("gae_lambda", [0.0, 1.0])
@@ -138,7 +131,7 @@ def test_lambda_adapts_in_each_of_several_replicas(case: str) -> None:
     _, _, metrics = prepare(stacked, jax.tree.map(lambda *x: jnp.stack(x), *states))
     for config, state, found in zip(configs, states, metrics["lambda"], strict=True):
         _, alone, _ = preparation.prepare(config, spaces, state, facts)
-        assert config.gae_lambda < float(found) < 0.9
+        assert config.gae_lambda < float(found) < 0.99
         assert float(found) == pytest.approx(float(alone.trace.gae_lambda), rel=1e-5)
 
 

@@ -6,8 +6,9 @@ are wrong, a longer trace corrects them. The two can be told apart without knowi
 the gradient for a trace, minus that for one of half its length, from two halves of a batch. Noise
 differs between the halves; an error of the values is the same in both.
 
-At the start values are certainly wrong, so that lambda starts long, and falls as they become right.
-In a short run there is no time for that: it starts short, and may rise.
+At the start values are certainly wrong, so that lambda starts with a trace of a whole rollout. It
+falls, quickly where longer traces do not matter, and slowly, while the values are learned, where
+they do. In a short run there is no time for that: it starts with the shortest trace.
 """
 
 from __future__ import annotations
@@ -28,24 +29,21 @@ from longrun.learn.distributions import distribution_of
 from longrun.learn.types import Rollout, TraceState, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
 
-STEP_SIZE = 0.3
-"""Of log(1 / (1 - lambda)), the logarithm of a trace's length in steps. (A discount shortens it
-further, to 1 / (1 - discount * lambda).)"""
-NOISE = 0.1
-"""Agreement of the halves, as a fraction of their squared gradients, that is taken for noise."""
+SLOW, FAST = 150, 20
+"""Iterations in which lambda falls from the longest trace to the shortest: while longer traces
+matter, and while they do not."""
+AGREEMENT = 0.2
+"""Of the halves, as a fraction of their squared gradients, above which longer traces matter."""
 MEMORY = 0.1
 """Step size of the running means that the agreement is computed from."""
-LONGEST = 0.1
-"""Length of the longest trace, as a fraction of a rollout: one that is cut off by its end is not
-as long as its lambda says."""
 
 
 def init_trace(config: Config) -> TraceState | None:
     """The longest trace; None where lambda is fixed."""
     if not config.adapts_lambda:
         return None
-    _, longest = _log_lengths(config, config.rollout_steps)
-    return TraceState(1 - jnp.exp(-longest), jnp.zeros(()), jnp.zeros(()))
+    longest = jnp.maximum(1 - 1 / config.rollout_steps, config.gae_lambda)
+    return TraceState(jnp.asarray(longest, jnp.float32), jnp.zeros(()), jnp.zeros(()))
 
 
 def shortest_trace(config: Config) -> TraceState:
@@ -60,12 +58,6 @@ def start_trace(config: Config, state: TrainState, iterations: int) -> TrainStat
     return state._replace(trace=shortest_trace(config))
 
 
-def _log_lengths(config: Config, rollout_steps: int) -> tuple[jax.Array, jax.Array]:
-    """Logarithms of the shortest and of the longest trace, in steps."""
-    shortest = -jnp.log(1 - jnp.asarray(config.gae_lambda, jnp.float32))
-    return shortest, jnp.maximum(jnp.log(LONGEST * rollout_steps), shortest)
-
-
 def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
     """The configuration with the lambda that was adapted, if it adapts."""
     if not config.adapts_lambda:
@@ -77,34 +69,41 @@ def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
 def adapt_trace(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout, values: Values
 ) -> TraceState:
-    """Lengthen the trace while both halves of a batch agree on what its second half adds.
+    """Shorten the trace, slowly while both halves of a batch agree that the shortest is too short.
 
-    While they do not, it becomes shorter, down to that of `gae_lambda`. This shortest trace is
-    compared with one of twice its length. Only the reward counts; costs with a limit have the same
-    lambda. The scale of rewards does not change with it.
+    The shortest trace, that of `gae_lambda`, is compared with one of twice its length: where longer
+    ones are compared, noise hides what they add. Only the reward counts; costs with a limit have
+    the same lambda. The scale of rewards does not change with it.
     `state` has the criterion after this batch, and the policy and the moments that acted.
     """
     trace = state.trace
     assert trace is not None
-    shorter = jnp.maximum(1 - 2 * (1 - trace.gae_lambda), config.gae_lambda)
-    longer = 1 - (1 - shorter) / 2
-
-    def advantages(gae_lambda: jax.Array) -> jax.Array:
-        chosen = with_values(config, gae_lambda=gae_lambda)
-        targets = criterion_of(config).targets(chosen, state.criterion, rollout, values)
-        return targets.advantage
-
-    usual = advantages(shorter)
-    change = (advantages(longer) - usual) / (usual.std() + 1e-8)
+    usual = _advantages(config, state, rollout, values, config.gae_lambda)
+    longer = _advantages(config, state, rollout, values, (1 + config.gae_lambda) / 2)
+    change = (longer - usual) / (usual.std() + 1e-8)
     first, second = _gradients_of_halves(config, spaces, state, rollout, change)
-    shared = moving_average(trace.shared, tree_vdot(first, second), MEMORY)
     own = (tree_vdot(first, first) + tree_vdot(second, second)) / 2
-    # Only the squares start at those of the first batch: a few batches show no agreement yet.
-    own = jnp.where(trace.own > 0, moving_average(trace.own, own, MEMORY), own)
-    agreement = shared / jnp.maximum(own, 1e-12)
-    length = -jnp.log(1 - trace.gae_lambda) + STEP_SIZE * (agreement - NOISE)
-    length = jnp.clip(length, *_log_lengths(config, len(rollout.reward)))
-    return TraceState(1 - jnp.exp(-length), shared, own)
+    shared = moving_average(trace.shared, tree_vdot(first, second), MEMORY)
+    own = moving_average(trace.own, own, MEMORY)
+    matters = shared > AGREEMENT * own
+    # 1 - lambda grows by the same factor in each iteration.
+    shortest = 1 - config.gae_lambda
+    factor = (shortest * len(rollout.reward)) ** (1 / jnp.where(matters, SLOW, FAST))
+    gae_lambda = 1 - jnp.maximum(factor, 1.0) * (1 - trace.gae_lambda)
+    return TraceState(jnp.maximum(gae_lambda, config.gae_lambda), shared, own)
+
+
+def _advantages(
+    config: Config,
+    state: TrainState,
+    rollout: Rollout,
+    values: Values,
+    gae_lambda: jax.Array | float,
+) -> jax.Array:
+    """[T, N] with another lambda."""
+    chosen = with_values(config, gae_lambda=gae_lambda)
+    targets = criterion_of(config).targets(chosen, state.criterion, rollout, values)
+    return targets.advantage
 
 
 def _gradients_of_halves(

@@ -179,7 +179,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "choice": choice_results.choice,
     "leads": choice_results.leads,
     "lambdas": choice_results.lambdas,
-    "adapted": choice_results.adapted,
+    "longer-traces": choice_results.longer_traces,
+    "other-tasks": choice_results.other_tasks,
     "discounts": choice_results.discounts,
 }
 

@@ -25,8 +25,8 @@ from tuned_results import LAMBDA, RESULTS, contestants, settings
 from longrun.picture_files import picture
 from longrun.results.plot_style import DPI, colours_of, tidy
 
-EVERY = 50_000
-"""Steps between the points of lambda that are kept."""
+EVERY, LAST = 10_000, 300_000
+"""Steps between the points of lambda that are kept, and of the last one."""
 
 
 def scores() -> None:
@@ -52,7 +52,7 @@ def scores() -> None:
 
 
 def collect_lambda(runs: Sequence[Path]) -> None:
-    """Lambda of each run, a row for every `EVERY` steps."""
+    """Lambda of each run, a row for every `EVERY` steps up to `LAST`."""
     from longrun.results.read import read_metrics
 
     rows = [
@@ -60,7 +60,7 @@ def collect_lambda(runs: Sequence[Path]) -> None:
         for setting in read_metrics(runs, ["lambda"])
         for column, seed in enumerate(setting.seeds)
         for step, x in zip(setting.steps, setting.values["lambda"][:, column], strict=True)
-        if step % EVERY == 0
+        if step % EVERY == 0 and step <= LAST
     ]
     write_rows(LAMBDA, sorted(rows, key=lambda r: (r["env"], int(r["seed"]))))
 
@@ -69,13 +69,14 @@ def lambdas() -> None:
     """The length of traces over the steps: a panel for each task, a line for each seed."""
     rows = rows_of(LAMBDA)
     with picture(RESULTS / "lambda.png", size=(13, 2.8), dpi=DPI) as figure:
-        panels = figure.subplots(1, len(TASKS), sharey=True)
-        for axis, task in zip(panels, TASKS, strict=True):
+        tasks = [task for task in TASKS if any(row["env"] == task for row in rows)]
+        panels = figure.subplots(1, len(tasks), sharey=True)
+        for axis, task in zip(panels, tasks, strict=True):
             for seed in sorted({row["seed"] for row in rows if row["env"] == task}):
                 own = [r for r in rows if (r["env"], r["seed"]) == (task, seed)]
-                steps = [int(row["step"]) / 1e6 for row in own]
+                steps = [int(row["step"]) / 1e3 for row in own]
                 axis.plot(steps, [1 / (1 - float(row["lambda"])) for row in own], linewidth=0.8)
-            axis.set(title=task, xlabel="million steps", yscale="log")
+            axis.set(title=task, xlabel="thousand steps", yscale="log")
             axis.set_yticks([10, 100, 1000], ["10", "100", "1000"])
             axis.minorticks_off()
             tidy(axis)

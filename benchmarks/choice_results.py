@@ -12,7 +12,7 @@ import numpy as np
 from csv_rows import Row, rows_of
 from curves import name_of
 from markdown_table import table
-from run_scores import returns_of
+from run_scores import returns_of, rows_of_task
 from search_results import NAMES, REFERENCES, TASKS
 
 from longrun.results.statistics import interquartile_mean
@@ -169,7 +169,7 @@ def other_tasks() -> str:
 
 
 def _with_seeds(rows: list[Row], task: str) -> str:
-    own = sorted((row for row in rows if row["env"] == task), key=lambda row: int(row["seed"]))
+    own = rows_of_task(rows, task)
     return ", ".join(f"{row['seed']}: {float(row['episode_return']):.0f}" for row in own)
 
 

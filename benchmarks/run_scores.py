@@ -43,9 +43,14 @@ def collect(runs: Sequence[Path]) -> list[Row]:
     return sorted(rows, key=lambda row: tuple(row[name] for name in order))
 
 
+def rows_of_task(rows: list[Row], task: str) -> list[Row]:
+    """Those of one task, in the order of seeds."""
+    return sorted((row for row in rows if row["env"] == task), key=lambda row: int(row["seed"]))
+
+
 def returns_of(rows: list[Row], task: str) -> str:
     """Final scores on one task, in the order of seeds."""
-    own = sorted((row for row in rows if row["env"] == task), key=lambda row: int(row["seed"]))
+    own = rows_of_task(rows, task)
     return ", ".join(f"{float(row['episode_return']):.0f}" for row in own)
 
 

@@ -27,7 +27,7 @@ SHORTEST_ROLLOUT = 100
 """Steps that an adaptive lambda needs. Traces are at most as long as a rollout, and those of a
 lambda of .9 are 10 steps: shorter rollouts leave little to choose from."""
 FEWEST_ITERATIONS = 300
-"""Of a run that starts with the longest trace, since it takes up to 150 of them to fall."""
+"""Of a run in which lambda adapts, since it takes 15 of them to choose it and 150 to lower it."""
 MOST_LIMITS = 8
 """Of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
@@ -40,11 +40,11 @@ class Config:
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     adaptive_lambda: bool = choice(
         False,
-        "start with lambda 1 - 1 / rollout_steps, which credits an action with the rewards of a"
-        " whole rollout, and lower it to gae_lambda: in 150 iterations where longer traces change"
-        " the policy gradient, in 20 where they change it by no more than noise. Lambda is"
-        " gae_lambda in runs of fewer than 300 iterations, with rollouts of fewer than 100 steps,"
-        " and if gae_lambda alone is given",
+        "learn only the values in the first 15 iterations; if longer traces then still change"
+        " the policy gradient by more than noise, start with lambda 1 - 1 / rollout_steps, which"
+        " credits an action with the rewards of a whole rollout, and lower it to gae_lambda in 150"
+        " iterations. Lambda is gae_lambda otherwise, and in runs of fewer than 300 iterations,"
+        " with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
     )
     learning_rate: float = number(3e-4, "beta: Adam's step size")
     max_grad_norm: float = number(
@@ -144,14 +144,14 @@ class Config:
         """Whether lambda changes while learning."""
         return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
 
-    def starts_with_long_trace(self, iterations: int) -> bool:
-        """Whether the adaptive lambda of a run of so many iterations starts long."""
+    def has_time_to_adapt(self, iterations: int) -> bool:
+        """Whether lambda adapts in a run of so many iterations."""
         return self.adapts_lambda and iterations >= FEWEST_ITERATIONS
 
     def may_grow(self, steps: int, more: int) -> bool:
         """Whether a run of `steps` that is extended to `more` learns what one of `more` does."""
         iterations = (-(-n // self.steps_per_iteration) for n in (steps, more))
-        shorter, longer = map(self.starts_with_long_trace, iterations)
+        shorter, longer = map(self.has_time_to_adapt, iterations)
         return shorter == longer and not self.decays
 
     @property

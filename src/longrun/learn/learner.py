@@ -33,7 +33,7 @@ from longrun.learn.program_options import (
     options_of_value,
 )
 from longrun.learn.targets import batch_targets
-from longrun.learn.trace import init_trace
+from longrun.learn.trace import init_trace, policy_learns
 from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learn.value_fit import joint_targets, joint_task, value_task
 
@@ -90,10 +90,10 @@ def improve_policy(
     progress: jax.Array | float,
 ) -> Trained:
     """Line 9 of Algorithm 1. `progress` in [0, 1) is the fraction of the run that is done."""
-    config = options_of_policy(config)
+    config, learns = options_of_policy(config), policy_learns(state)
     batch = batch._replace(value_target=None)  # type: ignore[arg-type]  # it is not read
     before = state.params.policy, state.opt_state.policy
-    trained: Trained = _improve_policy(config, spaces, *before, batch, shuffles, progress)
+    trained: Trained = _improve_policy(config, spaces, *before, batch, shuffles, progress, learns)
     return trained
 
 
@@ -106,8 +106,9 @@ def _improve_policy(
     batch: Batch,
     shuffles: jax.Array,
     progress: jax.Array,
+    learns: jax.Array,
 ) -> Trained:
-    step = policy_step_of(config)
+    before, step = (policy, opt_state), policy_step_of(config)
     if step.minibatch_task is not None:
         task = step.minibatch_task(config, spaces, policy, opt_state, batch, shuffles)
         [trained] = train_epochs(config, [task], learning_rate(config, progress))
@@ -115,9 +116,25 @@ def _improve_policy(
         assert step.whole_batch is not None
         policy, metrics = step.whole_batch(config, spaces, policy, batch)
         trained = Trained(policy, opt_state, metrics)
-    return flagged("policy", trained)
+    return flagged("policy", _kept_if(learns, trained, *before))
 
 
+def _kept_if(learns: jax.Array | bool, trained: Trained, params: Any, opt_state: Any) -> Trained:
+    """A trained policy, or the one from before while only the values are learned."""
+
+    def kept(new: jax.Array, old: jax.Array | float) -> jax.Array:
+        return jnp.where(learns, new, old)
+
+    metrics = trained.metrics
+    return Trained(
+        jax.tree.map(kept, trained.params, params),
+        jax.tree.map(kept, trained.opt_state, opt_state),
+        metrics | {name: kept(metrics[name], 0.0) for name in MOVED & metrics.keys()},
+    )
+
+
+MOVED = {"kl", "clip_fraction", "step_fraction"}
+"""metrics of how far a policy has moved"""
 NOT_OF_VALUE = ("mask", "action", "advantage", "costs")
 """fields of a batch that fitting a value does not read"""
 
@@ -170,6 +187,10 @@ def update(
         return Targets(*map(flat, batch_targets(config, state, rollout, heads).targets))
 
     policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
+    # The state of a joint optimiser is also that of the values, which are always learned.
+    joint = has_joint_optimizer(config)
+    opt_state = policy.opt_state if joint else state.opt_state.policy
+    policy = _kept_if(policy_learns(state), policy, state.params.policy, opt_state)
     policy, value = flagged("policy", policy), flagged("value", value)
     state = state._replace(
         params=Networks(policy.params, value.params),

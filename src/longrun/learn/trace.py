@@ -3,12 +3,13 @@
 With exact values the expected TD error of every later step is 0, whatever the action was, so that
 every lambda has the same expected policy gradient, and a longer trace only adds noise. Where values
 are wrong, a longer trace corrects them. The two can be told apart without knowing the values: take
-the gradient for a trace, minus that for one of half its length, from two halves of a batch. Noise
-differs between the halves; an error of the values is the same in both.
+the gradient for a trace of twice the length, minus that for the usual one, from two halves of a
+batch. Noise differs between the halves; an error of the values is the same in both.
 
-At the start values are certainly wrong, so that lambda starts with a trace of a whole rollout. It
-falls, quickly where longer traces do not matter, and slowly, while the values are learned, where
-they do. In a short run there is no time for that: it starts with the shortest trace.
+A run starts with a few iterations in which only the values are learned. Where the halves still
+agree then, lambda starts with a trace of a whole rollout and falls to `gae_lambda` while the values
+are learned; elsewhere it is `gae_lambda` from the start, as in a short run, which has no time for
+long traces.
 """
 
 from __future__ import annotations
@@ -22,40 +23,44 @@ from optax.tree_utils import tree_vdot
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import policy_outputs, read
-from longrun.learn.advantages import moving_average
 from longrun.learn.config_pytree import with_values
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.distributions import distribution_of
 from longrun.learn.types import Rollout, TraceState, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
 
-SLOW, FAST = 150, 20
-"""Iterations in which lambda falls from the longest trace to the shortest: while longer traces
-matter, and while they do not."""
+FIRST, COMPARED = 5, 10
+"""Iterations in which only the values are learned: before halves are compared, and meanwhile. The
+last of them also trains the policy, with the lambda that was chosen."""
 AGREEMENT = 0.2
 """Of the halves, as a fraction of their squared gradients, above which longer traces matter."""
-MEMORY = 0.1
-"""Step size of the running means that the agreement is computed from."""
+FALL = 150
+"""Iterations in which lambda falls from the longest trace to that of `gae_lambda`."""
 
 
 def init_trace(config: Config) -> TraceState | None:
-    """The longest trace; None where lambda is fixed."""
+    """Nothing has been compared yet; None where lambda is fixed."""
     if not config.adapts_lambda:
         return None
-    longest = jnp.maximum(1 - 1 / config.rollout_steps, config.gae_lambda)
-    return TraceState(jnp.asarray(longest, jnp.float32), jnp.zeros(()), jnp.zeros(()))
+    return shortest_trace(config)._replace(undecided=jnp.asarray(FIRST + COMPARED, jnp.int32))
 
 
 def shortest_trace(config: Config) -> TraceState:
-    """The trace of `gae_lambda`, without any agreement yet."""
-    return TraceState(jnp.asarray(config.gae_lambda, jnp.float32), jnp.zeros(()), jnp.zeros(()))
+    """The trace of `gae_lambda`, which remains."""
+    gae_lambda = jnp.asarray(config.gae_lambda, jnp.float32)
+    return TraceState(gae_lambda, jnp.zeros(()), jnp.zeros(()), jnp.zeros((), jnp.int32))
 
 
 def start_trace(config: Config, state: TrainState, iterations: int) -> TrainState:
-    """The state for a run of so many iterations: a short run starts with the shortest trace."""
-    if state.trace is None or config.starts_with_long_trace(iterations) or state.iteration > 0:
+    """The state for a run of so many iterations: in a short run lambda is `gae_lambda`."""
+    if state.trace is None or config.has_time_to_adapt(iterations) or state.iteration > 0:
         return state
     return state._replace(trace=shortest_trace(config))
+
+
+def policy_learns(state: TrainState) -> jax.Array | bool:
+    """Whether a prepared batch trains the policy: not while lambda is undecided."""
+    return state.trace is None or state.trace.undecided == 0
 
 
 def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
@@ -69,28 +74,48 @@ def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
 def adapt_trace(
     config: Config, spaces: Spaces, state: TrainState, rollout: Rollout, values: Values
 ) -> TraceState:
-    """Shorten the trace, slowly while both halves of a batch agree that the shortest is too short.
+    """Compare halves of the first batches, choose lambda in the last of these, then lower it.
 
-    The shortest trace, that of `gae_lambda`, is compared with one of twice its length: where longer
-    ones are compared, noise hides what they add. Only the reward counts; costs with a limit have
-    the same lambda. The scale of rewards does not change with it.
+    Only the reward counts; costs with a limit have the same lambda. The scale of rewards does not
+    change with it.
     `state` has the criterion after this batch, and the policy and the moments that acted.
     """
     trace = state.trace
     assert trace is not None
+    shared, own = jax.lax.cond(
+        (trace.undecided > 0) & (trace.undecided <= COMPARED),
+        lambda: _compared_halves(config, spaces, state, rollout, values),
+        lambda: (jnp.zeros(()), jnp.zeros(())),
+    )
+    shared, own = trace.shared + shared, trace.own + own
+    steps = len(rollout.reward)
+    longest = jnp.maximum(1 - 1 / steps, config.gae_lambda)
+    chosen = jnp.where(shared > AGREEMENT * own, longest, config.gae_lambda)
+    # 1 - lambda grows by the same factor in each iteration.
+    factor = jnp.maximum(steps * (1 - config.gae_lambda), 1.0) ** (1 / FALL)
+    lowered = jnp.maximum(1 - factor * (1 - trace.gae_lambda), config.gae_lambda)
+    return TraceState(
+        gae_lambda=jnp.where(trace.undecided == 1, chosen, lowered),
+        shared=shared,
+        own=own,
+        undecided=jnp.maximum(trace.undecided - 1, 0),
+    )
+
+
+def _compared_halves(
+    config: Config, spaces: Spaces, state: TrainState, rollout: Rollout, values: Values
+) -> tuple[jax.Array, jax.Array]:
+    """How a trace of twice the length changes the policy gradient of each half of a batch.
+
+    Returns the product of both changes, and the mean of their squares. The shortest trace, that of
+    `gae_lambda`, is compared: for longer ones noise hides what twice the length adds.
+    """
     usual = _advantages(config, state, rollout, values, config.gae_lambda)
     longer = _advantages(config, state, rollout, values, (1 + config.gae_lambda) / 2)
     change = (longer - usual) / (usual.std() + 1e-8)
     first, second = _gradients_of_halves(config, spaces, state, rollout, change)
     own = (tree_vdot(first, first) + tree_vdot(second, second)) / 2
-    shared = moving_average(trace.shared, tree_vdot(first, second), MEMORY)
-    own = moving_average(trace.own, own, MEMORY)
-    matters = shared > AGREEMENT * own
-    # 1 - lambda grows by the same factor in each iteration.
-    shortest = 1 - config.gae_lambda
-    factor = (shortest * len(rollout.reward)) ** (1 / jnp.where(matters, SLOW, FAST))
-    gae_lambda = 1 - jnp.maximum(factor, 1.0) * (1 - trace.gae_lambda)
-    return TraceState(jnp.maximum(gae_lambda, config.gae_lambda), shared, own)
+    return tree_vdot(first, second), own
 
 
 def _advantages(

@@ -74,9 +74,11 @@ class TraceState(NamedTuple):
 
     gae_lambda: jax.Array
     shared: jax.Array
-    """running mean of the product of both halves' gradients"""
+    """sum over compared batches of the product of both halves' gradients"""
     own: jax.Array
-    """running mean of their squares"""
+    """sum of their mean squares"""
+    undecided: jax.Array
+    """iterations until lambda is chosen, in which only the values are learned; 0 afterwards"""
 
 
 class TrainState(NamedTuple):

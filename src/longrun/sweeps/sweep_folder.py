@@ -276,7 +276,7 @@ def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedR
 def _why_not_longer(run: PlannedRun) -> str:
     if any(config.decays for config in run.configs()):
         return " (more steps need --no-learning-rate-decay from the start)"
-    return f" (an adaptive lambda starts higher in runs of {FEWEST_ITERATIONS} iterations or more)"
+    return f" (lambda adapts in runs of {FEWEST_ITERATIONS} iterations or more)"
 
 
 def preset_hint(there: str, here: str) -> str:

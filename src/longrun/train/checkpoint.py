@@ -40,7 +40,12 @@ from longrun.train.job import Snapshot
 
 OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
 """State files, and temporary files that a crash left; no other file in the folder is deleted."""
-LATER_FIELDS = (".criterion.reward_sum", ".limits.excess", ".limits.controller.spread")
+LATER_FIELDS = (
+    ".criterion.reward_sum",
+    ".limits.excess",
+    ".limits.controller.spread",
+    ".trace.undecided",
+)
 """Fields that checkpoints of earlier versions do not hold; they start at zero."""
 
 

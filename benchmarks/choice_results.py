@@ -57,15 +57,17 @@ LONGER_TRACES = {
     "schedule, 154 iterations": "from .999 to .9 in 154 iterations, whatever the halves say",
     "schedule, 100 iterations": "the same in 100 iterations",
     "schedule, 40 iterations": "the same in 40 iterations",
-    "slow or fast": "**in 150 iterations, or in 20 where traces of 10 and 20 steps are alike**",
+    "slow or fast": "in 150 iterations, or in 20 where traces of 10 and 20 steps are alike",
+    "values first, 300 iterations": "values first, then from .999 to .9 in 300 iterations",
 }
-"""Names of the later runs, and their lambda; the last is the present `adaptive_lambda`."""
+"""Names of the later runs, and their lambda."""
 OTHER_TASKS = {
     "adaptive": "from .99, up and down",
     "adaptive, initial log std -0.5": "the same, initial log standard deviation -0.5",
     "adaptive, from .999, twice the speed": "from .999, up and down, twice as fast",
     "schedule, 50 iterations": "from .999 to .9 in 50 iterations",
     "slow or fast": "**from .999 in 150 iterations, or in 20**",
+    "values first": "**values first, then .9**",
 }
 """Those on other tasks than Swimmer."""
 LEADS = {
@@ -153,7 +155,8 @@ def _swimmer(settings: dict[str, str], seeds: range) -> str:
 def other_tasks() -> str:
     """The tuning seeds of the other tasks with a fixed lambda, and with those that fall."""
     fixed = rows_of(SEARCH / "choice.csv") + rows_of(SEARCH / "leads.csv")
-    later = [row for row in rows_of(SEARCH / "lambda.csv") if row["env"] != SWIMMER]
+    longer = [row for row in rows_of(SEARCH / "lambda.csv") if row["steps"] == "1000000"]
+    later = [row for row in longer if row["env"] != SWIMMER]
     usual = [row for row in fixed if row["setting"] in ("apo_L", "L_base")]
     tried = {
         "lambda .9": usual,
@@ -166,6 +169,34 @@ def other_tasks() -> str:
     tasks = [task for task in TASKS if task != SWIMMER]
     rows = [(words, *(_with_seeds(own, task) for task in tasks)) for words, own in tried.items()]
     return table(("1M steps, seed: return", *(task.removesuffix("-v5") for task in tasks)), rows)
+
+
+def agreement() -> str:
+    """How far halves of a batch agree while only the values are learned: the range over seeds."""
+    found = rows_of(SEARCH / "agreement.csv")
+    columns = {"iterations_1_to_5": "iterations 1 to 5", "iterations_6_to_15": "6 to 15"}
+    rows = []
+    for task in TASKS:
+        own = rows_of_task(found, task)
+        ranges = (sorted(float(row[column]) for row in own) for column in columns)
+        cells = (f"{values[0]:.2f} to {values[-1]:.2f}" for values in ranges)
+        rows.append((task, f"{own[0]['seed']} to {own[-1]['seed']}", *cells))
+    return table(("agreement of the halves", "seeds", *columns.values()), rows)
+
+
+def values_first() -> str:
+    """Ant with and without iterations in which only the values are learned."""
+    task = "Ant-v5"
+    found = [row for row in rows_of(SEARCH / "lambda.csv") if row["steps"] == "400000"]
+    rows = []
+    for setting, words in (("fixed .9", "lambda .9"), ("values first", "values first, then .9")):
+        own = [row for row in found if row["setting"] == setting]
+        means = [
+            np.mean([float(r[name]) for r in own]) for name in ("episode_return", "average_reward")
+        ]
+        rows.append((words, returns_of(own, task), f"{means[0]:.0f}", f"{means[1]:.2f}"))
+    heads = f"{task}, 400k steps", "seeds 140 to 145", "mean", "reward per step"
+    return table(heads, rows)
 
 
 def _with_seeds(rows: list[Row], task: str) -> str:

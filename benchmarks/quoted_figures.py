@@ -181,6 +181,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "lambdas": choice_results.lambdas,
     "longer-traces": choice_results.longer_traces,
     "other-tasks": choice_results.other_tasks,
+    "agreement": choice_results.agreement,
+    "values-first": choice_results.values_first,
     "discounts": choice_results.discounts,
 }
 

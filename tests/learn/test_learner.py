@@ -198,10 +198,8 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
     read = options_read(long, lambda c: preparation._prepare.__wrapped__(c, BOX, started, facts))
     known = program_options.ADAPTIVE, program_options.POLICY_OUTPUTS
     assert read <= {*program_options.BATCH}.union(*known)
-    read = options_read(
-        config,
-        lambda c: learner._improve_policy.__wrapped__(c, BOX, *policy, batch, orders.policy, 0.0),
-    )
+    improve = learner._improve_policy.__wrapped__
+    read = options_read(config, lambda c: improve(c, BOX, *policy, batch, orders.policy, 0.0, True))
     assert read <= {*program_options.POLICY}
     read = options_read(
         config, lambda c: learner._fit_value.__wrapped__(c, *value, batch, orders.value, 0.0)

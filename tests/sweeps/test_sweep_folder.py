@@ -55,7 +55,7 @@ def test_a_sweep_is_extended_in_steps_unless_the_learning_rate_decays(tmp_path):
         assert {run.steps for run in SweepFolder.open(path).runs} == {wanted}
 
 
-def test_a_sweep_whose_lambda_adapts_is_extended_in_steps_if_lambda_starts_alike(tmp_path):
+def test_a_sweep_whose_lambda_adapts_is_extended_in_steps_if_lambda_adapts_in_both(tmp_path):
     sizes = {"num_envs": 1, "rollout_steps": 100, "minibatch_size": 50}
     fixed = {"learning_rate_decay": False, "adaptive_lambda": True, **sizes}
 
@@ -65,7 +65,7 @@ def test_a_sweep_whose_lambda_adapts_is_extended_in_steps_if_lambda_starts_alike
 
     extend("short", 20_000)
     extend("short", 29_900)
-    hint = r"has steps=29900, not 30000 \(an adaptive lambda starts higher in runs of 300"
+    hint = r"has steps=29900, not 30000 \(lambda adapts in runs of 300"
     with pytest.raises(ValueError, match=hint):
         extend("short", 30_000)
     extend("long", 30_000)

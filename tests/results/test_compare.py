@@ -90,6 +90,11 @@ def test_a_final_score_of_few_evaluations_says_so(tmp_path, capsys, points, coun
     assert "fewer than 3 evaluations" not in shown(capsys, sweep, "--best")
 
 
+def test_the_same_few_evaluations_of_all_settings_are_one_number(sweep, capsys):
+    out = " ".join(shown(capsys, sweep).split())
+    assert "evaluations in the last tenth of training (each: 1)" in out
+
+
 def test_over_all_tasks_scores_are_scaled(sweep):
     scores = compare(sweep).scores["average_reward"]
     assert scores["APO"].T.tolist() == [[0.5, 0.75, 1.0], [0.0, 0.25, 0.5]]
@@ -122,7 +127,7 @@ def test_a_setting_that_is_not_on_all_tasks_is_left_out_over_all_and_named(sweep
     fake_run(sweep / "runs" / "more", rising(1), algorithm="trpo", env="A-v0")
     out = shown(capsys, sweep)
     assert "not on all tasks: TRPO discount=0.99" in out
-    assert out.count("TRPO disc") == 3  # its row, and the notes: one evaluation, and this one
+    assert out.count("TRPO disc") == 2  # its row, and this note
 
 
 def test_a_task_without_scores_does_not_count_over_all_and_is_named(sweep, capsys):

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from fake_runs import change_config, fake_run
+from fake_runs import change_config, fake_run, rising
 from longrun.cli.compare import compare_command
 from longrun.cli.plot import plot_command
 from longrun.errors import FolderError
@@ -118,6 +118,22 @@ def test_training_ends_with_the_costs_beside_their_limits(runs, capsys, monkeypa
 def test_without_costs_training_ends_with_the_scores_alone(tmp_path, capsys):
     print_final(read_results([fake_run(tmp_path / "run", {100: 1.0})]))
     assert "cost" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ([10], "the evaluation at the end of training"),
+        ([40], "mean of the 4 evaluations in the last 10 % of training"),
+        ([20, 40], "mean of the 2 to 4 evaluations in the last 10 % of training"),
+    ],
+)
+def test_a_final_score_says_of_how_many_evaluations_it_is(tmp_path, capsys, points, words):
+    for index, number in enumerate(points):
+        options = [{"gae_lambda": index / 10}]
+        fake_run(tmp_path / f"{index}", rising(1, 4000, number), options=options)
+    print_final(read_results([tmp_path / f"{index}" for index in range(len(points))]))
+    assert f"final score: {words}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_data_frames_have_the_costs(runs):

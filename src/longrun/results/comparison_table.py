@@ -122,13 +122,15 @@ def _tasks_left_out(metrics: Sequence[str], found: Comparison) -> list[str]:
 
 def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
     """Scores of few evaluations, and aggregates of few seeds."""
-    counts = {row.label: row.evaluations for row in rows if row.evaluations is not None}
+    counts = {short[row.label]: row.evaluations for row in rows if row.evaluations is not None}
     few = {label: count for label, count in counts.items() if count < FEWEST_EVALUATIONS}
     found = []
     if few:
-        listed = ", ".join(f"{short[label]}: {count}" for label, count in few.items())
+        several = len(counts) > 1 and few == counts and len(set(few.values())) == 1
+        listed = {"each": min(few.values())} if several else few
+        numbers = ", ".join(f"{label}: {count}" for label, count in listed.items())
         found.append(
-            f"fewer than {FEWEST_EVALUATIONS} evaluations in the last tenth of training ({listed})"
+            f"fewer than {FEWEST_EVALUATIONS} evaluations in the last tenth of training ({numbers})"
         )
     if any(row.aggregates and np.isnan(row.aggregates["iqm"].low) for row in rows):
         instead = "" if rows[0].env == "" else "; (scores of the seeds) instead"

@@ -9,7 +9,12 @@ from longrun.results.labels import shortened
 from longrun.results.limits import cost_rates
 from longrun.results.metric_names import metric_name
 from longrun.results.read import Setting
-from longrun.results.statistics import FEWEST_SEEDS, FINAL_SHARE, scores_of
+from longrun.results.statistics import (
+    FEWEST_SEEDS,
+    FINAL_SHARE,
+    final_evaluations,
+    scores_of,
+)
 from longrun.results.tables import TextTable, print_tables, with_interval
 
 METRICS = ("average_reward", "episode_return")
@@ -47,7 +52,17 @@ def _score_table(settings: Sequence[Setting], short: Mapping[str, str], shared: 
     few = any(len(setting.seeds) < FEWEST_SEEDS for setting in settings)
     instead = f", or (scores of the seeds) if fewer than {FEWEST_SEEDS}" if few else ""
     title = f"{place}: final score, mean over seeds [nominal 95 % interval]{instead}"
-    share = f"{100 * FINAL_SHARE:.0f} %"
-    notes = [f"final score: mean of the evaluations in the last {share} of training"]
+    notes = [_final_score_text(settings)]
     notes += [f"all with {shared}"] if shared else []
     return TextTable(title, header, rows, "; ".join(notes))
+
+
+def _final_score_text(settings: Sequence[Setting]) -> str:
+    """What a final score is, and of how many evaluations."""
+    counts = [final_evaluations(setting) for setting in settings if len(setting.steps)]
+    fewest, most = min(counts, default=0), max(counts, default=0)
+    if most == 1:
+        return "final score: the evaluation at the end of training"
+    number = f"{fewest} to {most} " if fewest < most else f"{most} " * (most > 0)
+    share = f"{100 * FINAL_SHARE:.0f} %"
+    return f"final score: mean of the {number}evaluations in the last {share} of training"

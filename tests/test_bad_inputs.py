@@ -43,9 +43,26 @@ def closed_over_a_lock() -> Any:
     return make
 
 
+class Bare(gymnasium.Env[Any, Any]):
+    """Has the spaces that it is given, and no others."""
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update(given)
+
+
 def saved_without_an_id(path: Path) -> Path:
     APO(MORTAL, **LOCAL).save(path / "agent")
     return path / "agent"
+
+
+def file_in(path: Path) -> Path:
+    (path / "tower.py").write_text("class Tower: ...")
+    return path / "tower.py"
+
+
+def learned_twice(first: Path, second: Path) -> None:
+    for folder in (first, second):
+        APO(MORTAL, **LOCAL).learn(ITERATION, log_dir=folder, eval_every=0)
 
 
 CALLS = {
@@ -79,6 +96,19 @@ CALLS = {
         lambda _: APO(closed_over_a_lock(), num_workers=2, **TINY).learn(ITERATION),
         r"copied to worker processes \(.*lock.*num_workers=0 \(--workers 0\)$",
     ),
+    "no spaces": (
+        lambda _: APO(Bare),
+        "environment Bare has no observation_space: it has to be a gymnasium.Env with"
+        " observation_space and action_space",
+    ),
+    "no action space": (
+        lambda _: APO(gymnasium.wrappers.TimeLimit(Bare(observation_space=PUSH), 5)),
+        "environment Bare has no action_space: it has to be a gymnasium.Env with",
+    ),
+    "no space of Gymnasium's": (
+        lambda _: APO(Bare(observation_space=PUSH, action_space=[-1, 1])),
+        r"action_space=\[-1, 1\] of environment Bare must be a gymnasium.spaces.Space",
+    ),
     "discount": (lambda _: APO(MORTAL, discount=0.9), r"'discount'; PPO, TRPO have it"),
     "gain": (lambda _: PPO(MORTAL, gain_step_size=0.9), r"'gain_step_size'; APO, ATRPO have it"),
     "another library's order": (
@@ -89,6 +119,34 @@ CALLS = {
     "another library's learn": (
         lambda _: APO(MORTAL).learn(total_timesteps=10),  # type: ignore[call-arg]
         r"unknown argument of learn 'total_timesteps'; it is called steps here$",
+    ),
+    "an argument with another spelling": (
+        lambda _: APO(MORTAL).learn(10, logdir="x"),  # type: ignore[call-arg]
+        r"unknown argument of learn 'logdir'; did you mean log_dir\?$",
+    ),
+    "an argument of nothing": (
+        lambda _: APO(MORTAL).evaluate(qqq=1),  # type: ignore[call-arg]
+        r"unknown argument of evaluate 'qqq'; valid: steps, warmup",
+    ),
+    "arguments of a class": (
+        lambda _: APO(Drift, env_args={"limit": 7, "wall": 1.5}),
+        r"env_args=.*; write lambda: Drift\(limit=7, wall=1.5\), or name it as 'module:Class'$",
+    ),
+    "another algorithm's file": (
+        lambda path: PPO.load(saved_without_an_id(path)),
+        r"holds algorithm 'apo', not 'ppo'; use apo$",
+    ),
+    "a folder of runs": (
+        lambda path: learned_twice(path / "run", path),
+        r"holds other runs, such as '.*/run'; choose a folder such as '.*/NAME'$",
+    ),
+    "a file for a run": (
+        lambda path: APO(MORTAL, **LOCAL).learn(10, log_dir=file_in(path)),
+        r"'.*tower.py' is a file and a folder is needed; choose another folder$",
+    ),
+    "a file for an agent": (
+        lambda path: APO(MORTAL, **LOCAL).save(file_in(path)),
+        r"'.*tower.py' is a file and a folder is needed; choose another folder$",
     ),
     "another library's evaluate": (
         lambda _: APO(MORTAL).evaluate(n_eval_episodes=10),  # type: ignore[call-arg]

@@ -13,6 +13,7 @@ import longrun
 from longrun import APO
 from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name
 from longrun.config_options import make_config
+from longrun.option_fields import known
 from longrun.other_names import ELSEWHERE, OURS
 
 FIELDS = [(name, field) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
@@ -125,6 +126,13 @@ def test_unknown_names_list_the_near_or_the_valid_ones(algorithm, options, messa
         make_config(algorithm, **options)
 
 
+def test_a_long_list_of_valid_names_says_how_many_more_there_are():
+    valid = [f"{number}" for number in range(43)]
+    for wrong in ("zzz", None):
+        with pytest.raises(ValueError, match=r"0, 1, .*, 39 and 3 more$"):
+            known("name", wrong, valid)
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_is_made_by_its_name_in_any_case(name):
     assert algorithm_name(make_config(name.upper())) == name
@@ -150,6 +158,7 @@ def test_every_option_is_explained(algorithm, field):
         ("atrpo", "clip_coef", "it is called clip_range here, which ATRPO does not have"),
         ("apo", "verbose", r"see learn\(progress_bar=...\) and on_log"),
         ("apo", "policy_kwargs", "it is called hidden_sizes here"),
+        ("apo", "clip_actions", r"unknown APO option 'clip_actions'; write action_bounds='clip'"),
         ("apo", "gae_lambd", "did you mean gae_lambda"),
     ],
 )

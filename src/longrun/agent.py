@@ -16,7 +16,7 @@ from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import InputError
-from longrun.files import FolderLock
+from longrun.files import FolderLock, make_folder
 from longrun.learn.types import TrainState
 from longrun.option_fields import whole_number
 from longrun.other_names import names_ours, require_order
@@ -208,7 +208,7 @@ class Agent:
         """The action for an observation; or one for each row of a batch of Box observations.
 
         It is what the environment would be given in training: with `action_bounds="raw"` it may
-        lie beyond the action space.
+        lie beyond the action space. An observation that is not finite is refused, as in training.
         """
         return self._policy().predict(obs, deterministic)
 
@@ -296,7 +296,7 @@ class Agent:
         path = Path(path)
         folder = path / "checkpoint" if (path / "config.json").exists() else path
         content = self.checkpoint()
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         own = self._log_dir == path.resolve()
         if own and self._writes:  # in a callback, while `learn` has the lock
             checkpoint.save(folder, content)
@@ -385,6 +385,7 @@ class Agent:
         """
         if not 0 <= replica < len(saved.seeds):
             raise InputError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
+        checkpoint.require_algorithm(saved, path, cls.algorithm)
         if env is None:
             require_saved(saved.env, path, trust)
             env = saved.env

@@ -9,7 +9,7 @@ from typing import Any
 from longrun.config import ALGORITHMS, TERMINATED, Average, Config
 from longrun.errors import InputError
 from longrun.option_fields import MLP, known
-from longrun.other_names import hint
+from longrun.other_names import hint, lack
 from longrun.presets import DEFAULT, PRESETS
 
 
@@ -47,21 +47,26 @@ def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = _field_names(kind)
     for name in options:
-        if name not in names and (other := hint(name, names, algorithm)):
-            raise InputError(f"unknown {algorithm.upper()} option '{name}'; {other}")
-        if name not in names and (others := owners_of(name)):
-            raise InputError(
-                f"unknown {algorithm.upper()} option '{name}'; {others} have it,"
-                f" {algorithm.upper()} does not"
-            )
+        if why := why_unknown(name, [algorithm.lower()]):
+            raise InputError(f"unknown {algorithm.upper()} option '{name}'; {why}")
         known(f"{algorithm.upper()} option", name, names)
     return kind(**options)
 
 
-def owners_of(name: str) -> str:
-    """The algorithms that have an option, as text; "" if none has."""
+def why_unknown(name: str, algorithms: Sequence[str]) -> str | None:
+    """What to say of an option that none of the algorithms has; None if one has it.
+
+    It is another library's name, or an option of other algorithms; None if it is neither.
+    """
+    options = {option for a in algorithms for option in _field_names(ALGORITHMS[a])}
+    if name in options:
+        return None
+    if other := hint(name, options, algorithms):
+        return other
     owners = [a for a, kind in ALGORITHMS.items() if name in _field_names(kind)]
-    return ", ".join(owners).upper()
+    if not owners or not algorithms:
+        return None
+    return f"{', '.join(owners).upper()} have it, {lack(algorithms)}"
 
 
 def _field_names(kind: type[Config]) -> list[str]:

@@ -6,13 +6,21 @@ a status; any other exception is a defect and keeps its traceback.
 
 from __future__ import annotations
 
+import difflib
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
+
+OWN_FILES = (str(Path(__file__).parent), "<string>")
+"""The folder of longrun's code; dataclasses define their methods in "<string>"."""
 
 NAMED = 4
 """Names that a message lists before it only counts the rest."""
+MOST_VALID = 40
+"""The same for a list of all valid names."""
 
 LONGEST_TEXT = 1000
 """Characters of another library's error message that are shown."""
@@ -84,8 +92,29 @@ def warn(message: str) -> None:
     warnings.warn(message, UserWarning, stacklevel=2)
 
 
-def listed(names: Iterable[str]) -> str:
+def users_level() -> int:
+    """The `stacklevel` of a warning of the calling function, so that it names the user's line.
+
+    That is the first line outside longrun; in a thread of longrun's own there is none.
+    """
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(OWN_FILES):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def listed(names: Iterable[str], most: int = NAMED) -> str:
     """The first few names, and how many more there are."""
     names = list(names)
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def suggestion(name: str, valid: Iterable[str]) -> str:
+    """For a message about an unknown name: the names that are similar, or the valid ones."""
+    valid = list(valid)
+    by_lower = {each.lower(): each for each in valid}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=4)
+    if near:
+        return f"did you mean {', '.join(by_lower[each] for each in near)}?"
+    return f"valid: {listed(valid, MOST_VALID)}"

@@ -61,6 +61,16 @@ def _try_to_lock(folder: int) -> bool:
     return True
 
 
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it. Raises FolderError if a file has the name of one."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        files = [p for p in (path, *path.parents) if p.exists() and not p.is_dir()]
+        what = f"'{next(iter(files), path)}' is a file and a folder is needed"
+        raise FolderError(f"{what}; choose another folder") from None
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace the file in one step; its folder is created if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.errors import InputError
+from longrun.errors import MOST_VALID, InputError, listed, suggestion
 
 
 def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
@@ -64,16 +63,18 @@ def whole_number(name: str, value: Any, low: int = 0, most: int = 2**32) -> int:
     return int(value)
 
 
-def known(what: str, name: str, valid: Iterable[str]) -> str:
-    """`name` if it is valid; otherwise a one-line ValueError with similar or all valid names."""
+def known(what: str, name: str, valid: Iterable[str], otherwise: str = "") -> str:
+    """`name` if it is valid; otherwise a one-line ValueError with similar or valid names.
+
+    `otherwise` is what else the user can do, for the end of the message.
+    """
     valid = list(valid)
     if not isinstance(name, str):
-        raise InputError(f"{what}={name!r} must be one of {', '.join(valid[:40])}")
+        raise InputError(f"{what}={name!r} must be one of {listed(valid, MOST_VALID)}")
     if name in valid:
         return name
-    near = difflib.get_close_matches(name, valid, n=4)
-    hint = f"did you mean {', '.join(near)}?" if near else f"valid: {', '.join(valid[:40])}"
-    raise InputError(f"unknown {what} '{name}'; {hint}")
+    more = f" ({otherwise})" if otherwise else ""
+    raise InputError(f"unknown {what} '{name}'; {suggestion(name, valid)}{more}")
 
 
 def checked(option: dataclasses.Field[Any], value: Any) -> Any:

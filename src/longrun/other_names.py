@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from longrun.errors import InputError
+from longrun.errors import InputError, suggestion
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +43,7 @@ ELSEWHERE = {
     "tensorboard_log": "see learn(log_dir=..., tensorboard=True)",
     "total_timesteps": "see learn(steps)",
     "device": "JAX chooses it; set JAX_PLATFORMS=cpu for the CPU",
+    "clip_actions": "write action_bounds='clip' (the default) or 'raw'",
 }
 
 ARGUMENTS = {
@@ -58,15 +59,23 @@ ARGUMENTS = {
 """Names of arguments of `learn` and `evaluate` in Stable-Baselines3."""
 
 
-def hint(name: str, options: Collection[str], algorithm: str) -> str | None:
-    """What to write instead of another library's name; None if it is not known."""
+def hint(name: str, options: Collection[str], algorithms: Sequence[str]) -> str | None:
+    """What to write instead of another library's name; None if it is not known.
+
+    `options` are those of the algorithms, for which the name was given.
+    """
     if name in ELSEWHERE:
         return ELSEWHERE[name]
     if name not in OURS:
         return None
     if OURS[name] in options:
         return f"it is called {OURS[name]} here"
-    return f"it is called {OURS[name]} here, which {algorithm.upper()} does not have"
+    return f"it is called {OURS[name]} here, which {lack(algorithms)} have" if algorithms else None
+
+
+def lack(algorithms: Sequence[str]) -> str:
+    """The beginning of what these algorithms do not have: "APO does not"."""
+    return f"{', '.join(algorithms).upper()} {'does' if len(algorithms) == 1 else 'do'} not"
 
 
 def require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
@@ -81,16 +90,15 @@ def require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:
 
 
 def names_ours(method: Callable[P, R]) -> Callable[P, R]:
-    """The same method; an argument by another library's name is an InputError that says ours."""
-    known = inspect.signature(method).parameters
+    """The same method; an unknown argument is an InputError that says what it is called here."""
+    known = [name for name in inspect.signature(method).parameters if name != "self"]
 
     @functools.wraps(method)
     def checked(*args: P.args, **named: P.kwargs) -> R:
         for name in named:
-            if name in ARGUMENTS and name not in known:
-                raise InputError(
-                    f"unknown argument of {method.__name__} {name!r}; {ARGUMENTS[name]}"
-                )
+            if name not in known:
+                ours = ARGUMENTS.get(name) or suggestion(name, known)
+                raise InputError(f"unknown argument of {method.__name__} {name!r}; {ours}")
         return method(*args, **named)
 
     return checked

@@ -72,11 +72,10 @@ class Policy:
 
         It is what the environment was given in training: with `action_bounds="raw"` it may lie
         beyond the action space. The second item, None, is there for other libraries' sake.
+        An observation that is not finite is refused, as in training.
         """
         batched = _are_several(obs, self._interface.observation_shape)
-        rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
-        for row, one in zip(rows, obs if batched else [obs], strict=True):
-            self._interface.write(one, row)
+        rows = self._rows(obs, batched)
         noise = None if deterministic else draw_noise(self._rng, self._spaces, len(rows))
         drawn = self._acting.act(rows, noise)
         actions = as_given(np, self._spaces, self._config.action_bounds, drawn)
@@ -85,6 +84,24 @@ class Policy:
             return read(actions[0]), None
         made = [read(action) for action in actions]
         return np.array(made).reshape(len(rows), *self._interface.action_shape), None
+
+    def _rows(self, obs: Any, batched: bool) -> Array:
+        """Flat observations [n, D], all finite."""
+        rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
+        try:
+            for row, one in zip(rows, obs if batched else [obs], strict=True):
+                self._interface.write(one, row)
+        except InputError as error:
+            if isinstance(obs, tuple) and obs and isinstance(obs[-1], dict):
+                raise InputError(
+                    "the observation is a tuple that ends with a dict; reset() returns (obs, info):"
+                    f" write obs, info = env.reset() and pass obs ({error})"
+                ) from None
+            raise
+        finite = np.isfinite(rows)
+        if np.count_nonzero(finite) < rows.size:  # a third of the time of finite.all()
+            raise InputError(_not_finite(rows, finite, batched))
+        return rows
 
     def export(self, path: str | Path) -> None:
         """Write the deterministic policy as an ONNX file; needs the extra `onnx`.
@@ -109,6 +126,16 @@ def _are_several(obs: Any, shape: tuple[int, ...] | None) -> bool:
         return np.ndim(obs) == len(shape) + 1
     except ValueError:  # rows of different lengths
         return False
+
+
+def _not_finite(rows: Array, finite: Array, batched: bool) -> str:
+    """What to say of the first value in rows [n, D] that is not finite."""
+    row, component = np.argwhere(~finite)[0]
+    where = f"row {row} of the observations" if batched else "the observation"
+    return (
+        f"component {component} of {where} is {rows[row, component]}; a policy needs finite"
+        " numbers of float32: replace the value, or take no action for this observation"
+    )
 
 
 def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:

@@ -103,6 +103,23 @@ def test_training_prints_the_table_of_the_last_evaluation(longrun, tmp_path):
     assert "Drift-v0" in result.out
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((), True),
+        (("--gae-lambda", "0.8"), False),
+        (("--preset", "paper", "--action-bounds", "clip"), False),
+    ],
+)
+def test_a_run_too_short_for_lambda_to_adapt_says_so(longrun, tmp_path, more, told):
+    sizes = ("--num-envs", "1", "--rollout-steps", "100", "--minibatch-size", "50")
+    where = ("--env", "Drift-v0", "--workers", "0", "--out", str(tmp_path / "run"))
+    result = longrun("train", "apo", *where, "--steps", "200", "--no-eval", *sizes, *more)
+    assert (result.status, result.err) == (0, "")
+    words = "lambda stays at gae_lambda=0.9, since the run is short; it adapts with --steps 30000"
+    assert (words in result.out) == told
+
+
 def test_a_run_without_evaluations_prints_no_table(longrun, tmp_path):
     result = longrun(*train_arguments(tmp_path / "run", "--no-eval"))
     assert (result.status, result.err) == (0, "")

@@ -12,8 +12,9 @@ from command_line import (
     script,
     train_arguments,
 )
+from longrun import APO
 from longrun.files import FolderLock
-from tiny_envs import ITERATION
+from tiny_envs import ITERATION, TINY
 
 TRAIN = ["train", "apo", "--env", "Drift-v0", "--no-eval", "--workers", "0", "--steps", "64"]
 REFUSED: dict[str, tuple[list[str], list[str]]] = {
@@ -24,10 +25,28 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "environment": (["train", "apo", "--env", "Drfit-v0"], ["'Drfit-v0'", "Drift-v0"]),
     "no environment": (["train", "apo"], ["--env"]),
     "an environment that is not installed": (["train", "apo", "--env", "Hopper-v2"], ["Hopper-v2"]),
+    "an environment like none": (
+        ["train", "apo", "--env", "Zzzz"],
+        ["valid: ", " and ", " more (for an environment of your own", "module:Class"],
+    ),
+    "an environment without a version": (["train", "apo", "--env", "ant"], ["did you mean Ant-v5"]),
+    "an environment by its file": (
+        ["train", "apo", "--env", "plants/tower.py:Tower"],
+        ["'plants/tower.py:Tower' names a file", "write plants.tower:Tower"],
+    ),
+    "an id in a file": (["train", "apo", "--env", "tower.py:T-v0"], ["write tower:T-v0"]),
     "no value": (["train", "apo", "--env"], ["--env"]),
     "option": ([*TRAIN, "--value-constrain", "1"], ["--value-constrain'", "--value-constraint"]),
     "option with value": ([*TRAIN, "--clip-rage=1"], ["--clip-rage'", "--clip-range"]),
     "other algorithm's option": ([*TRAIN, "--discount", "0.9"], ["--discount"]),
+    "grid of another algorithm": (
+        [*TRAIN, "--grid", "discount=0.9"],
+        ["'discount'; PPO, TRPO have it, APO does not"],
+    ),
+    "option without its algorithm": (
+        ["train", "--learning-rate", "1e-3", "--env", "Drift-v0"],
+        ["train needs an algorithm; valid: apo"],
+    ),
     "short option": ([*TRAIN, "-x"], ["-x"]),
     "stray word": ([*TRAIN, "Drift-v0"], ["Drift-v0"]),
     "preset": ([*TRAIN, "--preset", "papr"], ["preset 'papr'", "paper"]),
@@ -93,6 +112,38 @@ def test_an_existing_run_is_not_written_over(longrun, run):
     assert files_of(run) == before
 
 
+def test_runs_are_not_hidden_by_one_beside_them(longrun, run):
+    before = files_of(run)
+    refused(
+        longrun(*train_arguments(run.parent)),
+        f"'{run.parent}' holds other runs, such as '{run}'; choose a folder such as",
+    )
+    assert files_of(run) == before
+    assert not (run.parent / "config.json").exists()
+
+
+def test_a_run_is_not_written_into_a_sweep(longrun, tmp_path):
+    (tmp_path / "sweep.json").write_text("{}")
+    refused(longrun(*train_arguments(tmp_path)), f"'{tmp_path}' holds a sweep; choose another")
+    assert list(files_of(tmp_path)) == [tmp_path / "sweep.json"]
+    refused(
+        longrun(*train_arguments(tmp_path.parent)), f"holds other runs, such as '{tmp_path.parent}"
+    )
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+@pytest.mark.parametrize("below", [False, True])
+def test_a_file_in_place_of_a_folder_is_refused(command, below, longrun, tmp_path):
+    file = tmp_path / "tower.py"
+    file.write_text("in the way")
+    out = file / "run" if below else file
+    arguments = [command, "apo", "--env", "Drift-v0", "--out", out]
+    refused(
+        longrun(*arguments), f"'{file}' is a file and a folder is needed; choose another folder"
+    )
+    assert file.read_text() == "in the way"
+
+
 @pytest.mark.parametrize(
     "change, words",
     [
@@ -104,7 +155,8 @@ def test_an_existing_run_is_not_written_over(longrun, run):
         (["apo", "--seed", "5"], ["seed"]),
         (["apo", "--grid", "gae_lambda=0,1"], ["--grid"]),
         (["apo", "--steps", "0"], ["steps=0"]),
-        (["--gae-lambda", "0.5"], ["--gae-lambda"]),
+        (["--gae-lambda=0.5"], ["--gae-lambda cannot be changed on --resume", "leave it out"]),
+        (["--no-layer-norm"], ["--no-layer-norm cannot be changed on --resume"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -146,6 +198,22 @@ def test_a_finished_run_is_left_as_it_is(longrun, run, tmp_path):
     assert result.status == 0
     assert "give a larger --steps" in result.out
     assert files_of(out) == before
+
+
+def test_fewer_steps_than_an_interrupted_run_has_done_are_reported(longrun, tmp_path):
+    out = tmp_path / "run"
+    agent = APO("Drift-v0", num_workers=0, **TINY)
+    stopped = {"on_log": lambda progress: progress.step < 2 * ITERATION, "eval_every": 0}
+    agent.learn(4 * ITERATION, log_dir=out, **stopped)
+    before = files_of(out)
+    for steps in (ITERATION, 2 * ITERATION):
+        result = longrun("train", "--resume", "--out", out, "--steps", steps)
+        assert result.status == 0
+        assert f"is at {2 * ITERATION} of {4 * ITERATION} steps, and --steps {steps}" in result.out
+        assert f"; longrun train --resume --out {out} finishes it" in result.out
+    assert files_of(out) == before
+    assert longrun("train", "--resume", "--out", out).status == 0
+    assert APO.load(out).steps_ == 4 * ITERATION
 
 
 def test_a_folder_that_another_process_writes_to_is_refused(longrun, run, tmp_path):

@@ -26,7 +26,19 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "an option of another algorithm": (
         ["apo", "--grid", "discount=0.9"],
-        "unknown option of APO 'discount'; did you mean value_discount?",
+        "unknown option of APO 'discount'; PPO, TRPO have it, APO does not",
+    ),
+    "an option of neither algorithm": (
+        ["apo", "atrpo", "--grid", "discount=0.9"],
+        "unknown option of APO, ATRPO 'discount'; PPO, TRPO have it, APO, ATRPO do not",
+    ),
+    "a flag of another algorithm": (
+        ["apo", "--discount", "0.9"],
+        "unknown option of longrun sweep '--discount'; PPO, TRPO have it, APO does not",
+    ),
+    "another library's name": (
+        ["apo", "--grid", "lr=0.9"],
+        "unknown option 'lr'; it is called learning_rate here",
     ),
     "a prefix that is not swept": (
         ["apo", "--grid", "ppo.discount=0.9"],

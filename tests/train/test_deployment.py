@@ -225,6 +225,56 @@ def test_a_wrong_observation_is_one_line(name: str, tmp_path: Path) -> None:
             policy.predict(WRONG_OBSERVATIONS[name])
 
 
+BOTH = {"action_mask": np.ones(5, np.int8), "observation": np.array([0, 0, np.nan], np.float32)}
+NOT_FINITE = {
+    "clipped": ([0, np.nan], "component 1 of the observation is nan; .* replace"),
+    "scalar": (-np.inf, "component 0 of the observation is -inf"),
+    "no hidden layer": (np.array([[0, 1], [np.inf, 0]]), "component 0 of row 1 of .* is inf"),
+    "masked": (BOTH, "component 7 of the observation is nan"),
+    "dict": ([{"a": ([0, np.nan], [0, 1]), "b": 3}], "component 1 of row 0 of .* is nan"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FINITE)
+def test_an_observation_that_is_not_finite_gets_no_action(name: str, tmp_path: Path) -> None:
+    agent = case_agent(name)
+    agent.save(tmp_path)
+    obs, words = NOT_FINITE[name]
+    for policy in (load_policy(tmp_path), agent):
+        for deterministic in (True, False):
+            with pytest.raises(InputError, match=words):
+                policy.predict(obs, deterministic)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_reset_returns_is_no_observation(name: str, tmp_path: Path) -> None:
+    agent = case_agent(name)
+    agent.save(tmp_path)
+    (obs,) = sampled(CASES[name][0], 1)
+    for policy in (load_policy(tmp_path), agent):
+        with pytest.raises(
+            InputError, match=r"reset\(\) returns \(obs, info\): .* pass obs"
+        ) as found:
+            policy.predict((obs, {}))
+        assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("obs", [{"a": 1}, None, "abc", [1, [2, 3]], ["a", "b"]])
+def test_an_observation_that_is_no_array_is_named_by_its_type(obs: Any, tmp_path: Path) -> None:
+    agent = case_agent("clipped")
+    agent.save(tmp_path)
+    words = f"of type {type(obs).__name__} is not an array of numbers; .* shape \\(2,\\)$"
+    for policy in (load_policy(tmp_path), agent):
+        with pytest.raises(InputError, match=words):
+            policy.predict(obs)
+
+
+@pytest.mark.parametrize("obs", [{"a": 1}, None, "abc", np.nan, 3, -1])
+def test_a_wrong_choice_is_refused(obs: Any) -> None:
+    with pytest.raises(InputError, match="is not in its Discrete space"):
+        row_writer({"kind": "Discrete", "n": 3, "start": 0})(obs, np.zeros(3, np.float32))
+
+
 def test_a_wrong_part_of_an_observation_is_named() -> None:
     form = form_of(spaces.Dict(level=spaces.Box(0, 1, (2,)), mode=spaces.Discrete(3)))
     write, row = row_writer(form), np.zeros(5, np.float32)

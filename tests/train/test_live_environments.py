@@ -190,6 +190,19 @@ def test_a_replay_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: Any) 
         agent.learn(ITERATION)
 
 
+@pytest.mark.parametrize("share", ["LONGEST_REPLAY", "MOST_ACTIONS"])
+def test_an_episode_that_is_too_long_to_repeat_is_left(
+    share: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(episodes, share, 20 if share == "LONGEST_REPLAY" else 4 * 20)
+    APO(ENDLESS, **LOCAL).learn(2 * ITERATION).save(tmp_path)
+    agent = APO.load(tmp_path, ENDLESS, num_workers=0)
+    with pytest.warns(UserWarning, match="4 environments were more than 20 steps into") as told:
+        agent.learn(ITERATION)
+    assert [warning.filename for warning in told] == [__file__]
+    assert agent.snapshot.environments["number"].tolist() == [1] * 4
+
+
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_environments_that_save_their_state_are_restored_without_a_replay(
     workers: int, tmp_path: Path, monkeypatch: Any

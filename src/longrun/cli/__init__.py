@@ -38,7 +38,7 @@ usage: longrun COMMAND ...   (longrun COMMAND --help explains each; --debug show
 {commands}
 
 for example:
-  longrun train apo --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer
+  longrun train apo --env Swimmer-v5 --steps 600000 --seeds 3 --out runs/swimmer
   longrun evaluate runs/swimmer --steps 10000
   longrun export runs/swimmer --out policy.onnx
   longrun plot runs/swimmer --out curves.png

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from longrun.config import ALGORITHMS, Config
-from longrun.config_options import make_config, owners_of, values_text
+from longrun.config_options import make_config, values_text, why_unknown
 from longrun.errors import InputError
 from longrun.option_fields import known
-from longrun.other_names import hint
 from longrun.presets import DEFAULT, PRESETS_IN_WORDS
 
 
@@ -23,9 +22,13 @@ class Parser(argparse.ArgumentParser):
     """Wrong input raises InputError; only options that were given are in the result.
 
     Paragraphs of the description are wrapped; the epilog, which has examples, is printed as it is.
+    `algorithms` are those whose options the command takes.
     """
 
-    def __init__(self, description: str = "", **settings: Any) -> None:
+    def __init__(
+        self, description: str = "", algorithms: Sequence[str] = (), **settings: Any
+    ) -> None:
+        self.algorithms = algorithms
         super().__init__(
             argument_default=argparse.SUPPRESS,
             allow_abbrev=False,
@@ -74,24 +77,12 @@ def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
     given, unknown = parser.parse_known_args(list(arguments))
     for argument in unknown:
         if argument.startswith("--"):
-            flags = [flag[2:].replace("-", "_") for flag in parser.flags]
             given_name = argument.partition("=")[0]
-            name = given_name[2:].replace("-", "_")
-            if other := hint(name, flags, parser.prog.split()[-1]):
-                raise InputError(f"unknown option of {parser.prog} '{given_name}'; {other}")
-            _require_own(name, given_name, parser.prog)
+            if why := why_unknown(given_name[2:].replace("-", "_"), parser.algorithms):
+                raise InputError(f"unknown option of {parser.prog} '{given_name}'; {why}")
             known(f"option of {parser.prog}", given_name, parser.flags)
         raise InputError(f"'{argument}' is not expected (see {parser.prog} --help)")
     return vars(given)
-
-
-def _require_own(name: str, flag: str, prog: str) -> None:
-    """Raise InputError if other algorithms have the option, and that of the command has not."""
-    algorithm = prog.split()[-1]
-    if algorithm in ALGORITHMS and (others := owners_of(name)):
-        raise InputError(
-            f"unknown option of {prog} '{flag}'; {others} have it, {algorithm.upper()} does not"
-        )
 
 
 def add_trust_option(parser: Arguments | Parser) -> None:

@@ -36,7 +36,7 @@ with more seeds, values, environments or steps than before it extends the sweep 
 
 EXAMPLES = """\
 examples:
-  longrun sweep apo --env Swimmer-v5 --steps 300000 --seeds 5 --out runs/sweep \\
+  longrun sweep apo --env Swimmer-v5 --steps 600000 --seeds 5 --out runs/sweep \\
       --grid value_constraint=0,0.1,0.3 --grid gae_lambda=0.95,0.99
   longrun sweep apo ppo --env Swimmer-v5 HalfCheetah-v5 --seeds 5 --grid discount=0.99,0.999
   longrun sweep apo --env Hopper-v5 --grid hidden_sizes=64x64,128x128 \\
@@ -82,6 +82,7 @@ def sweep_command(arguments: list[str]) -> int:
 def sweep_parser(algorithms: Sequence[str]) -> Parser:
     """With the options of the algorithms, or of all if none is named."""
     parser = Parser(
+        algorithms=algorithms,
         prog="longrun sweep",
         usage="longrun sweep ALGORITHM [ALGORITHM ...] --env ID [ID ...] [options]\n"
         "       longrun sweep --resume --out SWEEP",

@@ -45,10 +45,11 @@ def train_command(arguments: list[str]) -> int:
         return 0
     prog = f"longrun train {algorithm}"
     parser = Parser(
+        algorithms=[algorithm],
         prog=prog,
         usage=f"{prog} --env ID [options]",
         description=ALGORITHMS[algorithm].__doc__ or "",
-        epilog=f"example: {prog} --env Swimmer-v5 --steps 300000 --seeds 3 --out runs/swimmer",
+        epilog=f"example: {prog} --env Swimmer-v5 --steps 600000 --seeds 3 --out runs/swimmer",
     )
     _add_run_options(parser)
     add_algorithm_options(parser, ALGORITHMS[algorithm])
@@ -70,12 +71,25 @@ def _resume_only(arguments: list[str]) -> int:
         " it was.",
     )
     _add_run_options(parser)
-    given = parse(parser, arguments)
+    flag = _algorithm_flag(arguments)
+    if "--resume" in arguments and flag:
+        raise InputError(
+            f"{flag} cannot be changed on --resume, as no option of the algorithm can; leave it out"
+        )
+    given = {} if flag else parse(parser, arguments)
     if not given.get("resume"):
         raise InputError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
     from longrun.cli.train_run import resume
 
     return _show_finished(resume(None, given))
+
+
+def _algorithm_flag(arguments: list[str]) -> str | None:
+    """The first of the arguments that is an option of an algorithm."""
+    options = Parser(add_help=False)
+    add_algorithm_options(options, *ALGORITHMS.values())
+    flags = (argument.partition("=")[0] for argument in arguments)
+    return next((flag for flag in flags if flag in options.flags), None)
 
 
 def _show_finished(run: Path) -> int:

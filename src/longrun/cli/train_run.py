@@ -13,8 +13,8 @@ from typing import Any
 
 from longrun import callbacks
 from longrun.cli.options import algorithm_options, evaluations_off
-from longrun.config import Config, numeric_fields
-from longrun.config_options import make_config
+from longrun.config import FEWEST_ITERATIONS, Config, numeric_fields
+from longrun.config_options import make_config, why_unknown
 from longrun.envs.env_strings import parse_args, with_args
 from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
@@ -61,8 +61,8 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     steps = session.job.iterations * session.job.configs[0].steps_per_iteration
     if first:
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
-    trust = " --trust" if needs_trust(session.loop.name) else ""
-    again = f"longrun train --resume --out {path}{trust} resumes it"
+        _tell_of_fixed_lambda(session)
+    again = f"{_resume_command(path, session.loop.name)} resumes it"
 
     def end_at_once() -> None:
         """Without waiting for threads that compile: the last checkpoint is on disk."""
@@ -111,6 +111,18 @@ def _callbacks(session: Session, given: dict[str, Any], first: bool) -> list[OnL
     return found
 
 
+def _tell_of_fixed_lambda(session: Session) -> None:
+    """Print that a new run is too short for lambda to adapt, if it is."""
+    job, config = session.job, session.job.configs[0]
+    if job.begins == 0 and config.adapts_lambda and not config.has_time_to_adapt(job.iterations):
+        enough = FEWEST_ITERATIONS * config.steps_per_iteration
+        print(
+            f"lambda stays at gae_lambda={config.gae_lambda:g}, since the run is short; it adapts"
+            f" with --steps {enough} or more",
+            flush=True,
+        )
+
+
 def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     """Resume the run in --out; its folder. --steps may grow, other options must be the same."""
     if "out" not in given:
@@ -128,6 +140,12 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
         )
     steps = whole_number("steps", given.get("steps", config["steps"]), 1, MOST_STEPS)
+    if steps <= min(run.done) < config["steps"]:
+        print(
+            f"{path} is at {min(run.done):,} of {config['steps']:,} steps, and --steps {steps:,} is"
+            f" not more; {_resume_command(path, config['env'])} finishes it"
+        )
+        return path
     if min(run.done) >= steps and is_finished(path, steps):
         print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
         return path
@@ -140,6 +158,10 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
         )
     _run(session, path, given)
     return path
+
+
+def _resume_command(path: Path, env: str) -> str:
+    return f"longrun train --resume --out {path}{' --trust' if needs_trust(env) else ''}"
 
 
 def _canonical(saved: str, given: dict[str, Any]) -> str:
@@ -159,6 +181,8 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
         raise InputError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
     grid = parse_lists(given.get("grid", []))
     for name in grid:
+        if why := why_unknown(name, [algorithm]):
+            raise InputError(f"unknown option for --grid '{name}'; {why}")
         known("numeric option for --grid", name, [*numeric_fields(config), "limits"])
     pairs = [
         (make_config(algorithm, preset, **{**options, **point}), seed)

@@ -73,9 +73,19 @@ def with_args(env: Any, args: Mapping[str, Any]) -> Any:
     if not isinstance(args, Mapping):
         raise InputError(f"env_args={args!r} must be a dict, as {{'regime': 'BM'}}")
     if not isinstance(env, str):
-        raise InputError(f"env_args={dict(args)} need an environment named by a string, not {env}")
+        raise InputError(
+            f"env_args={dict(args)} need an environment named by a string, not {env}; write"
+            f" {_call_of(env, args)}, or name it as 'module:Class'"
+        )
     env_id, given = split_env(env)
     return join_env(env_id, given | dict(args))
+
+
+def _call_of(env: Any, args: Mapping[str, Any]) -> str:
+    """A function that makes such an environment with these arguments, for a message."""
+    name = getattr(env, "__name__", type(env).__name__)
+    given = ", ".join(f"{key}={value!r}" for key, value in args.items())
+    return f"lambda: {name if name.isidentifier() else 'Class'}({given})"
 
 
 def _value(text: str) -> Any:

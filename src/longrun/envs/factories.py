@@ -17,10 +17,15 @@ from gymnasium.vector import VectorEnv
 
 import longrun.envs.mujoco_velocity  # noqa: F401  (it registers ids)
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
-from longrun.envs.user_modules import import_user_module, named_object
+from longrun.envs.user_modules import import_user_module, named_object, require_module
 from longrun.errors import EnvironmentFailure, InputError, text_of
 from longrun.option_fields import known
 
+OWN = (
+    "for an environment of your own: in Python pass its class or a function that makes it, on the"
+    " command line write module:Class or module:Id"
+)
+"""How to name an environment that has no id, for messages."""
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -156,7 +161,7 @@ def _spec(env_id: str) -> EnvSpec:
             # By name, since it imports JAX, which worker processes must not: they never come here.
             built_in = import_module("longrun.builtin_envs").BUILTIN
             names = [*sorted(gymnasium.registry), *(f"jax:{name}" for name in built_in)]
-            known("environment", env_id, names)
+            known("environment", env_id, names, OWN)
         raise InputError(f"unknown environment '{env_id}'; {error}") from None
 
 
@@ -165,6 +170,7 @@ def _maker_in_module(env_id: str) -> Factory | None:
 
     None if it is no such name, or an id that the module registers.
     """
+    require_module(env_id)
     module, _, name = env_id.rpartition(":")
     if not module or re.search(r"-v\d+$", name):
         return None

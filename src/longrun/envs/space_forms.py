@@ -93,15 +93,27 @@ def array_writer(shape: tuple[int, ...]) -> Callable[[Any, Array], None]:
     """From an array of this shape to a row."""
 
     def write(observation: Any, row: Array) -> None:
-        observation = np.asarray(observation)
-        if observation.shape != shape:
-            raise InputError(
-                f"an observation of shape {observation.shape} does not fit the observation"
-                f" space's {shape}"
-            )
-        row[:] = observation.reshape(-1)
+        try:
+            values = np.asarray(observation)
+            if values.shape == shape:
+                row[:] = values.reshape(-1)
+                return
+        except (TypeError, ValueError) as error:
+            raise InputError(_no_numbers(observation, shape)) from error
+        if values.dtype.kind not in "biuf":
+            raise InputError(_no_numbers(observation, shape))
+        raise InputError(
+            f"an observation of shape {values.shape} does not fit the observation space's {shape}"
+        )
 
     return write
+
+
+def _no_numbers(observation: Any, shape: tuple[int, ...]) -> str:
+    return (
+        f"an observation of type {type(observation).__name__} is not an array of numbers; the"
+        f" observation space needs one of shape {shape}"
+    )
 
 
 def _choice_writer(form: Form) -> Callable[[Any, Array], None]:
@@ -110,8 +122,12 @@ def _choice_writer(form: Form) -> Callable[[Any, Array], None]:
     firsts = np.cumsum(sizes) - sizes
 
     def write(observation: Any, row: Array) -> None:
-        chosen = np.asarray(observation).reshape(-1) - starts
-        if chosen.shape != sizes.shape or (chosen < 0).any() or (chosen >= sizes).any():
+        try:
+            chosen = np.asarray(observation).reshape(-1) - starts
+            fits = chosen.shape == sizes.shape and ((chosen >= 0) & (chosen < sizes)).all()
+        except (TypeError, ValueError):  # not numbers
+            fits = False
+        if not fits:
             raise InputError(f"an observation {observation!r} is not in its {form['kind']} space")
         row[:] = 0
         row[firsts + chosen.astype(int)] = 1

@@ -21,10 +21,26 @@ and views of small grids have fewer, and suit a perceptron."""
 
 
 def own_spaces(env: Any) -> tuple[gym_spaces.Space[Any], gym_spaces.Space[Any]]:
-    """Observation and action space of an environment, or of each one in a VectorEnv."""
-    if isinstance(env, VectorEnv):
-        return env.single_observation_space, env.single_action_space
-    return env.observation_space, env.action_space
+    """Observation and action space of an environment, or of each one in a VectorEnv.
+
+    Raises InputError if one is missing or is no space of Gymnasium's.
+    """
+    prefix = "single_" if isinstance(env, VectorEnv) else ""
+    return _space(env, f"{prefix}observation_space"), _space(env, f"{prefix}action_space")
+
+
+def _space(env: Any, name: str) -> gym_spaces.Space[Any]:
+    kind = type(getattr(env, "unwrapped", env)).__name__
+    needed = "it has to be a gymnasium.Env with observation_space and action_space"
+    try:
+        space = getattr(env, name)
+    except AttributeError as error:
+        raise InputError(f"environment {kind} has no {name}: {needed} ({error})") from None
+    if not isinstance(space, gym_spaces.Space):
+        raise InputError(
+            f"{name}={space!r} of environment {kind} must be a gymnasium.spaces.Space: {needed}"
+        )
+    return space
 
 
 def describe(env: Any) -> Spaces:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -24,8 +25,18 @@ def import_user_module(module: str) -> ModuleType:
         raise InputError(f"module '{module}' ends when it is imported: {error!r}") from None
 
 
+def require_module(text: str) -> None:
+    """Raise InputError if a file is named in 'module:name' instead of its module."""
+    file, _, name = text.rpartition(":")
+    if file.endswith(".py"):
+        path = Path(os.path.relpath(file)).with_suffix("")
+        module = path.name if ".." in path.parts else ".".join(path.parts)
+        raise InputError(f"'{text}' names a file where its module is needed; write {module}:{name}")
+
+
 def named_object(text: str) -> Any:
     """The object that 'module:name' is. Raises InputError if there is none."""
+    require_module(text)
     module, _, name = text.rpartition(":")
     try:
         home = import_user_module(module)

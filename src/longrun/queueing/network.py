@@ -6,22 +6,18 @@ Classes and stations are numbered from 0 here and from 1 in names, as in the lit
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from longrun.errors import InputError
+from longrun.errors import InputError, users_level
 
 Array = NDArray[np.float64]
-OWN_FILES = (str(Path(__file__).parents[1]), "<string>")
-"""The folder of longrun's code; dataclasses define their methods in "<string>"."""
 
 
 class Activity(NamedTuple):
@@ -118,9 +114,7 @@ class Network:
 
 def warn_of_overload(network: Network) -> None:
     """Warn of each station whose load is not below 1, at the caller's line outside longrun."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back and frame.f_code.co_filename.startswith(OWN_FILES):
-        level, frame = level + 1, frame.f_back
+    level = users_level()
     for station, load in enumerate(network.loads()):
         if load > 1 - 1e-9:  # allows for rounding of a load of 1
             warnings.warn(

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from longrun.config import ALGORITHMS
-from longrun.config_options import field_defaults, own_networks
+from longrun.config_options import own_networks
 from longrun.envs.watchdog import STEP_TIMEOUT
 from longrun.errors import InputError, LongrunError
 from longrun.option_fields import known, whole_number
-from longrun.other_names import hint
 from longrun.presets import DEFAULT
 from longrun.results import Results, read_results
 from longrun.sweeps.grids import Range, checked_range
@@ -121,21 +120,11 @@ def sweep(
                 if value is not None
             },
         )
-        _require_options(request.algorithms, list(options))
+        require_known(request.algorithms, list(options))
         folder = create_sweep(request, Path(out))
         outcome, _ = train_sweep(folder, workers, ray, retries, quiet, step_timeout)
     _require_done(outcome, folder.path)
     return read_results([folder.folder(run) for run in outcome.finished])
-
-
-def _require_options(algorithms: Sequence[str], names: Sequence[str]) -> None:
-    """Raise InputError unless each is an option of one of the algorithms."""
-    for name in names:
-        fields = {f for a in algorithms for f in field_defaults(a)}
-        if name not in fields and (other := hint(name, fields, algorithms[0])):
-            kinds = ", ".join(algorithm.upper() for algorithm in algorithms)
-            raise InputError(f"unknown option of {kinds} '{name}'; {other}")
-    require_known(algorithms, names)
 
 
 def _require_done(outcome: Outcome, path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from longrun.config import ALGORITHMS
-from longrun.config_options import value_text
+from longrun.config_options import value_text, why_unknown
 from longrun.errors import InputError
 from longrun.option_fields import known
 
@@ -118,7 +118,10 @@ def _split(text: str, flag: str, example: str) -> tuple[str, str]:
 def _option(name: str) -> dataclasses.Field[Any]:
     """An option, whose name may have an algorithm before it (`ppo.discount`)."""
     fields = {f.name: f for kind in ALGORITHMS.values() for f in dataclasses.fields(kind)}
-    return fields[known("option", name.rpartition(".")[2], fields)]
+    option = name.rpartition(".")[2]
+    if why := why_unknown(option, list(ALGORITHMS)):
+        raise InputError(f"unknown option '{option}'; {why}")
+    return fields[known("option", option, fields)]
 
 
 def tied_names(name: str) -> list[str]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longrun.config import ALGORITHMS, Config, numeric_fields
-from longrun.config_options import make_config, written_options
+from longrun.config_options import make_config, why_unknown, written_options
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS, known, whole_number
@@ -252,5 +252,8 @@ def require_known(algorithms: Sequence[str], names: Sequence[str]) -> None:
         options = dict.fromkeys(
             f.name for kind in kinds for f in dataclasses.fields(ALGORITHMS[kind])
         )
+        what = f"option of {', '.join(kinds).upper()}"
         for option in tied_names(name):
-            known(f"option of {', '.join(k.upper() for k in kinds)}", option, options)
+            if why := why_unknown(option, kinds):
+                raise InputError(f"unknown {what} '{option}'; {why}")
+            known(what, option, options)

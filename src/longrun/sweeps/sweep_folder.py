@@ -28,7 +28,14 @@ from longrun.config import FEWEST_ITERATIONS
 from longrun.config_options import field_defaults, written_options
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
-from longrun.files import LEFTOVER, FolderLock, read_json, remove_leftovers, write_json
+from longrun.files import (
+    LEFTOVER,
+    FolderLock,
+    make_folder,
+    read_json,
+    remove_leftovers,
+    write_json,
+)
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_folder import checked_config, is_finished
@@ -65,9 +72,7 @@ class SweepFolder:
 
         If `batched`, replicas that fit into one compiled program become one run.
         """
-        if path.exists() and not path.is_dir():
-            raise FolderError(f"'{path}' is not a folder; choose another --out")
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path)
         with FolderLock(path):
             if (path / "sweep.json").exists():
                 folder = cls.open(path)

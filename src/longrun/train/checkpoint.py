@@ -195,16 +195,20 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
     return Snapshot(filled, environments)
 
 
+def require_algorithm(checkpoint: Checkpoint, path: Path, algorithm: str) -> None:
+    """Raise FolderError if the checkpoint is of another algorithm."""
+    found = checkpoint.algorithm
+    if found != algorithm:
+        raise FolderError(f"'{path}' holds algorithm '{found}', not '{algorithm}'; use {found}")
+
+
 def require_same(
     checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces
 ) -> None:
     """Raise FolderError if the checkpoint is of another algorithm, environment or spaces."""
-    for what, expected, found in (
-        ("algorithm", algorithm, checkpoint.algorithm),
-        ("environment", env, checkpoint.env),
-    ):
-        if expected != found:
-            raise FolderError(f"'{path}' holds {what} '{found}', not '{expected}'")
+    require_algorithm(checkpoint, path, algorithm)
+    if env != checkpoint.env:
+        raise FolderError(f"'{path}' holds environment '{checkpoint.env}', not '{env}'")
     if spaces != checkpoint.spaces:
         raise FolderError(
             f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}"

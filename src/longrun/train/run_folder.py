@@ -21,6 +21,7 @@ from longrun.config_options import differing, written_options
 from longrun.errors import FolderError, InputError
 from longrun.files import (
     FolderLock,
+    make_folder,
     named_errors,
     read_json,
     remove_leftovers,
@@ -60,15 +61,12 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, description: Mapping[str, Any]) -> RunFolder:
-        """A new folder. Raises FolderError if it holds a run already."""
-        path.mkdir(parents=True, exist_ok=True)
+        """A new folder. Raises FolderError if it holds a run, a sweep or folders of these."""
+        make_folder(path)
         folder = cls(path, FolderLock(path))
-        if (path / "config.json").exists():
+        if why := _taken(path):
             folder.close()
-            raise FolderError(
-                f"'{path}' already holds a run; resume it (train --resume, or load it in Python) or"
-                " choose another folder"
-            )
+            raise FolderError(why)
         remove_leftovers(path)
         write_json(path / "config.json", description)
         return folder
@@ -177,6 +175,26 @@ class RunFolder:
         changed = config | {"steps": max(steps, config["steps"]), "begins": begins}
         if changed != {"begins": 0} | config:
             write_json(self.path / "config.json", changed)
+
+
+def _taken(path: Path) -> str:
+    """Why a new run cannot be written to this folder; "" if it can.
+
+    A run beside others would hide them: what reads results takes the folder for that one run.
+    """
+    if (path / "config.json").exists():
+        return (
+            f"'{path}' already holds a run; resume it (train --resume, or load it in Python) or"
+            " choose another folder"
+        )
+    if (path / "sweep.json").exists():
+        return f"'{path}' holds a sweep; choose another folder for the run"
+    others = [f.parent for name in ("config", "sweep") for f in path.glob(f"*/{name}.json")]
+    if not others:
+        return ""
+    return (
+        f"'{path}' holds other runs, such as '{min(others)}'; choose a folder such as '{path}/NAME'"
+    )
 
 
 def checked_config(file: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import numpy as np
 from longrun.envs.row_hashes import UNKNOWN, row_hashes
 from longrun.envs.spaces import Array, Spaces
 from longrun.envs.worker_pool import Pool
-from longrun.errors import FolderError
+from longrun.errors import FolderError, users_level
 from longrun.learn.types import Rollout
 from longrun.train.host.episode_record import EpisodeRecord
 
@@ -141,7 +141,7 @@ class EpisodeHistory:
                 " episodes, which is too far to repeat; they start new ones. An environment with"
                 " get_state and set_state is resumed where it was",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=users_level(),
             )
 
     def extend(self, rollout: Rollout, states: Array, sizes: Array) -> None:

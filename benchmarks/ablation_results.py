@@ -16,10 +16,16 @@ TASKS = ("HalfCheetah-v5", "Hopper-v5")
 WHOLE = "APO"
 PARTS = {
     WHOLE: "`tuned`",
+    "APO adaptive_lambda=False": "lambda .9 without first learning the values",
     "APO value_constraint=0.0": "no Average Value Constraint (nu 0)",
     "APO normalize_observations=False": "observations not standardised",
+    "APO normalize_advantages=False": "advantages not standardised",
+    "APO scale_rewards=False": "rewards not scaled",
     "APO learning_rate_decay=False": "constant learning rate",
     "APO initial_log_std=0.0": "initial log standard deviation 0 instead of -1",
+    "APO num_envs=10 rollout_steps=200": "ten environments with rollouts of 200 steps",
+    "APO epochs=10 minibatch_size=100": "minibatches of 100 and ten passes",
+    "APO action_bounds=raw": "actions beyond their bounds not clipped",
     "APO reset_cost_step_size=0.0": "no reset cost",
     "APO termination=zero reset_cost_step_size=0.0": "value of 0 after terminations (the paper's)",
 }

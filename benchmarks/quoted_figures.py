@@ -19,6 +19,8 @@ import ablation_results
 import choice_results
 import decomposition_results
 import factorial_results
+import lambda_results
+import lambda_tuning
 import limits_results
 import mujoco_limits
 import paper_results
@@ -34,6 +36,7 @@ DOCUMENTS = (
     "README.md",
     "docs/figures.md",
     "results/RESULTS.md",
+    "results/one-setting.md",
     "results/tuned.md",
     "results/limits.md",
 )
@@ -156,9 +159,11 @@ FIGURES: dict[str, Callable[[], str]] = {
     "headline": tuned_results.headline,
     "against-ppo": tuned_results.against_ppo,
     "aggregates": tuned_results.aggregates,
-    "ablation": tuned_results.ablation,
+    "lambda-versions": lambda_results.versions,
     "parts": ablation_results.parts,
-    "adaptive-ppo": tuned_results.adaptive_ppo,
+    "adaptive-ppo": lambda_results.adaptive_ppo,
+    "lambda-chosen": lambda_results.chosen,
+    "lambda-small-tasks": lambda_results.small_tasks,
     "swimmer": swimmer,
     "speed": speed,
     "figure1": paper_results.figure1,
@@ -178,11 +183,12 @@ FIGURES: dict[str, Callable[[], str]] = {
     "factorial-fit": factorial_results.fitted,
     "choice": choice_results.choice,
     "leads": choice_results.leads,
-    "lambdas": choice_results.lambdas,
-    "longer-traces": choice_results.longer_traces,
-    "other-tasks": choice_results.other_tasks,
-    "agreement": choice_results.agreement,
-    "values-first": choice_results.values_first,
+    "lambdas": lambda_tuning.lambdas,
+    "longer-traces": lambda_tuning.longer_traces,
+    "other-tasks": lambda_tuning.other_tasks,
+    "agreement": lambda_tuning.agreement,
+    "values-first": lambda_tuning.values_first,
+    "falls-of-lambda": lambda_tuning.falls,
     "discounts": choice_results.discounts,
 }
 

@@ -2,31 +2,22 @@
 
     python benchmarks/tuned_pictures.py
 
-writes results/tuned-3m/scores.png, results/tuned-3m/lambda.png and results/ablation/ablation.png.
-
-    python benchmarks/tuned_pictures.py RUN ...
-
-first writes results/tuned-3m/lambda.csv from the metrics of runs.
+writes results/tuned-3m/scores.png, results/lambda/agreement.png and results/ablation/ablation.png.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from pathlib import Path
-
 import ablation_results
 import numpy as np
-from csv_rows import rows_of, write_rows
+from csv_rows import rows_of
 from curves import name_of
+from lambda_results import AGREEMENT, LAMBDA, SMALL_AGREEMENT
 from search_results import REFERENCES, TASKS
-from tuned_results import LAMBDA, RESULTS, contestants, settings
+from tuned_results import RESULTS, contestants, setting_of, settings
 
+from longrun.learn.trace import AGREEMENT as AGREED
 from longrun.picture_files import picture
 from longrun.results.plot_style import DPI, colours_of, tidy
-
-EVERY, LAST = 10_000, 300_000
-"""Steps between the points of lambda that are kept, and of the last one."""
 
 
 def scores() -> None:
@@ -51,42 +42,34 @@ def scores() -> None:
         figure.supxlabel("points: seeds; lines: their mean; dotted: Tianshou's PPO", fontsize=9)
 
 
-def collect_lambda(runs: Sequence[Path]) -> None:
-    """Lambda of each run, a row for every `EVERY` steps up to `LAST`."""
-    from longrun.results.read import read_metrics
-
-    rows = [
-        {"env": setting.env, "seed": f"{seed}", "step": f"{int(step)}", "lambda": f"{x:.4f}"}
-        for setting in read_metrics(runs, ["lambda"])
-        for column, seed in enumerate(setting.seeds)
-        for step, x in zip(setting.steps, setting.values["lambda"][:, column], strict=True)
-        if step % EVERY == 0 and step <= LAST
-    ]
-    write_rows(LAMBDA, sorted(rows, key=lambda r: (r["env"], int(r["seed"]))))
-
-
-def lambdas() -> None:
-    """The length of traces over the steps: a panel for each task, a line for each seed."""
-    rows = rows_of(LAMBDA)
-    with picture(RESULTS / "lambda.png", size=(13, 2.8), dpi=DPI) as figure:
-        tasks = [task for task in TASKS if any(row["env"] == task for row in rows)]
-        panels = figure.subplots(1, len(tasks), sharey=True)
-        for axis, task in zip(panels, tasks, strict=True):
-            for seed in sorted({row["seed"] for row in rows if row["env"] == task}):
-                own = [r for r in rows if (r["env"], r["seed"]) == (task, seed)]
-                steps = [int(row["step"]) / 1e3 for row in own]
-                axis.plot(steps, [1 / (1 - float(row["lambda"])) for row in own], linewidth=0.8)
-            axis.set(title=task, xlabel="thousand steps", yscale="log")
-            axis.set_yticks([10, 100, 1000], ["10", "100", "1000"])
-            axis.minorticks_off()
-            tidy(axis)
-        panels[0].set_ylabel("trace: 1 / (1 - lambda)")
+def agreement() -> None:
+    """How far halves of the first batches agree on what longer traces change, for each seed."""
+    of_six = [row | {"name": name_of(setting_of(row))} for row in rows_of(AGREEMENT)]
+    small = [row | {"name": "APO"} for row in rows_of(SMALL_AGREEMENT)]
+    names = sorted({row["name"] for row in of_six})
+    colours = dict(zip(names, colours_of(len(names)), strict=True))
+    with picture(LAMBDA / "agreement.png", size=(13, 4.6), dpi=DPI) as figure:
+        tasks = dict.fromkeys([*TASKS, *(row["env"] for row in small)])
+        axis = figure.subplots()
+        for place, task in enumerate(tasks):
+            for side, name in zip(np.linspace(-0.27, 0.27, len(names)), names, strict=True):
+                own = [r for r in of_six + small if (r["env"], r["name"]) == (task, name)]
+                values = [float(row["agreement"]) for row in own]
+                label = name if place == 0 else None
+                x = [place + side * (task in TASKS)] * len(own)
+                axis.plot(x, values, "o", color=colours[name], alpha=0.6, markersize=4, label=label)
+        axis.axhline(AGREED, color="grey", linestyle=":", linewidth=1)
+        axis.set_xticks(range(len(tasks)), list(tasks), rotation=20, ha="right", fontsize=9)
+        axis.set_ylabel("agreement of the halves")
+        tidy(axis)
+        axis.legend(fontsize=8)
+        figure.supxlabel("points: seeds; above the dotted line lambda starts long", fontsize=9)
 
 
 def ablation() -> None:
     """What each part of the preset gives: the final return of every seed, a row for each part."""
     parts, tasks = ablation_results.PARTS, ablation_results.TASKS
-    with picture(ablation_results.RESULTS / "ablation.png", size=(11, 4), dpi=DPI) as figure:
+    with picture(ablation_results.RESULTS / "ablation.png", size=(11, 6), dpi=DPI) as figure:
         panels = figure.subplots(1, len(tasks), sharey=True)
         for axis, task in zip(panels, tasks, strict=True):
             whole = ablation_results.returns(ablation_results.WHOLE, task).mean()
@@ -106,8 +89,6 @@ def ablation() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        collect_lambda([Path(each) for each in sys.argv[1:]])
     scores()
-    lambdas()
+    agreement()
     ablation()

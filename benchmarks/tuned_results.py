@@ -20,26 +20,28 @@ RESULTS = Path(__file__).parents[1] / "results" / "tuned-3m"
 COMPARISON = RESULTS / "scores.csv"
 SEEDS = 5
 """of each contestant on each task"""
-LAMBDA = RESULTS / "lambda.csv"
 ADAPTIVE_PPO = RESULTS / "adaptive-ppo.csv"
-LONGER_START = RESULTS / "longer-start.csv"
-"""APO with a lambda that started at .999 on every task; not run on Humanoid."""
-SHORTER_START = RESULTS / "shorter-start.csv"
-"""APO with a lambda that started at .99, and could rise again."""
-FIXED_LAMBDA = RESULTS / "fixed-lambda.csv"
-"""APO before that, and before the rise of the reset cost was slowed, which of the runs of
-`SHORTER_START` matters on Humanoid and in one other alone (Hopper, seed 2)."""
+FRESH = RESULTS / "fresh-seeds.csv"
+"""APO with seeds 5 to 9."""
 
 
 def against_ppo() -> str:
-    """APO and PPO after 3M steps: each seed, the mean, and the mean of the best checkpoints."""
-    heads = "3M steps, `tuned`", "each seed", "mean", "best checkpoint", "best of Tianshou's PPO"
+    """APO and PPO after 3M steps: each seed, and means, also of the best checkpoints."""
+    heads = (
+        "3M steps, `tuned`",
+        "return of each seed",
+        "mean",
+        "reward per step",
+        "best checkpoint",
+        "best of Tianshou's PPO",
+    )
     rows = [
         (
             f"{task} {name_of(setting)}",
             returns_of(own, task),
-            _mean(own, "episode_return"),
-            _mean(own, "best_checkpoint"),
+            mean_of(own, "episode_return"),
+            f"{np.mean([float(row['average_reward']) for row in own]):.3g}",
+            mean_of(own, "best_checkpoint"),
             f"{REFERENCES[task]}",
         )
         for task in TASKS
@@ -64,7 +66,7 @@ def in_short() -> str:
         found = contestants(task)
         both = [found["apo", ""], found["ppo", "0.99"]]
         columns = "episode_return", "best_checkpoint"
-        means = [_mean(own, column) for column in columns for own in both]
+        means = [mean_of(own, column) for column in columns for own in both]
         rows.append((task, f"{min(map(len, both))}", *means, f"{REFERENCES[task]}"))
     return table(heads, rows)
 
@@ -77,7 +79,7 @@ def headline() -> str:
     discounts = {key: own for key, own in _scores().items() if key[0] == "ppo"}
     rows = []
     for index, task in enumerate(TASKS):
-        means = {key: _mean(own, "episode_return") for key, own in contestants(task).items()}
+        means = {key: mean_of(own, "episode_return") for key, own in contestants(task).items()}
         apo = means.pop(("apo", ""))
         best = max(means, key=lambda key: float(means[key]))
         others = np.arange(len(TASKS)) != index
@@ -106,6 +108,18 @@ def aggregates() -> str:
     return table(("all tasks, 3M steps", *heads), rows)
 
 
+def fresh_seeds() -> str:
+    """APO with seeds that no version had been run on, beside those of the comparison."""
+    fresh, rows = rows_of(FRESH), []
+    for task in TASKS:
+        if own := rows_of_task(fresh, task):
+            both = contestants(task)["apo", ""], own
+            cells = [(returns_of(each, task), mean_of(each, "episode_return")) for each in both]
+            rows.append((task, *cells[0], *cells[1]))
+    heads = "seeds 0 to 4", "mean", "seeds 5 to 9", "mean"
+    return table(("APO, return after 3M steps", *heads), rows)
+
+
 def _lead(scores: np.ndarray, others: np.ndarray) -> str:
     return "{:+.2f} [{:+.2f}, {:+.2f}]".format(*ahead(scores, others))
 
@@ -115,42 +129,6 @@ def _adaptive_on_swimmer(setting: Setting) -> np.ndarray:
     scores, column = _scores()[setting].copy(), TASKS.index("Swimmer-v5")
     scores[:, column] = _matrix(rows_of(ADAPTIVE_PPO), setting)[:, column]
     return scores
-
-
-def ablation() -> str:
-    """What the adaptive lambda gives, beside earlier ones."""
-    paths = COMPARISON, LONGER_START, SHORTER_START, FIXED_LAMBDA
-    tried = [[row for row in rows_of(path) if row["algorithm"] == "apo"] for path in paths]
-    rows = []
-    for task in TASKS:
-        found = [rows_of_task(own, task) for own in tried]
-        if found[0] in found[1:]:  # the comparison still has the earlier runs
-            found[0] = []
-        cells = (f"{_mean(own, 'episode_return')}: {returns_of(own, task)}" for own in found if own)
-        rows.append((task, *(next(cells) if own else "not run" for own in found)))
-    heads = (
-        "lambda chosen after the values, from .999 or .9",
-        "from .999 on every task",
-        "from .99, up and down",
-        "lambda .9",
-    )
-    return table(("APO, 3M steps, mean: each seed", *heads), rows)
-
-
-def adaptive_ppo() -> str:
-    """What an adaptive lambda gives PPO on Swimmer-v5."""
-    task, rows = "Swimmer-v5", []
-    adaptive = rows_of(ADAPTIVE_PPO)
-    for setting, fixed in contestants(task).items():
-        if own := [row for row in adaptive if _setting(row) == setting]:
-            cells = (*_each_and_mean(own, task), *_each_and_mean(fixed, task))
-            rows.append((name_of(setting), *cells))
-    heads = f"{task}, 3M steps", "lambda from .999 down to .9", "mean", "lambda .9", "mean"
-    return table(heads, rows)
-
-
-def _each_and_mean(rows: list[Row], task: str) -> tuple[str, str]:
-    return returns_of(rows, task), _mean(rows, "episode_return")
 
 
 def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
@@ -173,7 +151,7 @@ def _scores() -> dict[Setting, np.ndarray]:
 
 def _matrix(rows: list[Row], setting: Setting) -> np.ndarray:
     """Scores [seeds, tasks] of one contestant, NaN where there is none."""
-    own = [row for row in rows if _setting(row) == setting]
+    own = [row for row in rows if setting_of(row) == setting]
     scores = np.full((SEEDS, len(TASKS)), np.nan)
     for row in own:
         score = float(row["episode_return"]) / REFERENCES[row["env"]]
@@ -181,13 +159,13 @@ def _matrix(rows: list[Row], setting: Setting) -> np.ndarray:
     return scores
 
 
-def _setting(row: Row) -> Setting:
+def setting_of(row: Row) -> Setting:
     return row["algorithm"], row["discount"]
 
 
 def settings() -> list[Setting]:
     """All contestants: APO first, then PPO by its discount."""
-    return sorted({_setting(row) for row in rows_of(COMPARISON)})
+    return sorted({setting_of(row) for row in rows_of(COMPARISON)})
 
 
 def contestants(task: str) -> dict[Setting, list[Row]]:
@@ -195,9 +173,9 @@ def contestants(task: str) -> dict[Setting, list[Row]]:
     found: dict[Setting, list[Row]] = {}
     for row in rows_of(COMPARISON):
         if row["env"] == task:
-            found.setdefault(_setting(row), []).append(row)
+            found.setdefault(setting_of(row), []).append(row)
     return dict(sorted(found.items()))
 
 
-def _mean(rows: list[Row], column: str) -> str:
+def mean_of(rows: list[Row], column: str) -> str:
     return f"{np.mean([float(row[column]) for row in rows]):.0f}"

@@ -120,10 +120,14 @@ def test_a_run_too_short_for_lambda_to_adapt_says_so(longrun, tmp_path, more, to
     assert (words in result.out) == told
 
 
-def test_a_run_without_evaluations_prints_no_table(longrun, tmp_path):
+def test_a_run_without_evaluations_prints_no_table_but_how_to_evaluate(longrun, tmp_path):
     result = longrun(*train_arguments(tmp_path / "run", "--no-eval"))
     assert (result.status, result.err) == (0, "")
-    assert result.out == f"writing to {tmp_path / 'run'}, up to 128 steps\n"
+    run = tmp_path / "run"
+    assert result.out.splitlines() == [
+        f"writing to {run}, up to 128 steps",
+        f"the policy was not evaluated; longrun evaluate {run} does so",
+    ]
     assert not (tmp_path / "run" / "evaluations.csv").exists()
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["final"] == [{"seed": 0, "average_reward": None, "episode_return": None}]

@@ -96,7 +96,11 @@ def _show_finished(run: Path) -> int:
     """Print the table of the run's last evaluations, on the first of several hosts."""
     from longrun.train.device.sharding import is_first_host
 
-    if is_first_host() and (run / "evaluations.csv").exists():
+    if not is_first_host():
+        return 0
+    if not (run / "evaluations.csv").exists():
+        print(f"the policy was not evaluated; longrun evaluate {run} does so")
+    else:
         from longrun.results.final_table import print_final
         from longrun.results.read import read_results
 

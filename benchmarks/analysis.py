@@ -26,7 +26,8 @@ from csv_rows import write_rows
 
 from longrun.config_options import make_config
 from longrun.train.evaluation import EvaluationReport
-from longrun.train.run_folder import RunFolder, describe_run
+from longrun.train.run_description import describe_run
+from longrun.train.run_folder import RunFolder
 
 SETTINGS = [
     ("apo", {"value_constraint": 0.0}),

@@ -18,7 +18,8 @@ from longrun.results.labels import Choice
 from longrun.results.read import Setting
 from longrun.results.settings import SettingReplica
 from longrun.train.evaluation import CostRate, EvaluationReport
-from longrun.train.run_folder import RunFolder, describe_run
+from longrun.train.run_description import describe_run
+from longrun.train.run_folder import RunFolder
 
 Curve = Mapping[int, float]
 """Average reward at each step of evaluation."""

@@ -30,7 +30,8 @@ from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, Loop, open_env
 from longrun.train.prediction import interface_of, make_policy
 from longrun.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
-from longrun.train.run_folder import RunFolder, run_name
+from longrun.train.run_description import run_name
+from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
 from longrun.train.settling import measured
 

@@ -17,7 +17,8 @@ from longrun.sweeps.plan import (
 )
 from longrun.sweeps.study import Space, Study, read_studies, written_studies
 from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.train.run_folder import RunFolder, describe_run
+from longrun.train.run_description import describe_run
+from longrun.train.run_folder import RunFolder
 
 
 def names(folder: SweepFolder) -> list[str]:

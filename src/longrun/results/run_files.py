@@ -11,7 +11,7 @@ from longrun.config import ALGORITHMS
 from longrun.errors import FolderError, InputError, warn
 from longrun.option_fields import known
 from longrun.presets import EARLIER_DEFAULT, PRESETS
-from longrun.train.run_folder import checked_config
+from longrun.train.run_description import checked_config
 
 
 class FoundRun(NamedTuple):

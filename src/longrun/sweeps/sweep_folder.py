@@ -38,7 +38,8 @@ from longrun.files import (
 )
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
-from longrun.train.run_folder import checked_config, is_finished
+from longrun.train.run_description import checked_config
+from longrun.train.run_folder import is_finished
 
 
 @dataclasses.dataclass(frozen=True)

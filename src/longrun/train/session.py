@@ -25,7 +25,8 @@ from longrun.train.progress import (
     ProgressBar,
     TensorBoard,
 )
-from longrun.train.run_folder import RunFolder, describe_run
+from longrun.train.run_description import describe_run
+from longrun.train.run_folder import RunFolder
 from longrun.train.stop_signals import StopRequest, stop_signals
 
 CHECKPOINT_SECONDS = 30.0

@@ -18,7 +18,8 @@ from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_fo
 from longrun.train.job import Snapshot, make_job
 from longrun.train.loops import Loop, open_env
 from longrun.train.progress import OnLog
-from longrun.train.run_folder import RunFolder, run_name
+from longrun.train.run_description import run_name
+from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
 
 SETTINGS = ("num_workers", "eval_every", "eval_steps", "step_timeout")

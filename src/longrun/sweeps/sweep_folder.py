@@ -13,7 +13,6 @@ its files alone, so that it can be killed at any moment and resumed.
 from __future__ import annotations
 
 import dataclasses
-import json
 import platform
 import sys
 import time
@@ -24,8 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import FEWEST_ITERATIONS
-from longrun.config_options import field_defaults, written_options
+from longrun.config_options import field_defaults
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
 from longrun.files import (
@@ -36,6 +34,7 @@ from longrun.files import (
     remove_leftovers,
     write_json,
 )
+from longrun.sweeps.differences import as_read, difference, may_grow, refusal
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_description import checked_config
@@ -158,7 +157,7 @@ class SweepFolder:
             "seeds": run.seeds,
             "steps": run.steps,
         }
-        if _may_grow(run, found["steps"]):
+        if may_grow(run, found["steps"]):
             found["steps"] = run.steps
         found["seeds"] = [replica["seed"] for replica in found["replicas"]]
         if why := difference("", {name: found[name] for name in wanted}, wanted):
@@ -207,7 +206,7 @@ class SweepFolder:
             steps = run.steps
             for single in apart(run):
                 here = wanted.pop(single.identity, None) or named.get(run.name)
-                if why := _refusal(single, here, runs):
+                if why := refusal(single, here, runs):
                     raise self.another(f"'{run.name}' {why}")
                 assert here is not None
                 wanted.pop(here.identity, None)
@@ -249,57 +248,3 @@ def _searched_envs(content: Mapping[str, Any]) -> list[str]:
     for study in content.get("search", []):
         envs += [study["block"]["env"], *study.get("objective", {}).get("references", {})]
     return envs
-
-
-def as_read(content: Any) -> Any:
-    """As JSON reads it: tuples become lists."""
-    return json.loads(json.dumps(content))
-
-
-def _may_grow(run: PlannedRun, steps: int) -> bool:
-    """Whether a run of `steps` can be extended to this one."""
-    return 0 < steps < run.steps and all(c.may_grow(steps, run.steps) for c in run.configs())
-
-
-def _refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedRun]) -> str:
-    """Why a run of the folder is not `here`, extended; empty if it is.
-
-    there: a run of one replica; here: the run by its identity or name, if there is one; runs: all.
-    """
-    presets = {run.preset for run in runs}
-    if there.preset not in presets and len(presets) == 1:
-        return f"has {preset_hint(there.preset, *presets)}"
-    if here is None:
-        return "is not part of this one"
-    grown = here.steps if _may_grow(here, there.steps) else there.steps
-    single = dataclasses.replace(there, steps=grown)
-    if not (why := difference("", _comparable(single), _comparable(here))):
-        return ""
-    longer = why.startswith("steps=") and here.steps > there.steps
-    return f"has {why}{_why_not_longer(here) if longer else ''}"
-
-
-def _why_not_longer(run: PlannedRun) -> str:
-    if any(config.decays for config in run.configs()):
-        return " (more steps need --no-learning-rate-decay from the start)"
-    return f" (lambda adapts in runs of {FEWEST_ITERATIONS} iterations or more)"
-
-
-def preset_hint(there: str, here: str) -> str:
-    """What to do about another preset; earlier versions had another default."""
-    return f"preset={there}, not {here} (--preset {there} extends it)"
-
-
-def _comparable(run: PlannedRun) -> Any:
-    """The run of one replica without its name, with all its options, wherever they come from."""
-    [config] = run.configs()
-    content = run.as_json() | {"name": None, "fixed": None, "replicas": run.seeds}
-    return as_read(content | {"options": written_options(config)})
-
-
-def difference(name: str, there: Any, here: Any) -> str:
-    """The first difference as text; empty if there is none."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        inner = (difference(k, there.get(k), here.get(k)) for k in {**here, **there})
-        return next(filter(None, inner), "")
-    return f"{name}={there}, not {here}" if there != here else ""

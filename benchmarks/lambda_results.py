@@ -8,9 +8,11 @@ from __future__ import annotations
 from csv_rows import Row, rows_of
 from curves import Setting, name_of
 from markdown_table import table
-from run_scores import returns_of, rows_of_task
+from run_scores import each_and_mean, mean_of, returns_of, rows_of_task
 from search_results import NAMES, TASKS
-from tuned_results import ADAPTIVE_PPO, COMPARISON, RESULTS, contestants, mean_of, setting_of
+from tuned_results import ADAPTIVE_PPO, COMPARISON, RESULTS, contestants, setting_of
+
+from longrun.learn.trace import AGREEMENT as AGREED
 
 LONGER_START = RESULTS / "longer-start.csv"
 """APO with a lambda that started at .999 on every task; not run on Humanoid."""
@@ -26,8 +28,6 @@ AGREEMENT = LAMBDA / "agreement.csv"
 SMALL_AGREEMENT = LAMBDA / "small-tasks-agreement.csv"
 SMALL_SCORES = LAMBDA / "small-tasks.csv"
 """Tasks that had no part in the choice of any option."""
-LONG = 0.95
-"""A lambda above this has been started long; `tuned` has .9."""
 
 
 def versions() -> str:
@@ -37,10 +37,7 @@ def versions() -> str:
     rows = []
     for task in TASKS:
         found = [rows_of_task(own, task) for own in tried]
-        cells = (
-            f"{mean_of(own, 'episode_return')}: {returns_of(own, task)}" for own in found if own
-        )
-        rows.append((task, *(next(cells) if own else "not run" for own in found)))
+        rows.append((task, *(_mean_and_each(own, task) if own else "not run" for own in found)))
     heads = (
         "chosen once the values are learned: .999 or .9",
         "from .999 on every task",
@@ -50,20 +47,20 @@ def versions() -> str:
     return table(("APO, 3M steps, mean: each seed", *heads), rows)
 
 
+def _mean_and_each(rows: list[Row], task: str) -> str:
+    return f"{mean_of(rows, 'episode_return')}: {returns_of(rows, task)}"
+
+
 def adaptive_ppo() -> str:
     """What an adaptive lambda gives PPO on Swimmer-v5."""
     task, rows = "Swimmer-v5", []
     adaptive = rows_of(ADAPTIVE_PPO)
     for setting, fixed in contestants(task).items():
         if own := [row for row in adaptive if setting_of(row) == setting]:
-            cells = (*_each_and_mean(own, task), *_each_and_mean(fixed, task))
+            cells = (*each_and_mean(own, task), *each_and_mean(fixed, task))
             rows.append((name_of(setting), *cells))
     heads = f"{task}, 3M steps", "lambda from .999 down to .9", "mean", "lambda .9", "mean"
     return table(heads, rows)
-
-
-def _each_and_mean(rows: list[Row], task: str) -> tuple[str, str]:
-    return returns_of(rows, task), mean_of(rows, "episode_return")
 
 
 def chosen() -> str:
@@ -86,7 +83,7 @@ def _agreement(rows: list[Row]) -> str:
 
 def _started_long(rows: list[Row]) -> list[str]:
     """Their seeds."""
-    return [row["seed"] for row in rows if float(row["lambda"]) > LONG]
+    return [row["seed"] for row in rows if float(row["agreement"]) > AGREED]
 
 
 def small_tasks() -> str:

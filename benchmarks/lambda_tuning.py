@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-import numpy as np
 from choice_results import SEARCH
 from csv_rows import Row, rows_of
 from markdown_table import table
-from run_scores import returns_of, rows_of_task
+from run_scores import each_and_mean, mean_of, rows_of_task
 from search_results import TASKS
 
 RUNS = SEARCH / "lambda.csv"
@@ -81,8 +80,7 @@ def _swimmer(settings: dict[str, str], seeds: range) -> str:
             found[row["setting"]].append(row)
     rows = []
     for setting, words in settings.items():
-        mean = np.mean([float(row["episode_return"]) for row in found[setting]])
-        rows.append((words, returns_of(found[setting], SWIMMER), f"{mean:.0f}"))
+        rows.append((words, *each_and_mean(found[setting], SWIMMER)))
     title = f"seeds {seeds[0]} to {seeds[-1]}"
     return table(("Swimmer-v5, 800k steps", title, "mean"), rows)
 
@@ -93,8 +91,7 @@ def falls() -> str:
     for words in ("150 iterations", "600 iterations"):
         setting = f"values first, {words}"
         own = [row for row in rows_of(RUNS) if row["setting"] == setting]
-        mean = np.mean([float(row["episode_return"]) for row in own])
-        rows.append((f"from .999 to .9 in {words}", returns_of(own, SWIMMER), f"{mean:.0f}"))
+        rows.append((f"from .999 to .9 in {words}", *each_and_mean(own, SWIMMER)))
     return table(("Swimmer-v5, 3M steps, values first", "seeds 120 to 125", "mean"), rows)
 
 
@@ -137,10 +134,7 @@ def values_first() -> str:
     rows = []
     for setting, words in (("fixed .9", "lambda .9"), ("values first", "values first, then .9")):
         own = [row for row in found if row["setting"] == setting]
-        means = [
-            np.mean([float(r[name]) for r in own]) for name in ("episode_return", "average_reward")
-        ]
-        rows.append((words, returns_of(own, task), f"{means[0]:.0f}", f"{means[1]:.2f}"))
+        rows.append((words, *each_and_mean(own, task), mean_of(own, "average_reward", ".2f")))
     heads = f"{task}, 400k steps", "seeds 140 to 145", "mean", "reward per step"
     return table(heads, rows)
 

@@ -54,6 +54,15 @@ def returns_of(rows: list[Row], task: str) -> str:
     return ", ".join(f"{float(row['episode_return']):.0f}" for row in own)
 
 
+def mean_of(rows: list[Row], column: str, digits: str = ".0f") -> str:
+    """The mean of a column, as text."""
+    return f"{sum(float(row[column]) for row in rows) / len(rows):{digits}}"
+
+
+def each_and_mean(rows: list[Row], task: str) -> tuple[str, str]:
+    return returns_of(rows, task), mean_of(rows, "episode_return")
+
+
 if __name__ == "__main__":
     *runs, out = map(Path, sys.argv[1:])
     write_rows(out, collect(runs))

@@ -44,16 +44,19 @@ def scores() -> None:
 
 def agreement() -> None:
     """How far halves of the first batches agree on what longer traces change, for each seed."""
-    of_six = [row | {"name": name_of(setting_of(row))} for row in rows_of(AGREEMENT)]
-    small = [row | {"name": "APO"} for row in rows_of(SMALL_AGREEMENT)]
-    names = sorted({row["name"] for row in of_six})
+    found = [
+        row | {"name": name_of(setting_of(row))}
+        for path in (AGREEMENT, SMALL_AGREEMENT)
+        for row in rows_of(path)
+    ]
+    names = sorted({row["name"] for row in found})
     colours = dict(zip(names, colours_of(len(names)), strict=True))
     with picture(LAMBDA / "agreement.png", size=(13, 4.6), dpi=DPI) as figure:
-        tasks = dict.fromkeys([*TASKS, *(row["env"] for row in small)])
+        tasks = dict.fromkeys([*TASKS, *(row["env"] for row in found)])
         axis = figure.subplots()
         for place, task in enumerate(tasks):
             for side, name in zip(np.linspace(-0.27, 0.27, len(names)), names, strict=True):
-                own = [r for r in of_six + small if (r["env"], r["name"]) == (task, name)]
+                own = [r for r in found if (r["env"], r["name"]) == (task, name)]
                 values = [float(row["agreement"]) for row in own]
                 label = name if place == 0 else None
                 x = [place + side * (task in TASKS)] * len(own)

@@ -11,7 +11,7 @@ import numpy as np
 from csv_rows import Row, rows_of
 from curves import Setting, name_of
 from markdown_table import table
-from run_scores import returns_of, rows_of_task
+from run_scores import mean_of, returns_of, rows_of_task
 from search_results import REFERENCES, TASKS
 
 from longrun.results.statistics import interquartile_mean, resampled
@@ -40,7 +40,7 @@ def against_ppo() -> str:
             f"{task} {name_of(setting)}",
             returns_of(own, task),
             mean_of(own, "episode_return"),
-            f"{np.mean([float(row['average_reward']) for row in own]):.3g}",
+            mean_of(own, "average_reward", ".3g"),
             mean_of(own, "best_checkpoint"),
             f"{REFERENCES[task]}",
         )
@@ -175,7 +175,3 @@ def contestants(task: str) -> dict[Setting, list[Row]]:
         if row["env"] == task:
             found.setdefault(setting_of(row), []).append(row)
     return dict(sorted(found.items()))
-
-
-def mean_of(rows: list[Row], column: str) -> str:
-    return f"{np.mean([float(row[column]) for row in rows]):.0f}"

@@ -40,8 +40,8 @@ class Config:
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     adaptive_lambda: bool = choice(
         False,
-        "learn only the values in the first 15 iterations; if longer traces then still change"
-        " the policy gradient by more than noise, start with lambda 1 - 1 / rollout_steps, which"
+        "learn only the values in the first 14 iterations; if longer traces still change the"
+        " policy gradient by more than noise then, start with lambda 1 - 1 / rollout_steps, which"
         " credits an action with the rewards of a whole rollout, and lower it to gae_lambda in 150"
         " iterations. Lambda is gae_lambda otherwise, and in runs of fewer than 300 iterations,"
         " with rollouts of fewer than 100 steps, and if gae_lambda alone is given",

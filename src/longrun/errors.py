@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-OWN_FILES = (str(Path(__file__).parent), "<string>")
+OWN_CODE = (str(Path(__file__).parent), "<string>")
 """The folder of longrun's code; dataclasses define their methods in "<string>"."""
 
 NAMED = 4
@@ -98,7 +98,7 @@ def users_level() -> int:
     That is the first line outside longrun; in a thread of longrun's own there is none.
     """
     level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_code.co_filename.startswith(OWN_FILES):
+    while frame.f_back and frame.f_code.co_filename.startswith(OWN_CODE):
         level, frame = level + 1, frame.f_back
     return level
 

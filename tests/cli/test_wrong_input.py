@@ -122,6 +122,12 @@ def test_runs_are_not_hidden_by_one_beside_them(longrun, run):
     assert not (run.parent / "config.json").exists()
 
 
+def test_another_programs_config_file_does_not_count_as_a_run(longrun, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
+    assert longrun(*train_arguments(tmp_path)).status == 0
+
+
 def test_a_run_is_not_written_into_a_sweep(longrun, tmp_path):
     (tmp_path / "sweep.json").write_text("{}")
     refused(longrun(*train_arguments(tmp_path)), f"'{tmp_path}' holds a sweep; choose another")

@@ -120,6 +120,16 @@ def test_only_the_values_are_learned_until_lambda_is_chosen(options: dict[str, A
             )
 
 
+def test_the_policy_rests_in_the_first_14_iterations() -> None:
+    config = config_with(epochs=1)
+    state, kls = started(config), []
+    for seed in range(16):
+        batch, state, _ = preparation.prepare(config, BOX, state, rollout(seed, config, 0))
+        policy = learner.improve_policy(config, BOX, state, batch, ORDER[:1], 0.0)
+        kls.append(float(policy.metrics["kl"]))
+    assert kls[:14] == [0] * 14 and min(kls[14:]) > 0
+
+
 def updated(config: Config, state: TrainState, facts: Rollout) -> tuple[TrainState, dict[str, Any]]:
     """One iteration as the host makes it."""
     if learner.is_one_program(config):

@@ -99,7 +99,11 @@ def _show_finished(run: Path) -> int:
     if not is_first_host():
         return 0
     if not (run / "evaluations.csv").exists():
-        print(f"the policy was not evaluated; longrun evaluate {run} does so")
+        from longrun.cli.train_run import command_for
+        from longrun.train.run_folder import RunFolder
+
+        env = RunFolder(run).read_config()["env"]
+        print(f"the policy was not evaluated; {command_for('evaluate', run, env)} does so")
     else:
         from longrun.results.final_table import print_final
         from longrun.results.read import read_results

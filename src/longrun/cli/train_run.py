@@ -62,7 +62,7 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     if first:
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
         _tell_of_fixed_lambda(session)
-    again = f"{_resume_command(path, session.loop.name)} resumes it"
+    again = f"{command_for('train --resume --out', path, session.loop.name)} resumes it"
 
     def end_at_once() -> None:
         """Without waiting for threads that compile: the last checkpoint is on disk."""
@@ -117,8 +117,8 @@ def _tell_of_fixed_lambda(session: Session) -> None:
     if job.begins == 0 and config.adapts_lambda and not config.has_time_to_adapt(job.iterations):
         enough = FEWEST_ITERATIONS * config.steps_per_iteration
         print(
-            f"lambda stays at gae_lambda={config.gae_lambda:g}, since the run is short; it adapts"
-            f" with --steps {enough} or more",
+            "lambda stays at gae_lambda, since the run is short;"
+            f" it adapts in a new run with --steps {enough} or more",
             flush=True,
         )
 
@@ -143,7 +143,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     if steps <= min(run.done) < config["steps"]:
         print(
             f"{path} is at {min(run.done):,} of {config['steps']:,} steps, and --steps {steps:,} is"
-            f" not more; {_resume_command(path, config['env'])} finishes it"
+            f" not more; {command_for('train --resume --out', path, config['env'])} finishes it"
         )
         return path
     if min(run.done) >= steps and is_finished(path, steps):
@@ -160,8 +160,9 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     return path
 
 
-def _resume_command(path: Path, env: str) -> str:
-    return f"longrun train --resume --out {path}{' --trust' if needs_trust(env) else ''}"
+def command_for(command: str, path: Path, env: str) -> str:
+    """A command for a run, with --trust if its environment's module has to be imported."""
+    return f"longrun {command} {path}{' --trust' if needs_trust(env) else ''}"
 
 
 def _canonical(saved: str, given: dict[str, Any]) -> str:

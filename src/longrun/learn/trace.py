@@ -30,8 +30,8 @@ from longrun.learn.types import Rollout, TraceState, TrainState
 from longrun.learn.weights import sample_weights, weighted_mean
 
 FIRST, COMPARED = 5, 10
-"""Iterations in which only the values are learned: before halves are compared, and meanwhile. The
-last of them also trains the policy, with the lambda that was chosen."""
+"""Iterations before halves are compared, and in which they are. Only the values are learned in all
+of these but the last, which trains the policy with the lambda that was chosen."""
 AGREEMENT = 0.2
 """Of the halves, as a fraction of their squared gradients, above which longer traces matter."""
 FALL = 150

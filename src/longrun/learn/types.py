@@ -78,7 +78,7 @@ class TraceState(NamedTuple):
     own: jax.Array
     """sum of their mean squares"""
     undecided: jax.Array
-    """iterations until lambda is chosen, in which only the values are learned; 0 afterwards"""
+    """iterations until lambda is chosen, the one that chooses it included; 0 afterwards"""
 
 
 class TrainState(NamedTuple):

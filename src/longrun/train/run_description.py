@@ -53,6 +53,15 @@ def checked_config(file: Path) -> dict[str, Any]:
     return config
 
 
+def describes_run(file: Path) -> bool:
+    """Whether a config.json is that of a run, and not another program's."""
+    try:
+        checked_config(file)
+    except FolderError:
+        return False
+    return True
+
+
 def _are_limits(value: object) -> bool:
     """Whether this is the option `limits` as JSON, which results read from a run's options."""
     return isinstance(value, list) and all(

@@ -22,7 +22,7 @@ from longrun.files import (
 )
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.run_csv import columns_of, read_rows
-from longrun.train.run_description import checked_config
+from longrun.train.run_description import checked_config, describes_run
 
 
 class RunFolder:
@@ -167,7 +167,8 @@ def _taken(path: Path) -> str:
         )
     if (path / "sweep.json").exists():
         return f"'{path}' holds a sweep; choose another folder for the run"
-    others = [f.parent for name in ("config", "sweep") for f in path.glob(f"*/{name}.json")]
+    runs = filter(describes_run, path.glob("*/config.json"))
+    others = [file.parent for file in (*runs, *path.glob("*/sweep.json"))]
     if not others:
         return ""
     return (

@@ -159,6 +159,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "headline": tuned_results.headline,
     "against-ppo": tuned_results.against_ppo,
     "aggregates": tuned_results.aggregates,
+    "fresh-seeds": tuned_results.fresh_seeds,
     "lambda-versions": lambda_results.versions,
     "parts": ablation_results.parts,
     "adaptive-ppo": lambda_results.adaptive_ppo,

@@ -96,10 +96,12 @@ def swimmer() -> str:
     """All that was measured on Swimmer-v5, side by side: the settings make the difference."""
     env = "Swimmer-v5"
     learning = [MEASURED / "learning-swimmer.csv", MEASURED / "learning-swimmer-seeds-5-9.csv"]
-    raw, demo = (
-        RESULTS / "figure1-raw" / "swimmer-3m.csv",
-        RESULTS / "swimmer-demo" / "evaluations.csv",
-    )
+    raw = RESULTS / "figure1-raw" / "swimmer-3m.csv"
+    keys = ("apo", ""), ("ppo", "0.999")
+
+    def demo(name: str) -> list[list[float]]:
+        path = RESULTS / "swimmer-demo" / name
+        return [last_returns(path, *key, last_tenth=False) for key in keys]
 
     def settings(path: Path, apo: str = "value_constraint=0.3") -> tuple[list[float], list[float]]:
         return of_seeds(path, env, "apo", apo), of_seeds(path, env, "ppo", "0.999")
@@ -107,15 +109,18 @@ def swimmer() -> str:
     figure1 = settings(RESULTS / "figure1" / "figure1.csv")
     longer = settings(RESULTS / "swimmer-3m" / "swimmer-3m.csv")
     both = [settings(path, "--value-constraint 0.1") for path in learning]
-    sampled = [last_returns(raw, *key, last_tenth=True) for key in (("apo", ""), ("ppo", "0.999"))]
-    shown = [last_returns(demo, *key, last_tenth=False) for key in (("apo", ""), ("ppo", "0.999"))]
+    sampled = [last_returns(raw, *key, last_tenth=True) for key in keys]
     several = both[0][0] + both[1][0], both[0][1] + both[1][1]
     cases = [
         ("`paper`, authors' options (lambda .99 and .95), clipped actions, 1M", *figure1),
         ("the same, 3M", *longer),
         ("the same with actions as drawn, 3M", *sampled),
         ("`paper`, lambda .99 for both, alpha .1, nu .1, clipped actions, 1M", *several),
-        ("`tuned`, ten environments, lambda .99 for both, rollouts of 1000 steps, 600k", *shown),
+        (
+            "`tuned`, ten environments, lambda .99 for both, rollouts of 1000 steps, 600k",
+            *demo("ten-environments.csv"),
+        ),
+        ("`tuned`, a lambda that adapts for both, 600k", *demo("evaluations.csv")),
     ]
     rows = [
         (name, *(f"{statistics.mean(values):.0f} ({len(values)})" for values in (apo, ppo)))

@@ -5,7 +5,9 @@ Scores are returns divided by those of `search_results.REFERENCES`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from csv_rows import Row, rows_of
@@ -92,20 +94,38 @@ def headline() -> str:
 
 def aggregates() -> str:
     """Of each contestant the score over all tasks, how far APO is ahead, and its worst task."""
-    found = _scores()
-    apo = found["apo", ""]
-    named = {name_of(key): own for key, own in found.items()}
+    return _aggregates("APO", _scores()["apo", ""])
+
+
+def aggregates_of_fresh_seeds() -> str:
+    """The same for APO with seeds 5 to 9 against the same runs of PPO."""
+    return _aggregates("APO, seeds 5 to 9", _matrix(rows_of(FRESH), ("apo", "")))
+
+
+def _aggregates(name: str, apo: np.ndarray) -> str:
+    named = {name_of(key): own for key, own in _scores().items() if key[0] == "ppo"}
     named["PPO .999, on Swimmer with an adaptive lambda"] = _adaptive_on_swimmer(("ppo", "0.999"))
-    without = np.array([task != "Humanoid-v5" for task in TASKS])
-    rows = []
-    for name, own in named.items():
-        means = own.mean(0)
-        leads = [_lead(apo, own), _lead(apo[:, without], own[:, without])]
-        worst = f"{TASKS[means.argmin()]} {means.min():.2f}"
-        score = f"{float(interquartile_mean(own)):.2f}"
-        rows.append((name, score, *(("", "") if own is apo else leads), worst))
-    heads = "score", "APO's is higher by", "the same without Humanoid", "worst task"
+    left_out = "Swimmer-v5", "Humanoid-v5"
+    without = [np.array([task != each for task in TASKS]) for each in left_out]
+    rows = [(name, f"{interquartile_mean(apo):.2f}", "", "", "", "", _worst(apo))]
+    for rival, own in named.items():
+        leads = [_lead(apo, own), *(_lead(apo[:, kept], own[:, kept]) for kept in without)]
+        ratio = "{:.2f} [{:.2f}, {:.2f}]".format(*times(apo, own))
+        rows.append((rival, f"{interquartile_mean(own):.2f}", *leads, ratio, _worst(own)))
+    heads = (
+        "score",
+        "APO's is higher by",
+        "without Swimmer",
+        "without Humanoid",
+        "geometric means: APO's divided by its",
+        "worst task",
+    )
     return table(("all tasks, 3M steps", *heads), rows)
+
+
+def _worst(scores: np.ndarray) -> str:
+    means = scores.mean(0)
+    return f"{TASKS[means.argmin()]} {means.min():.2f}"
 
 
 def fresh_seeds() -> str:
@@ -132,15 +152,30 @@ def _adaptive_on_swimmer(setting: Setting) -> np.ndarray:
 
 
 def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
-    """Difference of the interquartile means of scores [seeds, tasks]: estimate, low, high.
+    """Difference of the interquartile means of scores [seeds, tasks]: estimate, low, high."""
+    return _with_interval(
+        lambda own, other: interquartile_mean(own) - interquartile_mean(other), scores, others
+    )
 
-    Seeds are drawn anew for each task and contestant.
-    """
+
+def times(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
+    """Ratio of the geometric means over tasks of the mean scores: estimate, low, high."""
+
+    def ratio(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+        means = [np.log(each.mean(-2)).mean(-1) for each in (own, other)]
+        return np.exp(means[0] - means[1])
+
+    return _with_interval(ratio, scores, others)
+
+
+def _with_interval(
+    compared: Callable[[np.ndarray, np.ndarray], Any], scores: np.ndarray, others: np.ndarray
+) -> tuple[float, float, float]:
+    """A comparison with its bootstrap interval; seeds are drawn anew for each task and side."""
     rng = np.random.default_rng(0)
-    drawn = [interquartile_mean(resampled(own, rng)) for own in (scores, others)]
-    low, high = np.quantile(drawn[0] - drawn[1], (0.025, 0.975))
-    estimate = interquartile_mean(scores) - interquartile_mean(others)
-    return float(estimate), float(low), float(high)
+    drawn = [resampled(own, rng) for own in (scores, others)]
+    low, high = np.quantile(compared(*drawn), (0.025, 0.975))
+    return float(compared(scores, others)), float(low), float(high)
 
 
 def _scores() -> dict[Setting, np.ndarray]:
@@ -155,7 +190,7 @@ def _matrix(rows: list[Row], setting: Setting) -> np.ndarray:
     scores = np.full((SEEDS, len(TASKS)), np.nan)
     for row in own:
         score = float(row["episode_return"]) / REFERENCES[row["env"]]
-        scores[int(row["seed"]), TASKS.index(row["env"])] = score
+        scores[int(row["seed"]) % SEEDS, TASKS.index(row["env"])] = score
     return scores
 
 

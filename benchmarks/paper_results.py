@@ -149,7 +149,7 @@ def with_constraint(sweeps: Sequence[Path]) -> list[dict[str, str]]:
 
 
 def _numbers(values: np.ndarray) -> str:
-    return " ".join(f"{x:.1f}" for x in values)
+    return " ".join(f"{x:.2f}" for x in values)
 
 
 if __name__ == "__main__":

@@ -155,8 +155,8 @@ class Agent:
         """Learn from `steps` more environment steps, rounded up to whole iterations.
 
         With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
-        steps; by default up to 20 times, and rarely enough that evaluations take a third of the
-        training's steps at most; 0 for never), checkpoints. `on_log(progress)` is called after
+        steps; by default up to 20 times, and rarely enough that evaluations take about a third
+        of the training's steps, more in short runs; 0 for never), checkpoints. `on_log(progress)` is called after
         each iteration and may return False to stop; the agent is then the one that has learned so
         far, to be evaluated or saved. It may be a list of such functions, and `longrun.callbacks`
         has some: stop at a reward rate or on a plateau, save the best. On a JAX-native environment

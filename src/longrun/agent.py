@@ -15,7 +15,7 @@ from longrun.config_options import make_config
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
-from longrun.errors import InputError
+from longrun.errors import FolderError, InputError
 from longrun.files import FolderLock, make_folder
 from longrun.learn.types import TrainState
 from longrun.option_fields import whole_number
@@ -155,13 +155,13 @@ class Agent:
         """Learn from `steps` more environment steps, rounded up to whole iterations.
 
         With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
-        steps; by default up to 20 times, and rarely enough that evaluations take about a third
-        of the training's steps, more in short runs; 0 for never), checkpoints. `on_log(progress)` is called after
-        each iteration and may return False to stop; the agent is then the one that has learned so
-        far, to be evaluated or saved. It may be a list of such functions, and `longrun.callbacks`
-        has some: stop at a reward rate or on a plateau, save the best. On a JAX-native environment
-        it is called for all iterations of a call of the program, which takes about a second, when
-        the call is done.
+        steps; by default up to 20 times, and rarely enough that evaluations take about a third of
+        the training's steps, more in short runs; 0 for never), checkpoints. `on_log(progress)` is
+        called after each iteration and may return False to stop; the agent is then the one that has
+        learned so far, to be evaluated or saved. It may be a list of such functions, and
+        `longrun.callbacks` has some: stop at a reward rate or on a plateau, save the best. On a
+        JAX-native environment it is called for all iterations of a call of the program, which takes
+        about a second, when the call is done.
 
         Calling `learn` again continues from there. With `learning_rate_decay`, which the default
         preset sets, the learning rate falls to 0 over the steps of each call, and starts anew in
@@ -292,13 +292,19 @@ class Agent:
     def save(self, path: str | Path) -> None:
         """Write a checkpoint folder of JSON and safetensors; an old one is replaced in one step.
 
-        Raises FolderError if another process is training in the folder.
+        Raises FolderError if another process is training in the folder, or if it is the folder of a
+        run that this agent does not continue, whose checkpoint would be lost.
         """
         path = Path(path)
+        own = self._log_dir == path.resolve()
         folder = path / "checkpoint" if (path / "config.json").exists() else path
+        if folder != path and not own:
+            raise FolderError(
+                f"'{path}' holds a run that this agent does not continue, and whose checkpoint"
+                " would be replaced; choose another folder"
+            )
         content = self.checkpoint()
         make_folder(path)
-        own = self._log_dir == path.resolve()
         if own and self._writes:  # in a callback, while `learn` has the lock
             checkpoint.save(folder, content)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -108,6 +109,23 @@ def test_an_existing_run_is_not_written_over(longrun, run):
     before = files_of(run)
     refused(
         longrun(*train_arguments(run)), "already holds a run; resume it (train --resume", str(run)
+    )
+    assert files_of(run) == before
+
+
+@pytest.mark.parametrize(
+    "name, value", [("algorithm", "dqn"), ("gae_lambda", 0.5), ("hidden_sizes", [32, 32])]
+)
+def test_a_run_is_not_resumed_under_another_description(longrun, run, tmp_path, name, value):
+    run = shutil.copytree(run, tmp_path / "run")
+    file = run / "config.json"
+    content = json.loads(file.read_text())
+    (content if name in content else content["options"])[name] = value
+    file.write_text(json.dumps(content))
+    before = files_of(run)
+    refused(
+        longrun("train", "--resume", "--out", str(run)),
+        f"'{file}' has {name}={value!r}, and the checkpoint",
     )
     assert files_of(run) == before
 

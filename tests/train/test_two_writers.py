@@ -10,6 +10,7 @@ import pytest
 from fake_workers import launch
 from longrun import APO, FolderError, InputError
 from longrun.cli import main
+from longrun.errors import EnvironmentFailure
 from longrun.files import FolderLock, named_errors
 from tiny_envs import GATE, ITERATION, TINY, TINY_FLAGS, Drift, wait_until
 
@@ -59,6 +60,41 @@ def test_saving_to_the_own_run_folder_does_not_count_as_another_process(tmp_path
     agent.learn(ITERATION, on_log=lambda _: agent.save(run))  # without a run folder
     agent.learn(ITERATION, log_dir=run)
     assert APO.load(run, Drift, num_workers=0).steps_ == 7 * ITERATION
+
+
+def test_an_agent_does_not_replace_the_checkpoint_of_a_run_that_it_does_not_continue(tmp_path):
+    run = tmp_path / "run"
+    trained(run)
+    before = contents(run)
+    others = APO(Drift, num_workers=0, **TINY), APO.load(run, Drift, num_workers=0, epochs=1)
+    for other in others:
+        with pytest.raises(FolderError, match="holds a run that this agent does not continue"):
+            other.save(run)
+    assert contents(run) == before
+
+
+def test_what_is_left_of_a_run_without_its_description_is_not_taken_for_a_new_one(tmp_path):
+    run = tmp_path / "run"
+    trained(run)
+    (run / "config.json").unlink()
+    before = contents(run)
+    with pytest.raises(FolderError, match=r"has metrics.csv and .* of a run whose config.json is"):
+        trained(run)
+    assert contents(run) == before
+
+
+def test_a_run_that_failed_before_it_learned_anything_can_be_started_again(tmp_path):
+    run = tmp_path / "run"
+
+    class Broken(Drift):
+        def step(self, action):
+            raise RuntimeError("no connection")
+
+    with pytest.raises(EnvironmentFailure, match="no connection"):
+        APO(Broken, num_workers=0, **TINY).learn(ITERATION, log_dir=run)
+    assert (run / "config.json").exists()
+    trained(run)
+    assert APO.load(run, Drift, num_workers=0).steps_ == 3 * ITERATION
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,9 @@ from longrun.files import (
 from longrun.train.evaluation import EvaluationReport
 from longrun.train.run_csv import columns_of, read_rows
 from longrun.train.run_description import checked_config, describes_run
+
+ROWS = ("metrics.csv", "evaluations.csv")
+"""What a run has in its folder once it has learned something."""
 
 
 class RunFolder:
@@ -46,6 +50,7 @@ class RunFolder:
             folder.close()
             raise FolderError(why)
         remove_leftovers(path)
+        shutil.rmtree(folder.checkpoint, ignore_errors=True)  # of a run that learned nothing
         write_json(path / "config.json", description)
         return folder
 
@@ -158,12 +163,20 @@ class RunFolder:
 def _taken(path: Path) -> str:
     """Why a new run cannot be written to this folder; "" if it can.
 
-    A run beside others would hide them: what reads results takes the folder for that one run.
+    A run beside others would hide them: what reads results takes the folder for that one run. A run
+    that ended before it learned anything, such as one whose environment failed, is replaced.
     """
-    if (path / "config.json").exists():
+    config = path / "config.json"
+    rows = [name for name in ROWS if (path / name).is_file()]
+    if config.exists() and (rows or not describes_run(config)):
         return (
             f"'{path}' already holds a run; resume it (train --resume, or load it in Python) or"
             " choose another folder"
+        )
+    if rows:
+        return (
+            f"'{path}' has {' and '.join(rows)} of a run whose config.json is missing; choose"
+            " another folder"
         )
     if (path / "sweep.json").exists():
         return f"'{path}' holds a sweep; choose another folder for the run"

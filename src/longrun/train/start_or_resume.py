@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from longrun.config import Config
-from longrun.config_options import saved_config
+from longrun.config_options import saved_config, written_options
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
+from longrun.errors import FolderError
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
@@ -98,7 +100,9 @@ def load(path: Path, trust: bool = False) -> SavedRun:
     require_saved(config["env"], path, trust)
     loop = open_env(config["env"], checked_timeout(config.get("step_timeout", STEP_TIMEOUT)))
     if (path / "checkpoint" / "checkpoint.json").exists():
-        return SavedRun(path, config, loop, checkpoint.load(path))
+        state = checkpoint.load(path)
+        _require_described(path / "config.json", config, state)
+        return SavedRun(path, config, loop, state)
     configs = [
         saved_config(
             config["algorithm"],
@@ -110,6 +114,18 @@ def load(path: Path, trust: bool = False) -> SavedRun:
     starts = _fresh_snapshots(loop, configs, seeds)
     state = Checkpoint(config["env"], loop.spaces, configs, seeds, starts)
     return SavedRun(path, config, loop, state)
+
+
+def _require_described(file: Path, config: Mapping[str, Any], state: Checkpoint) -> None:
+    """Raise FolderError if config.json was edited, so that tables would name what was not done."""
+    described = config["options"] | {"algorithm": config["algorithm"]}
+    written = written_options(state.configs[0]) | {"algorithm": state.algorithm}
+    for name, own in json.loads(json.dumps(written)).items():
+        if described.get(name, own) != own:
+            raise FolderError(
+                f"'{file}' has {name}={described[name]!r}, and the checkpoint {own!r}; options of a"
+                f" run cannot be changed: write {own!r} there again"
+            )
 
 
 def resume(saved: SavedRun, steps: int, on_log: OnLog | None = None, **settings: Any) -> Session:

@@ -23,6 +23,7 @@ from longrun.other_names import names_ours, require_order
 from longrun.policy import Policy
 from longrun.presets import DEFAULT
 from longrun.train import checkpoint
+from longrun.train.action_range import warn_of_wide_actions
 from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.evaluation import EvaluationReport, Streams
@@ -86,6 +87,7 @@ class Agent:
         self._open(env, config, seed, num_workers, step_timeout)
         if self.loop.vector_size and "num_envs" not in options:
             self.config = dataclasses.replace(config, num_envs=self.loop.vector_size)
+        warn_of_wide_actions(self.spaces, [self.config])
         self.snapshot = self.loop.fresh_snapshot(self.config, self.seed)
 
     def _open(

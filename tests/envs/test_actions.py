@@ -214,7 +214,7 @@ def test_an_evaluation_that_is_refused_says_so_too() -> None:
 
 
 def test_an_error_that_is_not_about_bounds_gets_no_such_advice() -> None:
-    env = partial(Sampler, gym_spaces.Box(-1, 1, (2,)), gym_spaces.Box(-99, 99, (1,)))
+    env = partial(Sampler, gym_spaces.Box(-1, 1, (2,)), gym_spaces.Box(-3, 3, (1,)))
 
     class Jammed(Sampler):
         def step(self, action: Any) -> Any:

@@ -25,7 +25,7 @@ from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, 
 UNIT = spaces.Box(-1, 1, (2,), np.float32)
 ACTIONS = {
     "box": spaces.Box(-0.5, 0.5, (1,), np.float32),
-    "matrix": spaces.Box(np.float32([[-0.1, 0]]), np.float32([[0.2, 5]])),
+    "matrix": spaces.Box(np.float32([[-0.1, 0]]), np.float32([[0.2, 3]])),
     "float64": spaces.Box(-0.1, 0.1, (1,), np.float64),
     "one-sided": spaces.Box(0, np.inf, (2,), np.float32),
     "unbounded": spaces.Box(-np.inf, np.inf, (2,), np.float32),

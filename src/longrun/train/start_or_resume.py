@@ -15,6 +15,7 @@ from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import FolderError
 from longrun.train import checkpoint
+from longrun.train.action_range import warn_of_wide_actions
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
 from longrun.train.job import Snapshot, make_job
@@ -45,6 +46,7 @@ def start(
     """
     loop = open_env(env, checked_timeout(settings.get("step_timeout", STEP_TIMEOUT)))
     job = make_job(configs, seeds, steps, **settings)
+    warn_of_wide_actions(loop.spaces, configs)
     starts = _fresh_snapshots(loop, configs, seeds)
     folder = None
     with ends_all_hosts():

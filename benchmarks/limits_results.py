@@ -83,4 +83,10 @@ def speed() -> str:
         (name, f"{median(own[number] / plain[number] for number in plain):.2f}")
         for name, own in times.items()
     ]
-    return table(("HalfCheetah-v5, APO, `tuned` with its earlier values", "time of an iteration, over no costs"), rows)
+    return table(
+        (
+            "HalfCheetah-v5, APO, `tuned` with its earlier values",
+            "time of an iteration, over no costs",
+        ),
+        rows,
+    )

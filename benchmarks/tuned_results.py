@@ -104,7 +104,8 @@ def aggregates_of_fresh_seeds() -> str:
 
 def _aggregates(name: str, apo: np.ndarray) -> str:
     named = {name_of(key): own for key, own in _scores().items() if key[0] == "ppo"}
-    named["PPO .999, on Swimmer with an adaptive lambda"] = _adaptive_on_swimmer(("ppo", "0.999"))
+    for key in sorted({setting_of(row) for row in rows_of(ADAPTIVE_PPO)}):
+        named[f"{name_of(key)}, on Swimmer with an adaptive lambda"] = _adaptive_on_swimmer(key)
     left_out = "Swimmer-v5", "Humanoid-v5"
     without = [np.array([task != each for task in TASKS]) for each in left_out]
     rows = [(name, f"{interquartile_mean(apo):.2f}", "", "", "", "", _worst(apo))]
@@ -185,7 +186,7 @@ def _scores() -> dict[Setting, np.ndarray]:
 
 
 def _matrix(rows: list[Row], setting: Setting) -> np.ndarray:
-    """Scores [seeds, tasks] of one contestant, NaN where there is none."""
+    """Scores [seeds, tasks] of one contestant, NaN where there is none; seeds 0 to 4, or 5 to 9."""
     own = [row for row in rows if setting_of(row) == setting]
     scores = np.full((SEEDS, len(TASKS)), np.nan)
     for row in own:

@@ -150,6 +150,20 @@ def test_options_tell_what_differs_and_what_is_not_the_default(tmp_path):
     assert options["gae_lambda"]["label"] == "gae_lambda"
 
 
+def test_changed_is_what_is_not_the_default_of_the_settings_own_preset(tmp_path):
+    run = {"options": [{"adaptive_lambda": True}], "env": "Swimmer-v5"}
+    fake_run(tmp_path / "apo", {1000: 1.0}, **run)  # True is APO's default, and not PPO's
+    fake_run(tmp_path / "ppo", {1000: 1.0}, algorithm="ppo", **run)
+    fake_run(tmp_path / "clip", {1000: 1.0}, options=[{"clip_range": 0.1}], env="Swimmer-v5")
+    data = data_of(tmp_path)
+    found = {s["label"]: s["changed"] for s in data["settings"]}
+    assert found["APO clip_range=0.2"] == []
+    assert found["APO clip_range=0.1"] == ["clip_range"]
+    options = {option["name"]: option for option in data["options"]}
+    assert options["adaptive_lambda"]["changed"] and not options["action_bounds"]["changed"]
+    assert not options["adaptive_lambda"]["differs"]
+
+
 def test_the_same_setting_and_seed_from_two_runs_are_two_settings(tmp_path):
     for name in ("old", "new: better"):
         report_run(tmp_path / name, [[1.0]], value_constraint=0.3)

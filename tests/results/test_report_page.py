@@ -210,6 +210,14 @@ def test_what_failed_and_the_configuration_are_there(page):
     assert '"algorithm": "apo"' in page.texts("#runs pre")[0]
 
 
+def test_only_values_that_are_not_the_default_are_marked(page):
+    assert page.texts("#differing mark") == ["0.0", "0.3"]  # of APO's value_constraint
+    assert page.count("#differing tbody tr") == 4
+    assert page.texts("#configuration .options mark") == []
+    note = page.texts("#configuration .hint")
+    assert note == ["Marked: not the default of the algorithm and its preset."]
+
+
 def test_nasty_names_are_shown_as_they_are(browser, tmp_path):
     sweep = tmp_path / "sweep"
     for nu in (0.0, 0.1):

@@ -39,7 +39,7 @@ def labels_of(choices: Sequence[Choice]) -> list[str]:
     labels = []
     for choice in choices:
         shown = {"discount"} | varied[choice[:2]]  # whether or not they are the default
-        texts, changed = _texts(choice), _changed(choice)
+        texts, changed = _texts(choice), changed_options(choice)
         words = [f"{name}={text}" for name, text in texts.items() if name in shown | changed]
         name = choice.algorithm.upper()
         preset = "" if choice.preset == DEFAULT else f"({choice.preset})"
@@ -69,7 +69,7 @@ def _varied(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
         different.setdefault(choice[:2], {})[str(_texts(choice))] = choice
     varied = {}
     for kind, found in different.items():
-        counts = Counter(name for choice in found.values() for name in _changed(choice))
+        counts = Counter(name for choice in found.values() for name in changed_options(choice))
         varied[kind] = {name for name, count in counts.items() if 2 * count >= len(found)}
     return varied
 
@@ -78,7 +78,7 @@ def _texts(choice: Choice) -> dict[str, str]:
     return {name: value_text(value) for name, value in choice.options.items()}
 
 
-def _changed(choice: Choice) -> set[str]:
+def changed_options(choice: Choice) -> set[str]:
     """Names of the options that are not the preset's."""
     defaults = _defaults(choice.algorithm, choice.preset)
     return {name for name, text in _texts(choice).items() if text != defaults.get(name)}

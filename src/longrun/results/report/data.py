@@ -14,7 +14,7 @@ import numpy as np
 from longrun import __version__
 from longrun.config_options import make_config, value_text
 from longrun.envs.spaces import Array
-from longrun.results.labels import shortened
+from longrun.results.labels import changed_options, shortened
 from longrun.results.limits import COST, cost_rates, costs_of, feasible_seeds
 from longrun.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.results.read import Setting, mean_interval
@@ -62,6 +62,7 @@ def _settings(found: Sequence[ReportedSetting]) -> list[Json]:
             "name": names[each.label],
             "label": each.label,
             "choices": {n: value_text(v) for n, v in each.choices.items() if n in differ},
+            "changed": sorted(changed_options(each.found.choice) & set(differ)),
             "evaluation": evaluation_curves(each.evaluation),
             "training": training_curves(each.training, points),
             "seeds": _seeds(each),
@@ -176,9 +177,11 @@ def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
 def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
     """Every option once: its values, whether settings differ in it, and the preset's default.
 
+    An option is `changed` if a setting has another value than the default of its own preset.
     The label names the algorithms of an option that not all have, such as a discount.
     """
     differ = formatting.differing(settings)
+    changed = {name for each in settings for name in changed_options(each.found.choice)}
     found = []
     for name in dict.fromkeys(name for each in settings for name in each.choices):
         mine = [each for each in settings if name in each.choices]
@@ -188,7 +191,8 @@ def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
         owners = dict.fromkeys(each.found.choice.algorithm.upper() for each in mine)
         label = name if len(mine) == len(settings) else f"{name} ({', '.join(owners)})"
         entry: Json = {"name": name, "label": label, "values": values}
-        found.append(entry | {"differs": name in differ, "default": default})
+        entry |= {"differs": name in differ, "changed": name in changed, "default": default}
+        found.append(entry)
     return found
 
 

@@ -40,15 +40,18 @@ function drawProblems() {
 function optionList(options) {
   const entry = (option) => {
     const text = option.values.join(", ");
-    const usual = option.default === null || text === option.default;
-    const value = usual ? text : el("mark", { title: `default: ${option.default}` }, text);
+    const usual = option.default === null ? "not the same in all settings" : option.default;
+    const value = option.changed ? el("mark", { title: `default: ${usual}` }, text) : text;
     return el("div", {}, el("dt", {}, option.label), el("dd", {}, value));
   };
   return el("dl", { class: "options" }, ...options.map(entry));
 }
 
 function differences(options) {
-  const value = (s, name) => (name in s.choices ? el("mark", {}, s.choices[name]) : "–");
+  const value = ({ choices, changed }, name) => {
+    if (!(name in choices)) return "–";
+    return changed.includes(name) ? el("mark", {}, choices[name]) : choices[name];
+  };
   const settings = names.map((name) => data.settings.find((s) => s.name === name));
   const rows = settings.map((s) => [
     el("td", {}, who(s)), ...options.map(({ name }) => el("td", {}, value(s, name)))]);
@@ -71,8 +74,10 @@ function drawConfiguration() {
   const shared = data.options.filter((option) => !option.differs);
   if (differ.length) add(el("h3", {}, "What settings differ in"), differences(differ));
   if (shared.length) {
-    add(el("h3", {}, differ.length ? "What they share" : "Options"), optionList(shared),
-      el("p", { class: "hint" }, "Marked: not the default."));
+    add(el("h3", {}, differ.length ? "What they share" : "Options"), optionList(shared));
+  }
+  if (data.options.length) {
+    add(el("p", { class: "hint" }, "Marked: not the default of the algorithm and its preset."));
   }
   if (data.command) {
     add(el("h3", {}, "Command"), el("pre", { class: "wrap" }, data.command));

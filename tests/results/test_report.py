@@ -183,6 +183,28 @@ def test_failed_waiting_and_unfinished_runs_are_listed(tmp_path):
     assert found["slow", "unfinished"] == "70 of 1,000 steps, no evaluation yet"
 
 
+def test_a_failed_run_is_listed_once_with_its_error(tmp_path):
+    sweep = report_sweep(tmp_path)
+    for name in ("Ant-v5_apo_seed0", "slow"):  # the first is in failures.json
+        report_run(sweep / "runs" / name, [], env="Ant-v5", finished=False)
+    problems = data_of(sweep)["problems"]
+    found = {(p["run"], p["state"]): p["text"] for p in problems if p["state"] != "note"}
+    assert not any("slow" in p["text"] or "Ant" in p["text"] for p in problems)
+    assert found == {
+        ("Ant-v5_apo_seed0", "failed"): "NonFiniteError: the loss is NaN (2 attempts)",
+        ("later", "waiting"): "not started",
+        ("slow", "unfinished"): "0 of 1,000 steps, no evaluation yet",
+    }
+
+
+def test_a_finished_run_without_evaluations_is_noted(tmp_path):
+    report_run(tmp_path / "runs" / "short", [], iterations=3)
+    report_run(tmp_path / "runs" / "long", [[1.0]], gae_lambda=0.5)
+    write_json(tmp_path / "sweep.json", {"runs": []})
+    texts = [p["text"] for p in data_of(tmp_path)["problems"] if p["state"] == "note"]
+    assert any("no evaluations yet: short" in text for text in texts)
+
+
 def test_a_folder_is_scanned_once(tmp_path, monkeypatch):
     files = []
     read = run_files.checked_config

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.files import read_json
 from longrun.results.metric_names import is_drawn
-from longrun.results.read import Setting, evaluations_of, training_metrics, training_of
+from longrun.results.read import (
+    EVALUATIONS,
+    METRICS,
+    Setting,
+    evaluations_of,
+    training_metrics,
+    training_of,
+)
 from longrun.results.run_files import FoundRun
 from longrun.results.settings import FoundSetting, Scan, scan
-from longrun.train.run_csv import last_step
+from longrun.train.run_csv import last_step, read_rows
 from longrun.train.run_folder import is_finished
 
 
@@ -63,13 +70,16 @@ def read_folder(path: Path) -> Folder:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         found = _scan(path)
-        known = [name for name in training_metrics(found) if is_drawn(name)]
-        evaluations = _or_empty(lambda: evaluations_of(found))
-        training = _or_empty(lambda: training_of(found, known))
+        evaluated, trained = _with_rows(found, EVALUATIONS), _with_rows(found, METRICS)
+        known = [name for name in training_metrics(trained) if is_drawn(name)]
+        evaluations = _or_empty(lambda: evaluations_of(evaluated))
+        training = _or_empty(lambda: training_of(trained, known))
     sources = list(dict.fromkeys(run.source for run in found.runs)) or [path]
     problems = [problem for source in sources for problem in _failures(source)]
     problems += [problem for source in sources for problem in _waiting(source)]
-    problems += [_unfinished(run) for run in found.runs if not _is_finished(run)]
+    failed = {(source, problem.run) for source in sources for problem in _failures(source)}
+    left = [run for run in found.runs if (run.source, run.path.name) not in failed]
+    problems += [_unfinished(run) for run in left if not _is_finished(run)]
     notes = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     problems += [Problem("", "note", note) for note in notes]
     settings = _settings(found, evaluations, training)
@@ -84,6 +94,23 @@ def _scan(path: Path) -> Scan:
         if not _failures(path):
             raise
         return Scan([path], [], [])
+
+
+def _with_rows(found: Scan, file: str) -> Scan:
+    """Without unfinished runs that have no row: they are listed and need no note of the reader."""
+    empty = {run.path for run in found.runs if not _is_finished(run) and not _has_rows(run, file)}
+    settings = [
+        replace(each, replicas=tuple(r for r in each.replicas if r.run not in empty))
+        for each in found.settings
+    ]
+    return Scan(found.paths, [run for run in found.runs if run.path not in empty], settings)
+
+
+def _has_rows(run: FoundRun, file: str) -> bool:
+    path = run.path / file
+    if last_step(path):
+        return True  # the last line tells, unless it is damaged
+    return bool(len(read_rows(path, [], len(run.config["replicas"])).step))
 
 
 def _or_empty(read: Callable[[], list[Setting]]) -> list[Setting]:

@@ -171,6 +171,18 @@ def test_the_same_setting_and_seed_from_two_runs_are_two_settings(tmp_path):
     assert sorted(s["name"].split(": APO")[0] for s in settings) == ["new: better", "old"]
 
 
+def test_commands_of_several_runs_say_whose_they_are(tmp_path):
+    commands = {"a": ["longrun", "x y"], "b": ["python", "s.py"], "c": ["python", "s.py"]}
+    for name, command in commands.items():
+        run = report_run(tmp_path / name, [[1.0]], value_constraint=0.3)
+        change_config(run, command=command)
+    assert data_of(tmp_path / "a")["command"] == "longrun 'x y'"
+    assert data_of(tmp_path)["command"] == "# a\nlongrun 'x y'\n\n# b, c\npython s.py"
+    report_sweep(tmp_path / "d")
+    assert data_of(tmp_path / "d")["command"] == "longrun sweep"
+    assert data_of(tmp_path)["command"].startswith("# d\nlongrun sweep\n\n# a\nlongrun")
+
+
 # Failed, unfinished and damaged runs.
 
 

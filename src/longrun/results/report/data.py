@@ -14,7 +14,7 @@ import numpy as np
 from longrun import __version__
 from longrun.config_options import make_config, value_text
 from longrun.envs.spaces import Array
-from longrun.results.labels import changed_options, shortened
+from longrun.results.labels import changed_options, names_of, shortened
 from longrun.results.limits import COST, cost_rates, costs_of, feasible_seeds
 from longrun.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.results.read import Setting, mean_interval
@@ -203,10 +203,24 @@ def _default(each: ReportedSetting, name: str) -> str | None:
 
 
 def _command(folder: Folder) -> str:
-    """The command of the sweep, or of its first run."""
-    commands = [run.config.get("command") for run in folder.runs[:1]]
-    command = folder.sweep.get("command") or next(iter(commands), None) or []
-    return shlex.join(map(str, command)) if isinstance(command, list) else str(command)
+    """The command of each sweep and of each other run; of several, below a comment that says whose.
+
+    Runs of a sweep that has none, and of one script, share theirs.
+    """
+    sweeps = {
+        source: sweep["command"] for source, sweep in folder.sweeps.items() if sweep.get("command")
+    }
+    alone = {run.path: run.config.get("command") for run in folder.runs if run.source not in sweeps}
+    found = sweeps | alone
+    names = names_of(found)
+    whose: dict[str, list[str]] = {}
+    for path, command in found.items():
+        if command:
+            words = shlex.join(map(str, command)) if isinstance(command, list) else str(command)
+            whose.setdefault(words, []).append(" ".join(names[path].split()))
+    if len(whose) == 1 and all(found.values()):
+        return next(iter(whose))
+    return "\n\n".join(f"# {', '.join(mine)}\n{words}" for words, mine in whose.items())
 
 
 def _versions(folder: Folder) -> str:

@@ -61,8 +61,8 @@ class Folder:
     runs: list[FoundRun]
     settings: list[ReportedSetting]
     problems: list[Problem]
-    sweep: dict[str, Any]
-    """the content of sweep.json; empty for a run folder"""
+    sweeps: dict[Path, dict[str, Any]]
+    """the content of each sweep.json, by the sweep's folder"""
 
 
 def read_folder(path: Path) -> Folder:
@@ -83,7 +83,8 @@ def read_folder(path: Path) -> Folder:
     notes = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     problems += [Problem("", "note", note) for note in notes]
     settings = _settings(found, evaluations, training)
-    return Folder(path, found.runs, settings, problems, _sweep(path))
+    sweeps = {source: content for source in sources if (content := _sweep(source))}
+    return Folder(path, found.runs, settings, problems, sweeps)
 
 
 def _scan(path: Path) -> Scan:

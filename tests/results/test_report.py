@@ -34,6 +34,13 @@ def data_of(path: Path) -> dict[str, Any]:
     return page_data(read_folder(path))
 
 
+def embedded(page: Path) -> dict[str, Any]:
+    """The data in the file."""
+    found = re.search(r'id="data">(.*?)</script>', page.read_text())
+    assert found is not None
+    return json.loads(found[1])
+
+
 # Numbers.
 
 
@@ -367,8 +374,7 @@ def test_without_opengl_a_line_says_so(swimmer, tmp_path, monkeypatch):
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     write_report(swimmer, tmp_path / "page.html")
-    data = re.search(r'id="data">(.*?)</script>', (tmp_path / "page.html").read_text())
-    [film] = json.loads(data[1])["frames"]
+    [film] = embedded(tmp_path / "page.html")["frames"]
     assert film["note"].startswith("OpenGL cannot draw here")
     assert "\n" not in film["note"]
 
@@ -405,6 +411,13 @@ def test_a_function_without_a_render_mode_is_refused_in_one_line(monkeypatch):
 def test_environments_in_jax_have_no_pictures(tmp_path):
     run = report_run(tmp_path, [[1.0]], env="jax:criss-cross?regime=BM")
     assert frames.best_policies(read_folder(run).settings) == []
+    write_report(run, tmp_path / "page.html")
+    assert embedded(tmp_path / "page.html")["frames"] == [
+        {
+            "env": "jax:criss-cross?regime=BM",
+            "note": "environments in JAX cannot be rendered",
+        }
+    ]
 
 
 def test_a_path_that_is_not_utf_8_can_be_reported(tmp_path):

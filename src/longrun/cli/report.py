@@ -10,7 +10,8 @@ from longrun.errors import InputError
 DESCRIPTION = """\
 Write one HTML page about a run folder, a sweep folder or a folder of these: interactive learning
 curves, a table of the settings, failed runs, the configuration, and an animation of the best policy
-on each environment. The page is one file that needs no network connection.
+on each environment that can be rendered (those in JAX cannot). The page is one file that needs no
+network connection.
 """
 
 EXAMPLES = """\

@@ -48,6 +48,11 @@ def best_policies(settings: Sequence[ReportedSetting]) -> list[FilmedPolicy]:
     return [FilmedPolicy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
 
 
+def never_rendered(settings: Sequence[ReportedSetting]) -> list[str]:
+    """The environments in JAX, which have evaluated policies and no renderer."""
+    return list(dict.fromkeys(s.env for s in settings if s.evaluation and is_native(s.env)))
+
+
 def film(policy: FilmedPolicy, characters: int = MOST_EACH, trust: bool = False) -> dict[str, Any]:
     """The pictures, or a `note` of one line with the reason why there are none."""
     failed: list[dict[str, Any]] = []

@@ -12,7 +12,8 @@ function drawFacts() {
 }
 
 function filmOf(film) {
-  const title = `${film.env}: ${film.setting}, seed ${film.seed}`;
+  const policy = film.setting ? `: ${film.setting}, seed ${film.seed}` : "";
+  const title = film.env + policy;
   if (film.note) return el("p", { class: "note" }, `${title}. No pictures: ${film.note}`);
   const size = { width: 320, height: 240 };
   const calm = "(prefers-reduced-motion: reduce), print";

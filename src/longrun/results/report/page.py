@@ -15,7 +15,7 @@ from rich.console import Console
 
 from longrun.files import write_bytes
 from longrun.results.report.data import page_data
-from longrun.results.report.frames import best_policies, film
+from longrun.results.report.frames import best_policies, film, never_rendered
 from longrun.results.report.runs import read_folder
 
 PARTS = ("", ".controls", ".chart", ".hover", ".tables", ".about")
@@ -39,6 +39,9 @@ def write_report(path: Path, out: Path, frames: bool = True, trust: bool = False
             with Console(stderr=True).status(f"drawing {each.env}"):
                 pictures = film(each, MOST_OF_FRAMES // len(policies), trust)
             data["frames"].append(who | {"seed": each.replica.seed} | pictures)
+        if native := never_rendered(folder.settings):
+            note = "environments in JAX cannot be rendered"
+            data["frames"].append({"env": ", ".join(native), "note": note})
     write_bytes(out, page(data).encode(errors="backslashreplace"))  # names may be no text
 
 

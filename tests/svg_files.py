@@ -30,10 +30,11 @@ def curves_of(svg: Path, colour: str, width: float = THICK) -> list[list[tuple[f
     return found
 
 
-def markers_of(svg: Path, colour: str) -> int:
-    """How many markers of a colour there are; ticks of axes are black."""
+def markers_of(svg: Path, colour: str, edge: str = "") -> int:
+    """How many markers of a colour there are, with an edge of it or another; ticks are black."""
     styles = [use.get("style", "") for use in ElementTree.parse(svg).iter(f"{SVG}use")]
-    return styles.count(f"fill: {colour}; stroke: {colour}")
+    wanted = f"fill: {colour}; stroke: {edge or colour}"
+    return sum(style == wanted or style.startswith(f"{wanted};") for style in styles)
 
 
 def heights_of_line(svg: Path, colour: str) -> list[float]:

@@ -152,6 +152,14 @@ def test_a_single_evaluation_has_a_marker_and_a_curve_has_none(tmp_path):
     assert markers_of(several, FIRST_COLOURS[0]) == 0
 
 
+def test_seeds_with_a_single_evaluation_are_small_points(tmp_path):
+    run, out = fake_run(tmp_path / "run", {1000: 1.0}, {1000: 2.0}, {1000: 6.0}), tmp_path / "a.svg"
+    plot(run, "--metric", "average_reward", "--out", out)
+    assert markers_of(out, FIRST_COLOURS[0]) == 1, "the mean"
+    assert markers_of(out, FIRST_COLOURS[0], edge="#ffffff") == 3, "the seeds"
+    assert "large point: mean, small points: seeds" in words_in(out)
+
+
 def test_the_thick_curve_is_the_mean_of_the_thin_ones(tmp_path):
     run, out = fake_run(tmp_path / "run", rising(1), rising(3)), tmp_path / "curves.svg"
     plot(run, "--metric", "average_reward", "--out", out)

@@ -123,6 +123,17 @@ def test_five_seeds_have_an_interval(browser, tmp_path):
     assert re.search(r"4 \[\d", browser.texts(".tip")[0])
 
 
+def test_a_single_evaluation_has_a_large_mean_and_small_seeds(browser, tmp_path):
+    report_run(tmp_path / "a" / "two", [[1.0], [3.0]])
+    report_run(tmp_path / "a" / "one", [[2.0]], value_constraint=0.3)
+    write_report(tmp_path / "a", tmp_path / "page.html", frames=False)
+    browser.open(tmp_path / "page.html")
+    assert browser.errors() == []
+    sizes = "[...document.querySelectorAll('#series circle')].map((c) => c.getAttribute('r'))"
+    assert sorted(browser.js(sizes)) == ["4", "4", "7", "7"]  # the single seed is the mean
+    assert browser.texts("#hint")[0].startswith("Large points: mean, small ones: seeds.")
+
+
 def test_scores_of_few_seeds_are_shown_with_the_same_digits(browser, tmp_path):
     report_run(tmp_path / "run", [[0.5, 0.7261], [0.5, 0.7332], [0.5, 0.7069]])
     write_report(tmp_path / "run", tmp_path / "page.html", frames=False)

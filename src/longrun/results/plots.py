@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -33,6 +34,8 @@ CROWDED = 8
 """With more settings than this, the lines of single seeds are not drawn."""
 MOST_COLUMNS = 4
 """One metric of more environments than this takes several rows."""
+SEED_POINT: Mapping[str, Any] = {"marker": "o", "ms": 4.5, "mec": "white", "mew": 0.8, "ls": ""}
+"""The mark of a seed that has a single point."""
 SEED = 0
 """Of the bootstrap of the bands."""
 
@@ -119,8 +122,11 @@ def draw_panels(
         middle = "interquartile mean" if iqm else "mean"
         seeds = [len(s.seeds) for p in panels for s in p.settings]
         banded = f", band: its nominal 95 % interval ({FEWEST_SEEDS} seeds or more)"
-        about = f"thick: {middle}{banded if max(seeds, default=0) >= FEWEST_SEEDS else ''}"
-        about += "" if len(labels) > CROWDED else ", thin: seeds"
+        points = all(len(s.steps) == 1 for p in panels for s in p.settings if _has(s, p.metric))
+        thick, thin = ("large point", "small points") if points else ("thick", "thin")
+        has_band = max(seeds, default=0) >= FEWEST_SEEDS and not points  # of a point it is nothing
+        about = f"{thick}: {middle}{banded if has_band else ''}"
+        about += "" if len(labels) > CROWDED else f", {thin}: seeds"
         about += ", dashed: limit" if any(_limits(p) for p in panels) else ""
         legend(figure, [(short[label], colours[label]) for label in labels], about, shared)
 
@@ -135,9 +141,11 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
         colour, marker = colours[setting.label], "o" if len(steps) == 1 else ""
         if not crowded:
             axis.plot(steps, values, color=colour, alpha=0.35, linewidth=0.7)
+            if marker and values.shape[1] > 1:  # above the mean, which might cover them
+                axis.plot(steps, values, color=colour, zorder=4, **SEED_POINT)
         strength = 0.06 if crowded else 0.15
         axis.fill_between(steps, low, high, color=colour, alpha=strength, linewidth=0)
-        axis.plot(steps, middle, color=colour, linewidth=1.8, marker=marker, zorder=3)
+        axis.plot(steps, middle, color=colour, linewidth=1.8, marker=marker, ms=9, zorder=3)
     limits = _limits(panel)
     for label, limit in limits.items():
         alone = len(set(limits.values())) > 1  # settings with different limits

@@ -82,16 +82,19 @@ function series(setting, scales) {
   if (state.band && curve.low) add("band", bandPath(at, curve.low, curve.high, scales));
   if (state.seeds) curve.seeds.forEach((seed) => add("seed", linePath(at, seed, scales)));
   if (state.mean) add("mean", linePath(at, meanOf(curve), scales));
-  if (at.length === 1) { // a single point has no line
-    const shown = [...(state.seeds ? curve.seeds : []), ...(state.mean ? [meanOf(curve)] : [])];
-    const there = shown.map(([y]) => y).filter((y) => y !== null);
-    group.append(...there.map((y) => dot(setting, scales.x(at[0]), scales.y(y))));
+  if (at.length === 1) { // a single point has no line; a single seed is the mean
+    const point = (kind, r) => ([y]) => (
+      y === null ? [] : [dot(setting, scales.x(at[0]), scales.y(y), { class: kind, r })]);
+    if (state.mean) group.append(...point("mean-point", 7)(meanOf(curve)));
+    if (state.seeds && !(state.mean && curve.seeds.length === 1)) {
+      group.append(...curve.seeds.flatMap(point("seed-point", 4)));
+    }
   }
   return group;
 }
 
-function dot(setting, cx, cy) {
-  const node = svg("circle", { cx, cy, r: 4 });
+function dot(setting, cx, cy, more = {}) {
+  const node = svg("circle", { cx, cy, r: 4, ...more });
   node.style.fill = setting.colour;
   return node;
 }
@@ -146,14 +149,16 @@ function drawChart() {
   plot.replaceChildren(picture);
   const where = `over environment steps on ${state.env}, ${settings.length} settings`;
   plot.setAttribute("aria-label", `${state.metric.label} ${where}`);
-  drawHint();
+  drawHint(settings);
 }
 
-function drawHint() {
+function drawHint(settings) {
   const training = state.metric.kind === "training";
+  const point = settings.some((setting) => stepsOf(setting).length === 1);
+  const sizes = point ? "Large points: mean, small ones: seeds. " : "";
   const thinned = training ? "Each point is the mean of a block of iterations. " : "";
   const keys = " Keys: ← → to read, + − to zoom, Esc to go back.";
-  const words = `${thinned}Drag to zoom, double-click to go back.`;
+  const words = `${sizes}${thinned}Drag to zoom, double-click to go back.`;
   const parts = [words, el("span", { class: "keys" }, keys)];
   const reset = () => el("button", { type: "button", onclick: unzoom }, "reset zoom");
   byId("hint").replaceChildren(...parts, ...(state.zoom ? [" ", reset()] : []));

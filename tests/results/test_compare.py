@@ -290,6 +290,20 @@ def test_profiles_are_drawn(tasks, sweep, tmp_path, capsys):
         assert 3 <= len(set(heights_of_line(out, colour))) - 1 <= steps
 
 
+@pytest.mark.parametrize(
+    ("seeds", "about"),
+    [
+        (4, "no interval with fewer than 5 seeds"),
+        (5, "band: nominal 95 % interval (5 seeds or more)"),
+    ],
+)
+def test_profiles_of_few_seeds_have_no_band(seeds, about, tmp_path, capsys):
+    run, out = fake_run(tmp_path / "run", *map(rising, range(1, seeds + 1))), tmp_path / "a.svg"
+    shown(capsys, run, "--profile", out)
+    assert about in words_in(out)
+    assert ("opacity: 0.15" in out.read_text()) == (seeds == 5)
+
+
 # Wrong input.
 
 REFUSED = {

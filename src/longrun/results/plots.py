@@ -22,7 +22,7 @@ from longrun.results.limits import COST, costs_of, limits_of, own_limits
 from longrun.results.metric_names import metric_name
 from longrun.results.plot_style import DPI, Colour, colours_of, legend, tidy
 from longrun.results.read import Setting, mean_interval
-from longrun.results.statistics import FEWEST_SEEDS, curve_estimates, profile
+from longrun.results.statistics import FEWEST_SEEDS, curve_estimates, fewest_seeds, profile
 
 Band = tuple[Array, Array, Array]
 """Middle, low and high of a curve, [K] each."""
@@ -210,7 +210,10 @@ def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
 
 
 def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
-    """For each setting the share of its seeds and tasks that score above a threshold."""
+    """For each setting the share of its seeds and tasks that score above a threshold.
+
+    A setting with few seeds on a task has no band, as in tables.
+    """
     scores = found.scores[metric]
     if not scores:
         raise InputError(f"no setting has a score in {metric} for all of its seeds and tasks")
@@ -227,6 +230,8 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
         for own, colour in zip(scores.values(), colours, strict=True):
             share, below, above = profile(own, thresholds, np.random.default_rng(SEED))
             axis.plot(thresholds, share, color=colour, linewidth=1.8, drawstyle="steps-post")
+            if fewest_seeds(own) < FEWEST_SEEDS:
+                continue
             axis.fill_between(
                 thresholds, below, above, step="post", color=colour, alpha=0.15, linewidth=0
             )
@@ -235,7 +240,13 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
         axis.set_title(title, fontsize=11)
         tidy(axis)
         entries = [(short[label], colour) for label, colour in zip(scores, colours, strict=True)]
-        legend(figure, entries, "band: nominal 95 % interval", shared)
+        banded = any(fewest_seeds(own) >= FEWEST_SEEDS for own in scores.values())
+        about = (
+            f"band: nominal 95 % interval ({FEWEST_SEEDS} seeds or more)"
+            if banded
+            else f"no interval with fewer than {FEWEST_SEEDS} seeds"
+        )
+        legend(figure, entries, about, shared)
 
 
 def _fit(axis: Axes, values: Sequence[Array]) -> None:

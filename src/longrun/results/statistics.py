@@ -168,7 +168,7 @@ def improvement(scores: Array, baseline: Array, rng: np.random.Generator) -> Sco
             rng.multinomial(n, np.full(n, 1 / n), REPETITIONS) / n for n in (len(own), len(other))
         )
         samples.append(((drawn @ wins) * against).sum(-1))
-    fewest = scores if _fewest(scores) < _fewest(baseline) else baseline
+    fewest = scores if fewest_seeds(scores) < fewest_seeds(baseline) else baseline
     return _estimate(fewest, np.mean(values), np.mean(samples, axis=0))
 
 
@@ -211,11 +211,12 @@ def resampled(scores: Array, rng: np.random.Generator) -> Array:
 
 def _estimate(scores: Array, value: Array, samples: Array) -> ScoreEstimate:
     """With the percentile interval, if all tasks have `FEWEST_SEEDS` scores or more."""
-    if _fewest(scores) < FEWEST_SEEDS:
+    if fewest_seeds(scores) < FEWEST_SEEDS:
         return ScoreEstimate(float(value), float("nan"), float("nan"))
     low, high = np.quantile(samples, (0.025, 0.975))
     return ScoreEstimate(float(value), float(low), float(high))
 
 
-def _fewest(scores: Array) -> int:
+def fewest_seeds(scores: Array) -> int:
+    """How many seeds have a score on the task where the fewest have one; from [seeds, tasks]."""
     return int(np.isfinite(scores).sum(0).min())

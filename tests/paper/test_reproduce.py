@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from functools import cache
@@ -163,12 +164,13 @@ def drawn(tmp_path_factory):
     """Draws an experiment, once for all tests."""
 
     @cache
-    def draw_experiment(experiment: str) -> Drawn:
+    def draw_experiment(experiment: str, way: str = "paper") -> Drawn:
         scale = Scale(1000, seeds=2, whole_grid=True)
-        runs = runs_of(BLOCKS[experiment](scale, ["Ant-v5"]))
+        runs = runs_of(BLOCKS[experiment](scale, ["Ant-v5"], way))
         folder = SweepFolder.create(tmp_path_factory.mktemp("drawn") / experiment, runs)
         for height, run in enumerate(runs):
             more = {"algorithm": run.algorithm, "env": run.env, "options": [run.options]}
+            more |= {"preset": run.preset}
             fake_run(folder.folder(run), rising(height), seeds=run.seeds, **more)
         figures: list[Figure] = []
         save = Figure.savefig
@@ -209,6 +211,16 @@ def test_every_experiment_has_its_figure_and_tables(experiment, drawn):
     table, evaluations = (path.read_text().splitlines() for path in written[3:])
     assert len(table) - 1 == len(folder.runs) / 2
     assert len(evaluations) - 1 == 10 * len(folder.runs)
+
+
+@pytest.mark.usefixtures("laid_out")
+@pytest.mark.parametrize(("way", "title"), [("paper", ""), ("authors", "as in the authors' code")])
+def test_figure_and_tables_say_in_which_way_an_experiment_was_run(way, title, drawn):
+    _, written, [figure, *_] = drawn("figure1", way)
+    assert figure.get_suptitle() == title
+    for table in written[3:]:
+        with table.open(newline="") as file:
+            assert {row["way"] for row in csv.DictReader(file)} == {way}
 
 
 def test_figure1_draws_five_settings(drawn):

@@ -29,6 +29,8 @@ from longrun.sweeps.sweep_folder import SweepFolder
 
 RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
 TABLE_METRICS = (RETURN, WITHIN, RATE)
+TITLES = {"authors": "as in the authors' code"}
+"""Of figures of an experiment that is run in another way than the paper's."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,8 @@ class Result:
 
     env: str
     algorithm: str
+    way: str
+    """the preset: the paper's or the authors'"""
     options: Options
     evaluations: Setting
 
@@ -44,7 +48,8 @@ class Result:
     def about(self) -> dict[str, object]:
         """The first columns of the tables."""
         options = " ".join(f"{name}={value:g}" for name, value in self.options.items())
-        return {"env": self.env, "algorithm": self.algorithm, "options": options}
+        who = {"env": self.env, "algorithm": self.algorithm}
+        return {**who, "way": self.way, "options": options}
 
     @property
     def score(self) -> float:
@@ -76,7 +81,7 @@ def read_experiment(sweep: Path) -> list[Result]:
     results = []
     for setting in read_results(evaluated) if evaluated else []:
         run = planned[setting.replicas[0].run]
-        results.append(Result(run.env, run.algorithm, run.options, setting))
+        results.append(Result(run.env, run.algorithm, run.preset, run.options, setting))
     return results
 
 
@@ -113,7 +118,12 @@ def _curves(results: Sequence[Result], outs: Sequence[Path], metrics: Sequence[s
         ]
         for metric in metrics
     ]
-    draw_panels(grid, outs)
+    draw_panels(grid, outs, _figure_title(results))
+
+
+def _figure_title(results: Sequence[Result]) -> str:
+    """The way in which an experiment was run, unless it is the paper's."""
+    return TITLES.get(results[0].way, "")
 
 
 def _title(env: str) -> str:
@@ -147,7 +157,7 @@ def _figure2(results: Sequence[Result], outs: Sequence[Path]) -> None:
                 Panel(values, "value_mean", title=_title(task), ylabel=metric_name("value_mean")),
             ]
         )
-    draw_panels(grid, outs)
+    draw_panels(grid, outs, _figure_title(results))
 
 
 def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
@@ -156,6 +166,7 @@ def _grid(results: Sequence[Result], outs: Sequence[Path]) -> None:
     columns = [f"APO, alpha = {alpha:g}" for alpha in STEP_SIZES] + ["PPO"]
     size = (3.6 * len(columns), 2.9 * len(tasks) + 0.4)
     with picture(*outs, size=size, dpi=DPI) as figure:
+        figure.suptitle(_figure_title(results), fontsize=12)
         axes = figure.subplots(len(tasks), len(columns), squeeze=False)
         for row, task in zip(axes, tasks, strict=True):
             own = {_cell(r): r.score for r in results if r.env == task}

@@ -8,19 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 
 from longrun.errors import InputError
 from longrun.files import write_bytes
 
+ENDINGS = (".png", ".pdf", ".svg")
 LAYOUT: Literal["constrained"] | None = "constrained"
 """how the parts of a figure get their places; None leaves them where Matplotlib puts them"""
 
 
 def require_picture(out: Path) -> None:
-    """Raise an InputError if a file name does not end in a format of figures."""
-    if out.suffix[1:].lower() not in FigureCanvasBase.filetypes:
+    """Raise an InputError if a file name does not end in a format of figures.
+
+    These are the formats that help and documents name; Matplotlib has more, some of which need
+    other packages.
+    """
+    if out.suffix.lower() not in ENDINGS:
         raise InputError(f"{out}: '{out.suffix}' is not a picture format; use png, pdf or svg")
 
 

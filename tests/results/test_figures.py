@@ -178,6 +178,10 @@ REFUSED = {
     ),
     "nothing like a metric": (["RUN", "--metric", "zzz"], "valid: average_reward"),
     "picture": (["RUN", "--out", "curves.xyz"], "curves.xyz: '.xyz' is not a picture format"),
+    "jpg": (
+        ["RUN", "--out", "c.jpg"],
+        "c.jpg: '.jpg' is not a picture format; use png, pdf or svg",
+    ),
     "no ending": (["RUN", "--out", "curves"], "use png, pdf or svg"),
     "smooth": (["RUN", "--smooth", "0"], "smooth=0 must be 1 or more"),
     "option": (["RUN", "--iqr"], "--iqm"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fake_runs import fake_run, fake_setting, fake_sweep, require_refusal, rising
-from longrun import read_results
+from longrun import read_metrics, read_results
 from longrun.cli.plot import plot_command
 from longrun.picture_files import picture
 from longrun.results.plots import (
@@ -120,6 +120,17 @@ def test_curves_of_training_need_no_evaluations(tmp_path, capsys):
     plot(run, "--metric", "gain", "--out", tmp_path / "gain.svg")
     assert "gain (learned average reward)" in words_in(tmp_path / "gain.svg")
     assert "evaluation" not in capsys.readouterr().out
+
+
+def test_discounted_algorithms_have_no_gain(sweep, tmp_path, capsys):
+    out = tmp_path / "gain.svg"
+    plot(sweep, "--metric", "gain", "--metric", "value_mean", "--out", out)
+    note = "note: gain leaves out PPO discount=0.99: discounted algorithms learn no gain\n"
+    assert capsys.readouterr().out.count(note) == 1
+    assert len(curves_of(out, FIRST_COLOURS[0])) == 4, "APO, two metrics on two environments"
+    assert len(curves_of(out, FIRST_COLOURS[1])) == 2, "PPO"
+    values = {s.choice.algorithm: s.values["gain"] for s in read_metrics(sweep, ["gain"])}
+    assert np.isfinite(values["apo"]).all() and np.isnan(values["ppo"]).all()
 
 
 def test_the_interquartile_mean_on_request(sweep, tmp_path):

@@ -42,6 +42,7 @@ def plot_command(arguments: list[str]) -> int:
         metrics += limited_costs(evaluations)
     if evaluations:
         print_final(evaluations)
+    _note_without_gain(metrics, training)
     learning_curves([*evaluations, *training], outs, metrics, given.get("iqm", False), smooth)
     for out in outs:
         print(f"wrote {out}")
@@ -75,6 +76,15 @@ def _parser() -> Parser:
         help="picture: png, pdf or svg; may be repeated (default: curves.png)",
     )
     return parser
+
+
+def _note_without_gain(metrics: Sequence[str], training: Sequence[Setting]) -> None:
+    from longrun.errors import listed
+    from longrun.results.read import GAIN, learns_gain
+
+    without = dict.fromkeys(s.label for s in training if not learns_gain(s))
+    if GAIN in metrics and without:
+        print(f"note: {GAIN} leaves out {listed(without)}: discounted algorithms learn no gain")
 
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from longrun.config import ALGORITHMS, Discounted
 from longrun.envs.spaces import Array
 from longrun.errors import InputError, listed, warn
 from longrun.option_fields import known
@@ -21,6 +22,7 @@ from longrun.train.run_csv import Rows, columns_of, read_rows
 
 EVALUATIONS = "evaluations.csv"
 METRICS = "metrics.csv"
+GAIN = "gain"
 EVALUATION_COLUMNS = (
     "average_reward",
     "average_reward_low",
@@ -98,7 +100,8 @@ def read_results(paths: Paths) -> Results:
 def read_metrics(paths: Paths, columns: Sequence[str]) -> Results:
     """The same settings as curves of training, such as `value_mean`: a row for each iteration.
 
-    A column that an algorithm does not have is NaN; one that none has is an InputError.
+    A column that an algorithm does not have is NaN, as is the gain of a discounted one, which
+    learns none; one that none has is an InputError.
     """
     return Results(training_of(scan(paths), columns))
 
@@ -125,7 +128,15 @@ def training_of(found: Scan, columns: Sequence[str]) -> list[Setting]:
     names = training_metrics(found)
     for column in columns:
         known("metric", column, names)
-    return _read(found, METRICS, columns)
+    settings = _read(found, METRICS, columns)
+    for setting in settings:
+        if GAIN in columns and not learns_gain(setting):  # metrics.csv has the constant 0
+            setting.values[GAIN] = np.full_like(setting.values[GAIN], np.nan)
+    return settings
+
+
+def learns_gain(setting: Setting) -> bool:
+    return not issubclass(ALGORITHMS[setting.choice.algorithm], Discounted)
 
 
 def training_metrics(found: Scan) -> list[str]:

@@ -113,6 +113,16 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
     assert error.count("\n") == 1
 
 
+def test_another_way_is_refused_with_the_option_that_extends_the_folder(tmp_path, capsys):
+    blocks = BLOCKS["figure1"](SCALES["smoke"], ["Swimmer-v5"])
+    SweepFolder.create(tmp_path, runs_of(blocks))
+    command = ["reproduce", "figure1", "--scale", "smoke", "--env", "Swimmer-v5"]
+    assert main([*command, "--as", "authors", "--out", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "has preset=paper, not authors (--as paper extends it); choose" in error
+    assert "--preset" not in error
+
+
 @pytest.mark.parametrize(
     "way",
     [

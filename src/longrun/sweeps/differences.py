@@ -22,14 +22,20 @@ def may_grow(run: PlannedRun, steps: int) -> bool:
     return 0 < steps < run.steps and all(c.may_grow(steps, run.steps) for c in run.configs())
 
 
-def refusal(there: PlannedRun, here: PlannedRun | None, runs: Sequence[PlannedRun]) -> str:
+def refusal(
+    there: PlannedRun,
+    here: PlannedRun | None,
+    runs: Sequence[PlannedRun],
+    preset_option: str = "--preset",
+) -> str:
     """Why a run of the folder is not `here`, extended; empty if it is.
 
-    there: a run of one replica; here: the run by its identity or name, if there is one; runs: all.
+    there: a run of one replica; here: the run by its identity or name, if there is one; runs: all;
+    preset_option: what the command that was given calls a preset.
     """
-    presets = {run.preset for run in runs}
+    presets = list({run.preset for run in runs})
     if there.preset not in presets and len(presets) == 1:
-        return f"has {preset_hint(there.preset, *presets)}"
+        return f"has {preset_hint(there.preset, presets[0], preset_option)}"
     if here is None:
         return "is not part of this one"
     grown = here.steps if may_grow(here, there.steps) else there.steps
@@ -46,9 +52,9 @@ def _why_not_longer(run: PlannedRun) -> str:
     return f" (lambda adapts in runs of {FEWEST_ITERATIONS} iterations or more)"
 
 
-def preset_hint(there: str, here: str) -> str:
+def preset_hint(there: str, here: str, option: str = "--preset") -> str:
     """What to do about another preset; earlier versions had another default."""
-    return f"preset={there}, not {here} (--preset {there} extends it)"
+    return f"preset={there}, not {here} ({option} {there} extends it)"
 
 
 def _comparable(run: PlannedRun) -> Any:

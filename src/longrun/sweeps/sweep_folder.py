@@ -66,17 +66,23 @@ class SweepFolder:
 
     @classmethod
     def create(
-        cls, path: Path, runs: Sequence[PlannedRun], batched: bool = False, **made_by: Any
+        cls,
+        path: Path,
+        runs: Sequence[PlannedRun],
+        batched: bool = False,
+        preset_option: str = "--preset",
+        **made_by: Any,
     ) -> SweepFolder:
         """Create a sweep of these runs, or open the one that is there and add those it lacks.
 
-        If `batched`, replicas that fit into one compiled program become one run.
+        If `batched`, replicas that fit into one compiled program become one run. `preset_option` is
+        what the user's command calls a preset, for messages.
         """
         make_folder(path)
         with FolderLock(path):
             if (path / "sweep.json").exists():
                 folder = cls.open(path)
-                folder._grow(runs, batched)
+                folder._grow(runs, batched, preset_option)
                 return folder
             if not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
                 raise FolderError(
@@ -195,7 +201,7 @@ class SweepFolder:
         """Lock the folder for writing. Raises FolderError if another process holds the lock."""
         return FolderLock(self.path)
 
-    def _grow(self, runs: Sequence[PlannedRun], batched: bool) -> None:
+    def _grow(self, runs: Sequence[PlannedRun], batched: bool, preset_option: str) -> None:
         """Add runs that are not there yet. Raises FolderError if a run there is not among these."""
         if "search" in read_json(self.path / "sweep.json"):
             raise self.another("it is a search")
@@ -206,7 +212,7 @@ class SweepFolder:
             steps = run.steps
             for single in apart(run):
                 here = wanted.pop(single.identity, None) or named.get(run.name)
-                if why := refusal(single, here, runs):
+                if why := refusal(single, here, runs, preset_option):
                     raise self.another(f"'{run.name}' {why}")
                 assert here is not None
                 wanted.pop(here.identity, None)

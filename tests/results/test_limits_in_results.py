@@ -123,7 +123,7 @@ def test_without_costs_training_ends_with_the_scores_alone(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("points", "words"),
     [
-        ([10], "the evaluation at the end of training"),
+        ([10], "the last evaluation"),
         ([40], "mean of the 4 evaluations in the last 10 % of training"),
         ([20, 40], "mean of the 2 to 4 evaluations in the last 10 % of training"),
     ],

@@ -62,7 +62,7 @@ def _final_score_text(settings: Sequence[Setting]) -> str:
     counts = [final_evaluations(setting) for setting in settings if len(setting.steps)]
     fewest, most = min(counts, default=0), max(counts, default=0)
     if most == 1:
-        return "final score: the evaluation at the end of training"
+        return "final score: the last evaluation"
     number = f"{fewest} to {most} " if fewest < most else f"{most} " * (most > 0)
     share = f"{100 * FINAL_SHARE:.0f} %"
     return f"final score: mean of the {number}evaluations in the last {share} of training"

@@ -63,6 +63,7 @@ class Policy:
         self._interface = interface
         self._rng = rng
         self._about = about
+        self._mask_starts = _first_columns(spaces.categories) if spaces.masked else None
 
     def __repr__(self) -> str:
         return f"Policy({self._about['env']!r}, algorithm={self._about['algorithm']!r})"
@@ -72,7 +73,8 @@ class Policy:
 
         It is what the environment was given in training: with `action_bounds="raw"` it may lie
         beyond the action space. The second item, None, is there for other libraries' sake.
-        An observation that is not finite is refused, as in training.
+        An observation that is not finite is refused, as in training, and so is a mask that forbids
+        every choice.
         """
         batched = _are_several(obs, self._interface.observation_shape)
         rows = self._rows(obs, batched)
@@ -86,7 +88,7 @@ class Policy:
         return np.array(made).reshape(len(rows), *self._interface.action_shape), None
 
     def _rows(self, obs: Any, batched: bool) -> Array:
-        """Flat observations [n, D], all finite."""
+        """Flat observations [n, D], all finite, whose masks allow a choice of each component."""
         rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
         try:
             for row, one in zip(rows, obs if batched else [obs], strict=True):
@@ -101,6 +103,11 @@ class Policy:
         finite = np.isfinite(rows)
         if np.count_nonzero(finite) < rows.size:  # a third of the time of finite.all()
             raise InputError(_not_finite(rows, finite, batched))
+        if self._mask_starts is not None:
+            mask = rows[:, : self._spaces.mask_size]
+            allowed = np.maximum.reduceat(mask, self._mask_starts, axis=1) > 0
+            if np.count_nonzero(allowed) < allowed.size:
+                raise InputError(_none_allowed(allowed, batched))
         return rows
 
     def export(self, path: str | Path) -> None:
@@ -135,6 +142,25 @@ def _not_finite(rows: Array, finite: Array, batched: bool) -> str:
     return (
         f"component {component} of {where} is {rows[row, component]}; a policy needs finite"
         " numbers of float32: replace the value, or take no action for this observation"
+    )
+
+
+def _first_columns(categories: tuple[int, ...]) -> Array:
+    """The column of a mask at which each component begins."""
+    return np.cumsum(categories) - categories
+
+
+def _none_allowed(allowed: Array, batched: bool) -> str:
+    """What to say of the first mask that forbids a whole component, by `allowed` [n, components].
+
+    As `training_checks.require_healthy` does, for one observation.
+    """
+    row, component = np.argwhere(~allowed)[0]
+    where = f"row {row} of the observations" if batched else "the observation"
+    which = f" of component {component}" if allowed.shape[1] > 1 else ""
+    return (
+        f"the action mask of {where} forbids every choice{which}; let each mask allow at least one"
+        " choice of each component"
     )
 
 

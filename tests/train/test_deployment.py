@@ -246,6 +246,26 @@ def test_an_observation_that_is_not_finite_gets_no_action(name: str, tmp_path: P
                 policy.predict(obs, deterministic)
 
 
+def test_a_mask_that_forbids_every_choice_gets_no_action(tmp_path: Path) -> None:
+    """Of one component, too: the choices of the case are 3 and 2."""
+    agent = case_agent("masked")
+    agent.save(tmp_path)
+    wrong = {
+        (0, 0, 0, 0, 0): "the observation forbids every choice of component 0; let each mask",
+        (0, 0, 1, 0, 0): "the observation forbids every choice of component 1; let each mask",
+    }
+    for policy in (load_policy(tmp_path), agent):
+        for mask, words in wrong.items():
+            obs = {"action_mask": np.int8(mask), "observation": np.zeros(3, np.float32)}
+            fine = obs | {"action_mask": np.int8([0, 1, 0, 0, 1])}
+            for deterministic in (True, False):
+                with pytest.raises(InputError, match=f"the action mask of {words}"):
+                    policy.predict(obs, deterministic)
+                assert policy.predict(fine, deterministic)[0].tolist() == [1, 1]
+            with pytest.raises(InputError, match="the action mask of row 1 of the observations"):
+                policy.predict([fine, obs])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_what_reset_returns_is_no_observation(name: str, tmp_path: Path) -> None:
     agent = case_agent(name)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 import failing_envs as faults
 from command_line import call, train_arguments
@@ -151,6 +153,68 @@ def test_a_value_of_another_type_is_refused_with_field_value_and_fix(field, inde
     fix = "a number" if field == "reward" else "a bool"
     assert message.startswith(f"{STEP}{field} {value!r}")
     assert message.endswith(f"must be {fix}")
+
+
+# What `reset` and `step` take and return.
+
+
+class OldStep(Drift):
+    def step(self, action):
+        observation, reward, terminated, _, info = super().step(action)
+        return observation, reward, terminated, info
+
+
+class NoStep(Drift):
+    def step(self, action):
+        return None
+
+
+class OldReset(Drift):
+    """Drift's observations have two numbers, as many as reset has to return."""
+
+    def reset(self, seed=None, options=None):
+        return super().reset(seed=seed)[0]
+
+
+class Single(Drift):
+    def reset(self, seed=None, options=None):
+        return super().reset(seed=seed)[:1]
+
+
+class NoSeed(Drift):
+    def reset(self):
+        return super().reset()
+
+
+class Careless(Drift):
+    def step(self, action):
+        (_, _) = [action]
+
+
+STEP_FORM = "; write step(action), which returns (observation, reward, terminated, truncated, info)"
+RESET_FORM = "; write reset(seed=None, options=None), which returns (observation, info)"
+FORMS = {
+    OldStep: "not enough values to unpack (expected 5, got 4)" + STEP_FORM,
+    NoStep: "object of type 'NoneType' has no len()" + STEP_FORM,
+    OldReset: "reset returned a ndarray" + RESET_FORM,
+    Single: "not enough values to unpack (expected 2, got 1)" + RESET_FORM,
+    NoSeed: "NoSeed.reset() got an unexpected keyword argument 'seed'" + RESET_FORM,
+    Careless: "not enough values to unpack (expected 2, got 1)",
+}
+
+
+@pytest.mark.parametrize("env", FORMS)
+def test_a_method_of_another_form_is_refused_with_the_right_one(env):
+    assert error_of(env).endswith(f": {FORMS[env]}")
+
+
+@pytest.mark.filterwarnings("ignore")  # Gymnasium's own
+@pytest.mark.parametrize(("env", "form"), [(OldStep, STEP_FORM), (NoSeed, RESET_FORM)])
+def test_so_it_is_by_the_wrappers_of_gymnasium(env, form):
+    with pytest.raises(EnvironmentFailure) as caught:
+        made = partial(gymnasium.make, EnvSpec("Old-v0", env, max_episode_steps=9))
+        APO(made, num_workers=0, **TINY).learn(ITERATION)
+    assert str(caught.value).endswith(form)
 
 
 def test_workers_refuse_it_too():

@@ -11,6 +11,7 @@ from longrun.envs.env_state import SavedState
 from longrun.envs.mujoco_fast import fast_stepper
 from longrun.envs.spaces import Array, action_reader, observation_writer
 from longrun.envs.step_values import as_flag, as_number
+from longrun.errors import InputError
 
 
 class Stepper(Protocol):
@@ -44,7 +45,10 @@ class GymnasiumStepper:
         self.save_state, self.load_state = self._state.save, self._state.load
 
     def reset(self, seed: int, obs_out: Array) -> None:
-        observation, _ = self._env.reset(seed=seed)
+        after = self._env.reset(seed=seed)
+        if not isinstance(after, tuple | list):  # an array or dict of two could be unpacked
+            raise InputError(f"reset returned a {type(after).__name__}")
+        observation, _ = after
         self._write(observation, obs_out)
 
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:

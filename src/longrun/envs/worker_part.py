@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,6 +34,20 @@ def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> 
             yield Part(replica, first, last)
 
 
+CALLERS = (
+    "longrun.envs.stepper",
+    "gymnasium.core",
+    "gymnasium.utils.passive_env_checker",
+    "gymnasium.wrappers",
+)
+"""Modules that call an environment's `reset` and `step`."""
+FORMS = {
+    "reset": "write reset(seed=None, options=None), which returns (observation, info)",
+    "step": "write step(action), which returns (observation, reward, terminated, truncated, info)",
+}
+"""What these have to be, for messages; the names of the functions that call them contain theirs."""
+
+
 def failure(
     part: Part, env: int | None, where: str, error: BaseException, more: str = ""
 ) -> EnvironmentFailure:
@@ -45,8 +60,22 @@ def failure(
         raise error
     who = "the VectorEnv" if env is None else f"environment {part.first + env}"
     return EnvironmentFailure(
-        f"{who} of replica {part.replica} failed at {where}: {text_of(error)}{more}"
+        f"{who} of replica {part.replica} failed at {where}: {text_of(error)}{_wanted(error)}{more}"
     )
+
+
+def _wanted(error: BaseException) -> str:
+    """What `reset` or `step` has to take and return, if it did otherwise.
+
+    Then the error is of the code that called it, and not of the environment's own code.
+    """
+    if not isinstance(error, TypeError | ValueError) or error.__traceback__ is None:
+        return ""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    if not frame.f_globals.get("__name__", "").startswith(CALLERS):
+        return ""
+    name = frame.f_code.co_name
+    return next((f"; {form}" for method, form in FORMS.items() if method in name), "")
 
 
 def check_finite(part: Part, iteration: int, *facts: tuple[str, Array], step: int = 0) -> None:

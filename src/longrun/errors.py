@@ -113,8 +113,12 @@ def listed(names: Iterable[str], most: int = NAMED) -> str:
 def suggestion(name: str, valid: Iterable[str]) -> str:
     """For a message about an unknown name: the names that are similar, or the valid ones."""
     valid = list(valid)
-    by_lower = {each.lower(): each for each in valid}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=4)
-    if near:
-        return f"did you mean {', '.join(by_lower[each] for each in near)}?"
+    if near := similar(name, valid):
+        return f"did you mean {', '.join(near)}?"
     return f"valid: {listed(valid, MOST_VALID)}"
+
+
+def similar(name: str, valid: Iterable[str]) -> list[str]:
+    """The valid names that are nearly this one, regardless of case."""
+    by_lower = {each.lower(): each for each in valid}
+    return [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=4)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.errors import MOST_VALID, InputError, listed, suggestion
+from longrun.errors import MOST_VALID, InputError, listed, similar, suggestion
 
 
 def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
@@ -66,13 +66,16 @@ def whole_number(name: str, value: Any, low: int = 0, most: int = 2**32) -> int:
 def known(what: str, name: str, valid: Iterable[str], otherwise: str = "") -> str:
     """`name` if it is valid; otherwise a one-line ValueError with similar or valid names.
 
-    `otherwise` is what else the user can do, for the end of the message.
+    `otherwise` is what else the user can do. Where no name is similar it comes first, and only a
+    few of the valid names are listed.
     """
     valid = list(valid)
     if not isinstance(name, str):
         raise InputError(f"{what}={name!r} must be one of {listed(valid, MOST_VALID)}")
     if name in valid:
         return name
+    if otherwise and not similar(name, valid):
+        raise InputError(f"unknown {what} '{name}'; {otherwise}; valid: {listed(valid)}")
     more = f" ({otherwise})" if otherwise else ""
     raise InputError(f"unknown {what} '{name}'; {suggestion(name, valid)}{more}")
 

@@ -128,7 +128,11 @@ WRONG = {
     "train apo --env own_plant:NUMBER": "is 7; it must be an environment",
     "train apo --env own_plant:wrong": "makes a int",
     "train apo --env own_plant:make --env-args lmit=3": "unexpected keyword argument 'lmit'",
-    "train apo --env no_such_plant:make": "No module named 'no_such_plant'",
+    "train apo --env no_such_plant:make": "No module named 'no_such_plant'; start in the folder",
+    "train apo --env no_such_plant:Plant-v0": "start in the folder that has no_such_plant.py, or",
+    "train apo --env own_plant:Plant-v0": "exist; write own_plant:Plant, or register the id",
+    "train apo --env own_plant:Tree-v0": "write own_plant:Class, or register the id",
+    "train apo --env own_plant": "unknown environment 'own_plant'; for an environment of your own",
 }
 
 
@@ -137,6 +141,7 @@ def test_wrong_names_are_one_line(plant: Path, command: str, capsys: Any) -> Non
     assert main(command.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert WRONG[command] in line
+    assert len(line) < 300
 
 
 def test_the_working_directory_hides_no_module(plant: Path) -> None:

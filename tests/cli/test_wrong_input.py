@@ -28,7 +28,7 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "an environment that is not installed": (["train", "apo", "--env", "Hopper-v2"], ["Hopper-v2"]),
     "an environment like none": (
         ["train", "apo", "--env", "Zzzz"],
-        ["valid: ", " and ", " more (for an environment of your own", "module:Class"],
+        ["'Zzzz'; for an environment of your own", "module:Class", "; valid: ", " and ", " more"],
     ),
     "an environment without a version": (["train", "apo", "--env", "ant"], ["did you mean Ant-v5"]),
     "an environment by its file": (

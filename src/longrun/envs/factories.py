@@ -17,7 +17,12 @@ from gymnasium.vector import VectorEnv
 
 import longrun.envs.mujoco_velocity  # noqa: F401  (it registers ids)
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
-from longrun.envs.user_modules import import_user_module, named_object, require_module
+from longrun.envs.user_modules import (
+    import_user_module,
+    named_object,
+    require_module,
+    why_not_imported,
+)
 from longrun.errors import EnvironmentFailure, InputError, text_of
 from longrun.option_fields import known
 
@@ -156,13 +161,27 @@ def _spec(env_id: str) -> EnvSpec:
         if module:
             import_user_module(module)
         return gymnasium.spec(name)
-    except (gymnasium.error.Error, ImportError) as error:
+    except ImportError as error:
+        why = why_not_imported(module, error)
+        raise InputError(f"unknown environment '{env_id}'; {why}") from None
+    except gymnasium.error.Error as error:
         if not module:
             # By name, since it imports JAX, which worker processes must not: they never come here.
             built_in = import_module("longrun.builtin_envs").BUILTIN
             names = [*sorted(gymnasium.registry), *(f"jax:{name}" for name in built_in)]
             known("environment", env_id, names, OWN)
-        raise InputError(f"unknown environment '{env_id}'; {error}") from None
+        why = f"{str(error).rstrip('.')}; {_instead_of_id(module, name)}"
+        raise InputError(f"unknown environment '{env_id}'; {why}") from None
+
+
+def _instead_of_id(module: str, name: str) -> str:
+    """What to do about an id that a module of the user does not register."""
+    without_version = re.sub(r"-v\d+$", "", name)
+    found = callable(getattr(sys.modules[module], without_version, None))
+    return (
+        f"write {module}:{without_version if found else 'Class'}, or register the id when the"
+        f" module '{module}' is imported"
+    )
 
 
 def _maker_in_module(env_id: str) -> Factory | None:

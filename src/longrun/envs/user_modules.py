@@ -25,6 +25,14 @@ def import_user_module(module: str) -> ModuleType:
         raise InputError(f"module '{module}' ends when it is imported: {error!r}") from None
 
 
+def why_not_imported(module: str, error: ImportError) -> str:
+    """An error of `import_user_module` as text; with the fix where the module itself is missing."""
+    if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+        return str(error)
+    file = f"{module.replace('.', '/')}.py"
+    return f"{error}; start in the folder that has {file}, or install the module"
+
+
 def require_module(text: str) -> None:
     """Raise InputError if a file is named in 'module:name' instead of its module."""
     file, _, name = text.rpartition(":")
@@ -41,7 +49,7 @@ def named_object(text: str) -> Any:
     try:
         home = import_user_module(module)
     except ImportError as error:
-        raise InputError(f"'{text}': {error}") from None
+        raise InputError(f"'{text}': {why_not_imported(module, error)}") from None
     if not hasattr(home, name):
         own = [n for n, v in vars(home).items() if callable(v) and not n.startswith("_")]
         has = f"it has {listed(own)}" if own else "it has no function"

@@ -170,7 +170,7 @@ def test_runs_of_two_versions_can_be_compared(tmp_path, capsys):
 def test_settings_of_different_lengths_are_compared_with_a_warning(tmp_path, capsys):
     short = fake_run(tmp_path / "a", rising(1, steps=500))
     long = fake_run(tmp_path / "b", rising(1), algorithm="ppo")
-    with pytest.warns(UserWarning, match="between 500 and 1,000 steps; at=500 compares"):
+    with pytest.warns(UserWarning, match="between 500 and 1,000 steps; at=500 .--at 500. compares"):
         shown(capsys, short, long)
     assert "1,000" not in shown(capsys, short, long, "--at", "500")
 

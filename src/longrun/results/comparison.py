@@ -178,7 +178,7 @@ def _warn_of_lengths(settings: Sequence[Setting]) -> None:
         if min(ends) < NEARLY * max(ends):
             warn(
                 f"settings on {env} end between {min(ends):,} and {max(ends):,} steps;"
-                f" at={min(ends)} compares them at the same step"
+                f" at={min(ends)} (--at {min(ends)}) compares them at the same step"
             )
 
 

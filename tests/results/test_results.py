@@ -335,15 +335,31 @@ def test_other_folders_are_refused_in_one_line(tmp_path):
         assert str(tmp_path / name) in str(refusal.value)
 
 
-def test_a_run_without_evaluations_is_refused_by_name_and_left_out_of_a_sweep(tmp_path):
+def test_a_run_without_evaluations_is_left_out_of_a_sweep(tmp_path):
     sweep = fake_sweep(tmp_path / "sweep", {"x": (rising(1), {}), "y": ({}, {"seeds": [1]})})
-    with pytest.raises(ValueError, match=r"y' has no evaluations yet; train longer"):
-        read_results([sweep / "runs" / "x", sweep / "runs" / "y"])
     with pytest.warns(
         UserWarning, match=r"sweep': left out because they have no evaluations yet: y"
     ):
         (setting,) = read_results(sweep)
     assert setting.seeds == (0,)
+
+
+def test_runs_without_evaluations_are_left_out_with_one_warning_however_they_are_given(tmp_path):
+    for seed, (name, curve) in enumerate({"x": rising(1), "y": {}, "z": {}}.items()):
+        fake_run(tmp_path / name, curve, seeds=(seed,))
+    runs = [tmp_path / name for name in "xyz"]
+    for given, words in (
+        (runs[:2], f"'{runs[1]}': left out because it has no evaluations yet; train longer"),
+        (runs, f"'{runs[1]}', '{runs[2]}': left out because they have no evaluations yet; train"),
+        (tmp_path, f"'{runs[1]}', '{runs[2]}': left out because they have no evaluations yet; "),
+    ):
+        with pytest.warns(UserWarning) as caught:
+            (setting,) = read_results(given)
+        assert setting.seeds == (0,)
+        (message,) = [str(warning.message) for warning in caught]
+        assert message.startswith(words)
+    with pytest.raises(ValueError, match=r"y' has no evaluations yet; train longer"):
+        read_results(runs[1:])
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"algorithm": "apo"}', "\xff"])

@@ -92,7 +92,7 @@ def read_results(paths: Paths) -> Results:
       curves of the others. If they stopped because they failed, the mean of the others is too high.
     - The same setting with the same seed from two places is two settings, which have the place's
       name in their labels: these may be two versions of a program, and are no independent seeds.
-    - Runs of a sweep that have not been evaluated yet are left out with a warning.
+    - Runs that have not been evaluated yet are left out with a warning.
     """
     return Results(evaluations_of(scan(paths)))
 
@@ -172,14 +172,18 @@ def _curve(replica: SettingReplica, rows: Rows, columns: Sequence[str]) -> _Curv
 
 
 def _report_missing(missing: Sequence[FoundRun], found: Scan, file: str) -> None:
-    """A run without rows that was given by its path is an error, others are a warning."""
+    """Runs without rows are left out with a warning; it is an error if no others remain."""
     what = "evaluations" if file == EVALUATIONS else "metrics"
     fix = "train longer or with --eval-every" if file == EVALUATIONS else "train longer"
-    for run in missing:
-        if len(missing) == len(found.runs) or run.path in found.paths:
-            raise InputError(f"'{run.path}' has no {what} yet; {fix}")
-    for source in dict.fromkeys(run.source for run in missing):
-        names = [run.path.name for run in missing if run.source == source]
+    if missing and len(missing) == len(found.runs):
+        raise InputError(f"'{missing[0].path}' has no {what} yet; {fix}")
+    alone = [f"'{run.path}'" for run in missing if run.path == run.source]
+    if alone:
+        they = "they have" if len(alone) > 1 else "it has"
+        warn(f"{listed(alone)}: left out because {they} no {what} yet; {fix}")
+    in_sweeps = [run for run in missing if run.path != run.source]
+    for source in dict.fromkeys(run.source for run in in_sweeps):
+        names = [run.path.name for run in in_sweeps if run.source == source]
         warn(f"'{source}': left out because they have no {what} yet: {listed(names)}")
 
 

@@ -45,7 +45,6 @@ class FoundSetting:
 class Scan:
     """Runs and settings that were found at some paths."""
 
-    paths: list[Path]
     runs: list[FoundRun]
     settings: list[FoundSetting]
 
@@ -86,7 +85,7 @@ def scan(paths: Paths) -> Scan:
     ]
     for place in _kept_apart(found):
         groups.setdefault((place.env, place.label), []).append(place)
-    return Scan(given, runs, _in_order([_setting(group) for group in groups.values()], given))
+    return Scan(runs, _in_order([_setting(group) for group in groups.values()], given))
 
 
 def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[FoundSetting]:

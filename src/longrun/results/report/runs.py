@@ -94,7 +94,7 @@ def _scan(path: Path) -> Scan:
     except ValueError:
         if not _failures(path):
             raise
-        return Scan([path], [], [])
+        return Scan([], [])
 
 
 def _with_rows(found: Scan, file: str) -> Scan:

@@ -89,7 +89,8 @@ CALLS = {
     ),
     "load": (
         lambda path: APO.load(saved_without_an_id(path)),
-        r"trained on 'Drift', which is no id: pass env=",
+        r"trained on 'Drift', which is no id: pass env=.* or for predict alone take"
+        r" longrun\.load_policy\('.*'\); the command line",
     ),
     "instance": (lambda _: APO(Locked(), **LOCAL), r"copied \(.*lock.*a function that makes it$"),
     "workers": (

@@ -145,7 +145,8 @@ def require_saved(name: Any, path: object, trust: bool = False) -> None:
     if not colon and env_id not in gymnasium.registry:
         raise InputError(
             f"'{path}' was trained on '{name}', which is no id: pass env=, the class or function"
-            " that makes it, to load() in Python; the command line needs a run on 'module:function'"
+            " that makes it, to load() in Python, or for predict alone take"
+            f" longrun.load_policy('{path}'); the command line needs a run on 'module:function'"
         )
     if needs_trust(name) and module not in sys.modules and not trust:
         raise InputError(

@@ -20,12 +20,14 @@ from safetensors import SafetensorError
 
 from longrun.config import ALGORITHMS
 from longrun.envs.flat_spaces import Array, Spaces
-from longrun.errors import FolderError
+from longrun.errors import FolderError, listed
 from longrun.files import MOST_BYTES, read_bytes, read_json
 from longrun.option_fields import known
 
 FORMAT = 3
 """Format 2, which is read as well, had a hash of the state alone."""
+MOST_RUNS = 5
+"""That a message names."""
 STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
 
 
@@ -41,12 +43,21 @@ def read_checkpoint(path: Path) -> CheckpointFiles:
     """The files of a folder or run folder. Raises FolderError if they are missing or damaged."""
     folder = path / "checkpoint" if (path / "checkpoint").is_dir() else path
     if not (folder / "checkpoint.json").is_file():
-        raise FolderError(f"there is no checkpoint in '{path}'")
+        runs = _runs_in(path)
+        fix = f"; give one of the runs in it: {listed(runs, MOST_RUNS)}" if runs else ""
+        raise FolderError(f"there is no checkpoint in '{path}'{fix}")
     header = read_json(folder / "checkpoint.json")
     if not isinstance(header, dict):
         raise FolderError(f"checkpoint '{folder}' is damaged: its header is not an object")
     with damage_named(folder):
         return CheckpointFiles(folder, header, _tensors(folder, header))
+
+
+def _runs_in(path: Path) -> list[str]:
+    """Run folders and saved agents in a folder, or in a sweep's folder, for a message."""
+    places = ("*/checkpoint", "*", "runs/*/checkpoint")
+    found = [file.parent for place in places for file in path.glob(f"{place}/checkpoint.json")]
+    return sorted(str(f.parent if f.name == "checkpoint" else f) for f in found)
 
 
 @contextmanager

@@ -13,8 +13,9 @@ import pytest
 import safetensors.numpy
 from gymnasium import spaces
 
-from longrun import APO, ATRPO, PPO, TRPO, NonFiniteError
+from longrun import APO, ATRPO, PPO, TRPO, NonFiniteError, load_policy
 from longrun.envs.spaces import describe
+from longrun.errors import FolderError
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.loops import open_env
@@ -260,3 +261,26 @@ def test_non_finite_parameters_stop_the_run_and_the_last_finite_ones_are_kept(
     assert bits(loaded.snapshot) == bits(agent.snapshot)
     for name, leaf in jax.tree_util.tree_leaves_with_path(loaded.snapshot):
         assert np.isfinite(np.asarray(leaf)).all(), jax.tree_util.keystr(name)
+
+
+@pytest.mark.parametrize(
+    ("places", "named"),
+    [
+        (["b/checkpoint", "a/checkpoint"], "; give one of the runs in it: F/a, F/b"),
+        (["agent"], "; give one of the runs in it: F/agent"),
+        (["runs/a/checkpoint"], "; give one of the runs in it: F/runs/a"),
+        (
+            [f"{n}/checkpoint" for n in range(7)],
+            "; give one of the runs in it: F/0, F/1, F/2, F/3, F/4 and 2 more",
+        ),
+        ([], ""),
+    ],
+)
+def test_of_a_folder_of_runs_one_is_needed(places, named, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for place in places:
+        (tmp_path / "F" / place).mkdir(parents=True)
+        (tmp_path / "F" / place / "checkpoint.json").touch()
+    with pytest.raises(FolderError) as caught:
+        load_policy("F")
+    assert str(caught.value) == f"there is no checkpoint in 'F'{named}"

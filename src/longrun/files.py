@@ -62,13 +62,18 @@ def _try_to_lock(folder: int) -> bool:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and those above it. Raises FolderError if a file has the name of one."""
+    """Create a folder and those above it. Raises FolderError if that is not possible."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         files = [p for p in (path, *path.parents) if p.exists() and not p.is_dir()]
         what = f"'{next(iter(files), path)}' is a file and a folder is needed"
         raise FolderError(f"{what}; choose another folder") from None
+    except OSError as error:  # no rights, or a file system that has no new folders
+        why = error.strerror or error
+        raise FolderError(
+            f"folder '{path}' cannot be created: {why}; choose another folder"
+        ) from None
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longrun.errors import FolderError
-from longrun.files import FolderLock, read_json, write_json
+from longrun.files import FolderLock, make_folder, read_json, write_json
 
 
 def test_a_locked_folder_is_refused_and_free_again_afterwards(tmp_path: Path) -> None:
@@ -42,3 +42,9 @@ def test_values_that_json_cannot_represent_leave_the_old_file_intact(tmp_path: P
         write_json(tmp_path / "a.json", {"x": float("nan")})
     assert read_json(tmp_path / "a.json") == {"x": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_folder_that_cannot_be_created_is_named_with_a_fix() -> None:
+    why = "folder '/proc/foo' cannot be created: No such file or directory; choose another folder"
+    with pytest.raises(FolderError, match=f"^{why}$"):
+        make_folder(Path("/proc/foo"))

@@ -67,6 +67,14 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
         ["reset_cost=1", "termination='reset' or reset_cost=0"],
     ),
     "sizes": ([*TRAIN, "--hidden-sizes", "0"], ["hidden_sizes=[0]"]),
+    "sizes with a comma": (
+        [*TRAIN, "--hidden-sizes", "64,32"],
+        ["--hidden-sizes: '64,32' is no number; write --hidden-sizes 64 32 (see"],
+    ),
+    "sizes in words": (
+        [*TRAIN, "--hidden-sizes", "64", "many"],
+        ["--hidden-sizes: invalid whole number value: 'many'"],
+    ),
     "minibatch": ([*TRAIN, "--num-envs", "1", "--rollout-steps", "9"], ["minibatch_size=50"]),
     "steps": ([*TRAIN, "--steps", "0"], ["steps=0"]),
     "seeds": ([*TRAIN, "--seeds", "0"], ["seeds=0"]),

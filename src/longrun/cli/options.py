@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import inspect
+import re
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -165,11 +166,24 @@ def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
         elif option.metadata.get("names"):
             group.add_argument(flag, nargs="+", metavar="NAME", help=text)
         elif isinstance(default, tuple):
-            group.add_argument(flag, type=int, nargs="+", metavar="N", help=text)
+            group.add_argument(flag, type=sizes(flag), nargs="+", metavar="N", help=text)
         else:
             metavar = {int: "N", float: "X", str: "NAME"}[type(default)]
             kind = whole if isinstance(default, int) else type(default)
             group.add_argument(flag, type=kind, metavar=metavar, help=text)
+
+
+def sizes(flag: str) -> Callable[[str], int]:
+    """Reads one of the numbers of an option, which stand apart: 64 64."""
+
+    def size(text: str) -> int:
+        if re.fullmatch(r"\d+(,\d+)+,?", text):
+            apart = text.replace(",", " ").strip()
+            raise argparse.ArgumentTypeError(f"'{text}' is no number; write {flag} {apart}")
+        return int(text)
+
+    size.__name__ = "whole number"  # what argparse calls it in errors
+    return size
 
 
 def add_limit_option(group: Arguments, text: str, **settings: Any) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
+import subprocess
+
 import pytest
 
 import longrun.cli.solve
-from command_line import call
+from command_line import SCRIPT, call
 from fake_workers import launch
 from longrun.cli import main
 from longrun.errors import NoConvergence
@@ -74,3 +79,27 @@ def test_an_interrupt_is_one_line_and_status_130(capsys, monkeypatch):
     monkeypatch.setattr(longrun.cli.solve, "solve_command", interrupt)
     expected = "longrun: interrupted; longrun train --resume --out run resumes it\n"
     assert call(capsys, "solve") == (130, "", expected)
+
+
+@pytest.mark.parametrize(
+    "arguments", ["train apo --help", "plot --help", "--version", "solve riverswim --json"]
+)
+def test_a_reader_that_ends_early_gets_no_error(arguments):
+    """As `| head`. Some versions of argparse ignore errors of writing long help."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [SCRIPT, *arguments.split()], stdout=write, stderr=subprocess.PIPE, timeout=120
+    )
+    os.close(write)
+    statuses = {128 + signal.SIGPIPE, *([0] if "--help" in arguments else [])}
+    assert done.stderr == b""
+    assert done.returncode in statuses
+
+
+def test_the_error_of_another_pipe_is_one_line(capsys, monkeypatch):
+    def fail(arguments: list[str]) -> int:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(longrun.cli.solve, "solve_command", fail)
+    assert call(capsys, "solve") == (1, "", "longrun: [Errno 32] Broken pipe\n")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import os
+import select
+import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 from longrun.errors import InputError, LongrunError
@@ -51,7 +53,7 @@ for example:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted.
+    """Run a command; the exit status: 0 done, 1 failed, 2 wrong input, 130 interrupted, 141 unread.
 
     An error that longrun raises on purpose is printed in one line, with `--debug` or
     LONGRUN_DEBUG=1 after its traceback. Any other exception is a defect and is not caught.
@@ -62,9 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
-        with _one_line_warnings():
+        with _one_line_warnings(), _written_output():
             return _dispatch(arguments)
     except (LongrunError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _output_is_unread():
+            # Python would report what is still to be written when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE  # as shells report it of other programs
         if debug:
             traceback.print_exc()
         print(f"longrun: {error}", file=sys.stderr)
@@ -82,6 +88,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130
+
+
+@contextmanager
+def _written_output() -> Iterator[None]:
+    """Write the rest of the output in the end, so that its errors are those of the command.
+
+    Not after an error of the command, which must not be hidden by another one.
+    """
+    ended = None
+    try:
+        yield
+    except SystemExit as end:  # argparse ends --help this way
+        ended = end
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    if ended is not None:
+        raise ended
+
+
+def _output_is_unread() -> bool:
+    """Whether the output is a pipe whose reader has ended, as of `| head`."""
+    with suppress(OSError, AttributeError):  # no output, or one without a file
+        pipe = select.poll()
+        pipe.register(sys.stdout.fileno(), 0)
+        return any(event & select.POLLERR for _, event in pipe.poll(0))
+    return False
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def _with_rows(found: Scan, file: str) -> Scan:
         replace(each, replicas=tuple(r for r in each.replicas if r.run not in empty))
         for each in found.settings
     ]
-    return Scan(found.paths, [run for run in found.runs if run.path not in empty], settings)
+    return Scan([run for run in found.runs if run.path not in empty], settings)
 
 
 def _has_rows(run: FoundRun, file: str) -> bool:

@@ -341,7 +341,7 @@ def test_a_hundred_runs_make_a_page_of_less_than_three_megabytes(tmp_path):
 def swimmer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a policy, if not a good one."""
     run = report_run(tmp_path_factory.mktemp("run"), [[1.0, 2.0]], hidden_sizes=(8,))
-    APO("Swimmer-v5", hidden_sizes=(8,), num_workers=0).save(run)
+    APO("Swimmer-v5", hidden_sizes=(8,), num_workers=0).save(run / "checkpoint")
     return run
 
 

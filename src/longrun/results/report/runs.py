@@ -75,9 +75,10 @@ def read_folder(path: Path) -> Folder:
         evaluations = _or_empty(lambda: evaluations_of(evaluated))
         training = _or_empty(lambda: training_of(trained, known))
     sources = list(dict.fromkeys(run.source for run in found.runs)) or [path]
-    problems = [problem for source in sources for problem in _failures(source)]
+    failures = [(source, problem) for source in sources for problem in _failures(source)]
+    failed = {(source, problem.run) for source, problem in failures}
+    problems = [problem for _, problem in failures]
     problems += [problem for source in sources for problem in _waiting(source)]
-    failed = {(source, problem.run) for source in sources for problem in _failures(source)}
     left = [run for run in found.runs if (run.source, run.path.name) not in failed]
     problems += [_unfinished(run) for run in left if not _is_finished(run)]
     notes = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))

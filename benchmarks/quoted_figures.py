@@ -166,6 +166,7 @@ FIGURES: dict[str, Callable[[], str]] = {
     "aggregates": tuned_results.aggregates,
     "fresh-seeds": tuned_results.fresh_seeds,
     "fresh-aggregates": tuned_results.aggregates_of_fresh_seeds,
+    "ant": lambda_results.ant,
     "lambda-versions": lambda_results.versions,
     "parts": ablation_results.parts,
     "adaptive-ppo": lambda_results.adaptive_ppo,

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "sizes": ([*TRAIN, "--hidden-sizes", "0"], ["hidden_sizes=[0]"]),
     "sizes with a comma": (
         [*TRAIN, "--hidden-sizes", "64,32"],
-        ["--hidden-sizes: '64,32' is no number; write --hidden-sizes 64 32 (see"],
+        ["--hidden-sizes: '64,32' is not one whole number; write --hidden-sizes 64 32 (see"],
     ),
     "sizes in words": (
         [*TRAIN, "--hidden-sizes", "64", "many"],

@@ -179,7 +179,9 @@ def sizes(flag: str) -> Callable[[str], int]:
     def size(text: str) -> int:
         if re.fullmatch(r"\d+(,\d+)+,?", text):
             apart = text.replace(",", " ").strip()
-            raise argparse.ArgumentTypeError(f"'{text}' is no number; write {flag} {apart}")
+            raise argparse.ArgumentTypeError(
+                f"'{text}' is not one whole number; write {flag} {apart}"
+            )
         return int(text)
 
     size.__name__ = "whole number"  # what argparse calls it in errors

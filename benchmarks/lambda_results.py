@@ -64,14 +64,14 @@ def ant() -> str:
         "`--no-adaptive-lambda`: lambda .9 from the start": rows_of(ANT_FIXED),
     }
     for name, own in names.items():
-        cells = [name]
+        cells = []
         for column, digits in (("episode_return", ".0f"), ("average_reward", ".3g")):
             values, others = (
                 np.array([float(row[column]) for row in each]) for each in (own, first)
             )
             against = "" if own is first else percent(change(values, others))
             cells += [mean_of(own, column, digits), against]
-        rows.append((cells[0], returns_of(own, task), *cells[1:]))
+        rows.append((name, returns_of(own, task), *cells))
     heads = "each seed", "mean return", "change", "reward per step", "change"
     return table((f"{task}, 3M steps, seeds 0 to 9", *heads), rows)
 

@@ -130,7 +130,7 @@ def _worst(scores: np.ndarray) -> str:
 
 
 def fresh_seeds() -> str:
-    """APO with seeds that no version had been run on, beside those of the comparison."""
+    """APO with seeds that no version of lambda had seen, beside those of the comparison."""
     fresh, rows = rows_of(FRESH), []
     for task in TASKS:
         if own := rows_of_task(fresh, task):

@@ -113,6 +113,11 @@ def write_json(path: Path, content: Any) -> None:
     write_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
+def as_read(content: Any) -> Any:
+    """As JSON reads it: tuples become lists."""
+    return json.loads(json.dumps(content))
+
+
 def open_regular(path: Path, most: int = MOST_BYTES) -> BinaryIO:
     """A regular file of at most so many bytes, open for reading. Raises FolderError otherwise.
 

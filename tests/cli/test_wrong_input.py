@@ -122,13 +122,17 @@ def test_an_existing_run_is_not_written_over(longrun, run):
 
 
 @pytest.mark.parametrize(
-    "name, value", [("algorithm", "dqn"), ("gae_lambda", 0.5), ("hidden_sizes", [32, 32])]
+    "name, value",
+    [("algorithm", "dqn"), ("gae_lambda", 0.5), ("hidden_sizes", [32, 32]), ("seeds", [-3])],
 )
 def test_a_run_is_not_resumed_under_another_description(longrun, run, tmp_path, name, value):
     run = shutil.copytree(run, tmp_path / "run")
     file = run / "config.json"
     content = json.loads(file.read_text())
-    (content if name in content else content["options"])[name] = value
+    if name == "seeds":
+        content["replicas"] = [{"seed": seed} for seed in value]
+    else:
+        (content if name in content else content["options"])[name] = value
     file.write_text(json.dumps(content))
     before = files_of(run)
     refused(

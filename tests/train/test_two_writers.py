@@ -83,6 +83,26 @@ def test_what_is_left_of_a_run_without_its_description_is_not_taken_for_a_new_on
     assert contents(run) == before
 
 
+def test_a_trained_checkpoint_without_rows_is_not_replaced_by_a_new_run(tmp_path):
+    for missing in (["metrics.csv"], ["metrics.csv", "config.json"]):
+        run = tmp_path / str(len(missing))
+        trained(run)
+        for name in [*missing, "evaluations.csv"]:
+            (run / name).unlink(missing_ok=True)
+        before = contents(run)
+        with pytest.raises(FolderError, match=r"already holds a run|has checkpoint of a run whose"):
+            trained(run)
+        assert contents(run) == before
+
+
+def test_files_of_another_program_beside_a_new_run_are_kept(tmp_path):
+    other = tmp_path / "checkpoint" / "model.pt"
+    other.parent.mkdir()
+    other.write_bytes(b"weights")
+    trained(tmp_path)
+    assert other.read_bytes() == b"weights"
+
+
 def test_a_run_that_failed_before_it_learned_anything_can_be_started_again(tmp_path):
     run = tmp_path / "run"
 

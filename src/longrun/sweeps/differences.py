@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from longrun.config import FEWEST_ITERATIONS
 from longrun.config_options import written_options
+from longrun.files import as_read
 from longrun.sweeps.plan import PlannedRun
-
-
-def as_read(content: Any) -> Any:
-    """As JSON reads it: tuples become lists."""
-    return json.loads(json.dumps(content))
 
 
 def may_grow(run: PlannedRun, steps: int) -> bool:

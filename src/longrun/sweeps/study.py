@@ -14,8 +14,9 @@ import numpy as np
 from longrun.config_options import make_config
 from longrun.envs.native.lookup import is_native
 from longrun.errors import FolderError
+from longrun.files import as_read
 from longrun.presets import EARLIER_DEFAULT
-from longrun.sweeps.differences import as_read, difference, preset_hint
+from longrun.sweeps.differences import difference, preset_hint
 from longrun.sweeps.grids import Options, Range, tied_names, untied, written
 from longrun.sweeps.objective import Objective
 from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together

@@ -29,12 +29,13 @@ from longrun.errors import FolderError
 from longrun.files import (
     LEFTOVER,
     FolderLock,
+    as_read,
     make_folder,
     read_json,
     remove_leftovers,
     write_json,
 )
-from longrun.sweeps.differences import as_read, difference, may_grow, refusal
+from longrun.sweeps.differences import difference, may_grow, refusal
 from longrun.sweeps.plan import PlannedRun, apart, together
 from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_description import checked_config

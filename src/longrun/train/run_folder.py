@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from longrun.checkpoint_files import read_checkpoint
 from longrun.errors import FolderError
 from longrun.files import (
     FolderLock,
@@ -26,7 +26,7 @@ from longrun.train.run_csv import columns_of, read_rows
 from longrun.train.run_description import checked_config, describes_run
 
 ROWS = ("metrics.csv", "evaluations.csv")
-"""What a run has in its folder once it has learned something."""
+"""Files with a row for each iteration, or each evaluation."""
 
 
 class RunFolder:
@@ -50,7 +50,7 @@ class RunFolder:
             folder.close()
             raise FolderError(why)
         remove_leftovers(path)
-        shutil.rmtree(folder.checkpoint, ignore_errors=True)  # of a run that learned nothing
+        (folder.checkpoint / "checkpoint.json").unlink(missing_ok=True)  # it has learned nothing
         write_json(path / "config.json", description)
         return folder
 
@@ -167,15 +167,15 @@ def _taken(path: Path) -> str:
     that ended before it learned anything, such as one whose environment failed, is replaced.
     """
     config = path / "config.json"
-    rows = [name for name in ROWS if (path / name).is_file()]
-    if config.exists() and (rows or not describes_run(config)):
+    learned = _learned(path)
+    if config.exists() and (learned or not describes_run(config)):
         return (
             f"'{path}' already holds a run; resume it (train --resume, or load it in Python) or"
             " choose another folder"
         )
-    if rows:
+    if learned:
         return (
-            f"'{path}' has {' and '.join(rows)} of a run whose config.json is missing; choose"
+            f"'{path}' has {' and '.join(learned)} of a run whose config.json is missing; choose"
             " another folder"
         )
     if (path / "sweep.json").exists():
@@ -187,6 +187,23 @@ def _taken(path: Path) -> str:
     return (
         f"'{path}' holds other runs, such as '{min(others)}'; choose a folder such as '{path}/NAME'"
     )
+
+
+def _learned(path: Path) -> list[str]:
+    """What there is in a folder that only a run that has learned something has."""
+    found = [name for name in ROWS if (path / name).is_file()]
+    return [*found, "checkpoint"] if _is_trained(path) else found
+
+
+def _is_trained(path: Path) -> bool:
+    """Whether a checkpoint is not that of the start; one that cannot be read may not be."""
+    if not (path / "checkpoint" / "checkpoint.json").exists():
+        return False
+    try:
+        tensors = read_checkpoint(path).tensors
+    except FolderError:
+        return True
+    return any(value.any() for name, value in tensors.items() if name.endswith(".state.iteration"))
 
 
 def is_finished(path: Path, steps: int) -> bool:

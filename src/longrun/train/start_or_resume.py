@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from longrun.config_options import saved_config, written_options
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.errors import FolderError
+from longrun.files import as_read
 from longrun.train import checkpoint
 from longrun.train.action_range import warn_of_wide_actions
 from longrun.train.checkpoint import Checkpoint
@@ -121,12 +121,13 @@ def load(path: Path, trust: bool = False) -> SavedRun:
 def _require_described(file: Path, config: Mapping[str, Any], state: Checkpoint) -> None:
     """Raise FolderError if config.json was edited, so that tables would name what was not done."""
     described = config["options"] | {"algorithm": config["algorithm"]}
-    written = written_options(state.configs[0]) | {"algorithm": state.algorithm}
-    for name, own in json.loads(json.dumps(written)).items():
+    described["seeds"] = [replica["seed"] for replica in config["replicas"]]
+    written = {"algorithm": state.algorithm, "seeds": state.seeds}
+    for name, own in as_read(written_options(state.configs[0]) | written).items():
         if described.get(name, own) != own:
             raise FolderError(
-                f"'{file}' has {name}={described[name]!r}, and the checkpoint {own!r}; options of a"
-                f" run cannot be changed: write {own!r} there again"
+                f"'{file}' has {name}={described[name]!r}, and the checkpoint {own!r}; what defines"
+                f" a run cannot be changed: write {own!r} there again"
             )
 
 

@@ -79,10 +79,15 @@ class Browser:
         return found["result"].get("value")
 
     def place(self, selector: str) -> tuple[float, float, float, float]:
-        """Left, top, width, height of an element, brought into view."""
+        """Left, top, width, height of an element, brought into view.
+
+        Two frames are drawn before: events of the mouse go to what was drawn last.
+        """
         x, y, width, height = self.js(
-            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
-            " e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect();"
+            f"(async () => {{ const e = document.querySelector({json.dumps(selector)});"
+            " e.scrollIntoView({block: 'center'});"
+            " const frame = () => new Promise((done) => requestAnimationFrame(done));"
+            " await frame(); await frame(); const r = e.getBoundingClientRect();"
             " return [r.x, r.y, r.width, r.height]; })()"
         )
         return x, y, width, height

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
@@ -73,17 +74,20 @@ def measure_startup(env: str, steps: int) -> float:
             return time.perf_counter() - start
 
 
-def measure_peer(module: str, env: str, steps: int) -> float:
-    """Steps per second of a peer's PPO on its default vector environment, once it is warm."""
+def measure_peer(module: str, processes: str, threads: int, env: str, steps: int) -> float:
+    """Steps per second of a peer's PPO, once it is warm; in one process or with subprocesses."""
+    if threads == 1:  # XLA reads it when JAX is imported
+        os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
     import torch
     from stable_baselines3.common.env_util import make_vec_env
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
-    if module == "stable_baselines3":
-        torch.set_num_threads(1)  # two are no faster, and far slower when a core is busy
+    torch.set_num_threads(threads)
+    kind = SubprocVecEnv if processes == "subprocesses" else DummyVecEnv
     sizes = {"n_steps": ROLLOUT_STEPS, "batch_size": MINIBATCH, "n_epochs": EPOCHS}
     model = import_module(module).PPO(
         "MlpPolicy",  # tanh is the default of both
-        make_vec_env(env, n_envs=NUM_ENVS, seed=0),
+        make_vec_env(env, n_envs=NUM_ENVS, seed=0, vec_env_cls=kind),
         learning_rate=3e-4,
         gamma=0.99,
         gae_lambda=0.95,
@@ -95,7 +99,9 @@ def measure_peer(module: str, env: str, steps: int) -> float:
     model.learn(2 * ITERATION)
     before, start = model.num_timesteps, time.perf_counter()
     model.learn(steps, reset_num_timesteps=False)
-    return float(model.num_timesteps - before) / (time.perf_counter() - start)
+    rate = float(model.num_timesteps - before) / (time.perf_counter() - start)
+    model.get_env().close()
+    return rate
 
 
 def measure_raw(env: str, steps: int) -> float:
@@ -134,10 +140,14 @@ CONTESTANTS: dict[str, Callable[[str, int], float]] = {
     "replicas": measure_replicas,
     "startup": measure_startup,
     "raw": measure_raw,
-    "sb3": lambda env, steps: measure_peer("stable_baselines3", env, steps),
-    "sbx": lambda env, steps: measure_peer("sbx", env, steps),
+} | {
+    f"{peer}, {processes}, {threads} threads": partial(measure_peer, module, processes, threads)
+    for peer, module in (("sb3", "stable_baselines3"), ("sbx", "sbx"))
+    for processes in ("one process", "subprocesses")
+    for threads in (1, 2)
 }
-STEPS = {"longrun": 200_000, "replicas": 100_000, "sb3": 20_000, "sbx": 30_000}  # some 10 s each
+STEPS = {"longrun": 200_000, "replicas": 100_000, "startup": 20_000}
+PEER_STEPS = 30_000  # some 10 s each
 
 
 def tree_memory(pid: int) -> float:

@@ -4,7 +4,8 @@ The machine drifts within minutes, so every measurement is a process of its own,
 all contestants one after another, and ratios are formed inside a round; the tables show medians
 over the rounds. The limit ("raw") is the simulator alone: open-loop mujoco.rollout, two threads.
 Everyone trains with 10 environments x 200 steps, minibatches of 250, 10 epochs, 64x64 tanh
-networks. The peers come with the extra `bench`, here or in an interpreter of their own (on Linux
+networks. Stable-Baselines3 and sbx are measured in one process and with subprocesses, with one
+thread and with two; the ratio is to the variant of the best median. The peers come with the extra `bench`, here or in an interpreter of their own (on Linux
 `pip install torch==2.13.0` from a CPU index first, or several GB of CUDA come along):
 
     pip install -e ".[bench]"
@@ -30,7 +31,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from contestants import ITERATION, STEPS
+from contestants import CONTESTANTS, ITERATION, PEER_STEPS, STEPS
 
 CHEETAH, ANT, HUMANOID = "HalfCheetah-v5", "Ant-v5", "Humanoid-v5"
 Row = dict[str, Any]
@@ -48,10 +49,10 @@ class Goal(NamedTuple):
     target: float | None = None
     aim: float | None = None
 
-    def value(self, rows: list[Row]) -> float | None:
+    def value(self, rows: list[Row], rival: str | None) -> float | None:
         """The figure from the rows of one round and case; None where a measurement is missing."""
         found = {row["contestant"]: row.get(self.column) for row in rows if row["env"] == self.env}
-        ours, theirs = found.get(self.ours), found.get(self.theirs) if self.theirs else 1.0
+        ours, theirs = found.get(self.ours), found.get(rival) if rival else 1.0
         return ours / theirs if ours and theirs else None
 
     def verdict(self, value: float) -> str:
@@ -63,9 +64,11 @@ class Goal(NamedTuple):
         return "no target" if self.target is None else "target missed"
 
 
+PEERS = tuple(name for name in CONTESTANTS if name.startswith("sb"))
+
 # What a round measures, in this order; a raw measurement stands next to each of ours.
 PLANS: dict[str, list[tuple[str, str]]] = {
-    "cheetah": [(name, CHEETAH) for name in ("longrun", "raw", "sb3", "sbx")],
+    "cheetah": [(name, CHEETAH) for name in ("longrun", "raw", *PEERS)],
     "limit": [(name, env) for env in (ANT, HUMANOID) for name in ("longrun", "raw")],
     "replicas": [("replicas", CHEETAH), ("raw", CHEETAH)],
     "memory": [("longrun", CHEETAH)],
@@ -85,8 +88,8 @@ GOALS = (
 
 def measure(name: str, env: str, options: argparse.Namespace) -> Row:
     """Run a contestant in a process of its own and read the JSON line it prints."""
-    steps = 60_000 if env in (ANT, HUMANOID) else STEPS.get(name, 10 * ITERATION)
-    python = options.peers_python if name in ("sb3", "sbx") else sys.executable
+    steps = 60_000 if env in (ANT, HUMANOID) else STEPS.get(name, PEER_STEPS)
+    python = options.peers_python if name in PEERS else sys.executable
     script = str(Path(__file__).absolute().with_name("contestants.py"))
     command = [python, "-W", "ignore", script, name, "--env", env]
     command += ["--steps", str(2 * ITERATION if options.quick else steps)]
@@ -112,6 +115,15 @@ def run_rounds(options: argparse.Namespace, say: Callable[[str], None]) -> list[
     return rows
 
 
+def fastest(rows: list[Row], name: str | None) -> str | None:
+    """The variant of a contestant, such as "sb3, one process, 1 threads", with the best median."""
+    rates: dict[str, list[float]] = {}
+    for row in rows:
+        if name and row["contestant"].split(",")[0] == name and row.get("steps_per_second"):
+            rates.setdefault(row["contestant"], []).append(float(row["steps_per_second"]))
+    return max(rates, key=lambda variant: median(rates[variant]), default=name)
+
+
 def figures(rows: list[Row]) -> str:
     """The medians of each column that has numbers, in words."""
     words = []
@@ -133,7 +145,8 @@ def tables(rows: list[Row], rounds: int) -> list[Any]:
         medians.add_row(case, name, env, figures(group))
     for goal in GOALS:
         mine = [row for row in rows if row["case"] == goal.case]
-        each = [goal.value([r for r in mine if r["round"] == k + 1]) for k in range(rounds)]
+        rival = fastest(mine, goal.theirs)
+        each = [goal.value([r for r in mine if r["round"] == k + 1], rival) for k in range(rounds)]
         levels = ["-" if level is None else f"{level:g}" for level in (goal.target, goal.aim)]
         if values := [value for value in each if value is not None]:
             middle, span = median(values), f"{min(values):.2f} to {max(values):.2f}"

@@ -26,7 +26,7 @@ from longrun.train import checkpoint
 from longrun.train.action_range import warn_of_wide_actions
 from longrun.train.changes_at_load import changed_at_load
 from longrun.train.checkpoint import Checkpoint
-from longrun.train.evaluation import EvaluationReport, Streams
+from longrun.train.evaluation import EvaluationReport, Streams, measured
 from longrun.train.job import Job, Snapshot, make_job
 from longrun.train.loops import AnyEnv, Loop, open_env
 from longrun.train.prediction import interface_of, make_policy
@@ -34,7 +34,6 @@ from longrun.train.progress import Callbacks, OnLogs, Progress, require_tensorbo
 from longrun.train.run_description import run_name
 from longrun.train.run_folder import RunFolder
 from longrun.train.session import Session, create_folder
-from longrun.train.settling import measured
 
 SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
@@ -246,19 +245,22 @@ class Agent:
         Parameters
         ----------
         steps
-            Shared by up to 10 environments, 1000 or more each where there are enough. Each starts
-            from a reset.
+            Shared by up to 10 environments, 1000 or more each where there are enough, or the time
+            limit of their episodes. Each starts from a reset, and up to four times as many steps
+            are simulated where these cannot tell the long run.
         warmup
-            Steps of each environment that do not count, simulated beforehand. By default they are
-            measured: where no episode ends, the first of the `steps` are left out until the reward
-            is that of the second half; if that is not soon enough, up to four times as many steps
-            are simulated. Where episodes end, each has its start-up, and all steps count.
+            Steps of each environment that do not count, simulated beforehand; the rate is the mean
+            of the others. By default they are measured: where no episode ends, the first of the
+            `steps` are left out until the reward is that of the second half. Where episodes end,
+            each has its start-up, and all steps count, with the weight that the age of an episode
+            has in the long run.
         deterministic
             True takes the most likely actions, or the mean; False draws them, as in training. By
             default actions are drawn only if there are limits on costs, which hold for drawn
             actions: the best policy that keeps them may have to draw.
         seed
-            Of environments and actions; by default the agent's.
+            Of environments and actions; by default the agent's. No evaluation of a training has
+            the same random numbers.
         env
             Another environment with the same spaces, such as one with other arguments.
 
@@ -266,8 +268,8 @@ class Agent:
         -----
         `gain_` is the rate of the policies of the last iterations, which drew their actions; with
         `deterministic=False` the rate is that of the present policy. The deterministic policy is
-        another one, better or worse. The evaluations of a training, in evaluations.csv, count all
-        steps from the reset, so that they can be compared with each other.
+        another one, better or worse. The evaluations of a training, in evaluations.csv, estimate
+        the same rate from the steps that they were given.
         """
         steps = whole_number("steps", steps, 1)
         warmup = None if warmup is None else whole_number("warmup", warmup)
@@ -281,11 +283,11 @@ class Agent:
         def simulate(envs: int, each: int) -> Streams:
             return loop.simulate(config, state, seed, (envs, each), draw, self.step_timeout)
 
-        found = measured(simulate, loop.evaluation_shape(steps), warmup)
+        found = measured(simulate, loop.evaluation_shape(steps), warmup, not draw)
         if not found.settled:
             warnings.warn(
-                f"the rewards still change after {found.warmup} steps of each environment, so that"
-                f" the average is of the start-up; evaluate more than steps={steps}",
+                f"the rewards still change {found.unsettled_after}, so that the average is not that"
+                f" of the long run; evaluate more than steps={steps}",
                 UserWarning,
                 stacklevel=2,
             )

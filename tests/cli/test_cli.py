@@ -22,7 +22,7 @@ from tiny_envs import bits
 
 COLUMNS = (
     "replica,seed,step,average_reward,average_reward_low,average_reward_high,episode_return,"
-    "episode_length"
+    "episode_length,episodes,settled"
 )
 
 

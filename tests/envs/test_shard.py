@@ -115,7 +115,7 @@ def test_shares_of_workers_are_even_and_cover_everything_once(num_workers, repli
 # Environments that fail.
 
 TRAINING = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
-EVALUATION = seeding.episode_seed(0, seeding.EVALUATION, 0, 3, 0)
+EVALUATION = seeding.episode_seed(0, seeding.MEASUREMENT, 0, 3, 0)
 
 
 @pytest.mark.parametrize(

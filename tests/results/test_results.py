@@ -202,7 +202,7 @@ def test_seeds_without_a_common_step_give_a_warning(tmp_path):
 def test_of_two_rows_for_a_step_the_later_one_counts(tmp_path):
     run = fake_run(tmp_path / "run", {100: 1.0})
     file = run / "evaluations.csv"
-    file.write_text(file.read_text() + "0,0,100,7,6,8,70,10\n")
+    file.write_text(file.read_text() + "0,0,100,7,6,8,70,10,1,1\n")
     assert read_results(run)[0].values["average_reward"].tolist() == [[7.0]]
 
 
@@ -244,18 +244,18 @@ def test_an_unknown_metric_lists_the_near_ones(tmp_path):
 
 # Damage.
 
-GOOD = "0,0,{step},1,0,2,10,10"
+GOOD = "0,0,{step},1,0,2,10,10,1,1"
 DAMAGED = {
     "too few columns": "0,0,200,1,0",
-    "too many columns": "0,0,200,1,0,2,10,10,5",
-    "not a number": "0,0,200,one,0,2,10,10",
-    "no number at all": "0,0,200,,0,2,10,10",
+    "too many columns": "0,0,200,1,0,2,10,10,1,1,5",
+    "not a number": "0,0,200,one,0,2,10,10,1,1",
+    "no number at all": "0,0,200,,0,2,10,10,1,1",
     "two lines in one": "0,0,200,1,0,2,1" + GOOD.format(step=300),
-    "an unknown replica": "7,0,200,1,0,2,10,10",
-    "half a replica": "0.5,0,200,1,0,2,10,10",
-    "no step": "0,0,nan,1,0,2,10,10",
-    "a negative step": "0,0,-200,1,0,2,10,10",
-    "an endless step": "0,0,inf,1,0,2,10,10",
+    "an unknown replica": "7,0,200,1,0,2,10,10,1,1",
+    "half a replica": "0.5,0,200,1,0,2,10,10,1,1",
+    "no step": "0,0,nan,1,0,2,10,10,1,1",
+    "a negative step": "0,0,-200,1,0,2,10,10,1,1",
+    "an endless step": "0,0,inf,1,0,2,10,10,1,1",
     "nothing": "",
     "zeros of a crashed disk": "\0" * 40,
 }
@@ -303,7 +303,7 @@ def test_a_cut_last_line_needs_no_warning(cut, tmp_path):
 
 def test_a_last_line_that_may_be_cut_within_its_last_number_is_left_out(tmp_path):
     run = fake_run(tmp_path / "run", {100: 1.0})
-    run = with_lines(run, GOOD.format(step=100), "0,0,200,1,0,2,10,1", end="")
+    run = with_lines(run, GOOD.format(step=100), "0,0,200,1,0,2,10,10,1,1", end="")
     with pytest.warns(UserWarning, match="line 3 has no line end and may be cut; it is left out"):
         assert read_results(run)[0].steps.tolist() == [100]
 

@@ -35,6 +35,8 @@ def test_the_last_evaluations_have_none_where_no_episode_ended(tmp_path):
             "average_reward_high": 4.0,
             "episode_return": None,
             "episode_length": None,
+            "episodes": 0.0,
+            "settled": 1.0,
         }
     }
     assert RunFolder(tmp_path / "nothing").last_evaluations(1) == {}

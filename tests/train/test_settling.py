@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.wrappers import TimeLimit
 
+from command_line import read_csv
 from longrun import APO
 from longrun.cli import main
-from longrun.train.evaluation import Streams
-from longrun.train.settling import correlation_time, measured, settling
+from longrun.train.evaluation import Streams, measured
+from longrun.train.settling import correlation_time, settling
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
@@ -91,7 +93,8 @@ def test_an_evaluation_is_of_the_long_run() -> None:
     agent = APO(Filling, **LOCAL)
     found = agent.evaluate(10_000)
     assert found.average_reward == pytest.approx(1, abs=1e-3)
-    assert 100 <= found.warmup <= 500 and found.steps == 10_000 - 10 * found.warmup
+    # Four times the steps, since ends of episodes would matter and none was seen.
+    assert 100 <= found.warmup <= 500 and found.steps == 40_000 - 10 * found.warmup
     assert f"after a warm-up of {found.warmup} in each environment" in str(found)
     whole = agent.evaluate(10_000, warmup=0)
     assert whole.average_reward == pytest.approx(0.98, abs=0.001) and whole.steps == 10_000
@@ -111,6 +114,28 @@ def test_an_evaluation_that_never_settles_says_so() -> None:
 def test_where_episodes_end_every_step_counts() -> None:
     found = APO(partial(Filling, limit=100), **LOCAL).evaluate(2000)
     assert (found.warmup, found.steps) == (0, 2000)
+
+
+def test_an_evaluation_of_a_finished_policy_repeats_none_of_its_training(tmp_path: Path) -> None:
+    """Its random streams are its own: the policy may have been selected by the other one."""
+    agent = APO(MORTAL, **LOCAL)
+    agent.learn(ITERATION, log_dir=tmp_path, eval_every=ITERATION, eval_steps=200)
+    seen = read_csv(tmp_path / "evaluations.csv")[-1]
+    found = agent.evaluate(200, warmup=0)
+    assert float(seen["average_reward"]) != pytest.approx(found.average_reward, rel=1e-4)
+
+
+def test_the_time_limit_of_an_environment_fits_into_an_evaluation() -> None:
+    """Two environments of 2500 steps instead of five of 1000, in which no episode would end."""
+    limited = lambda: TimeLimit(Drift(), 1600)  # noqa: E731
+    found = APO(limited, **LOCAL).evaluate(5000)
+    assert (found.episodes, found.episode_length, found.unfinished) == (3, 1600, 0)
+
+
+def test_a_report_says_whether_actions_were_drawn() -> None:
+    assert APO(ENDLESS, **LOCAL).evaluate(200).deterministic
+    found = APO(MORTAL, **LOCAL, limits={"terminated": 0.1}).evaluate(200)
+    assert not found.deterministic and "actions drawn" in str(found)
 
 
 @pytest.mark.parametrize("env", ["host", "device"])

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Run each replica's policy for a fixed number of steps and print its average reward with a 95 %
-interval from batch means, beside the episode metrics and the rates of costs. Where no episode ends,
-the first steps are left out until the reward has settled. The policy is deterministic, unless it
+interval, beside the episode metrics and the rates of costs. Where no episode ends, the first steps
+are left out until the reward has settled. The policy is deterministic, unless it
 was trained with limits on costs, which hold for actions that are drawn.
 """
 
@@ -48,8 +48,7 @@ def evaluate_command(arguments: list[str]) -> int:
     if given.get("json"):
         print(json.dumps(found, indent=2))
     else:
-        drawn = agent.config.draws_evaluated_actions
-        which = "Deterministic" if given.get("deterministic", not drawn) else "Stochastic"
+        which = "Deterministic" if report.deterministic else "Stochastic"
         trained = dict.fromkeys(f"{each['trained_steps']:,}" for each in found)
         print_reports(rows, f"{which} policy after {' or '.join(trained)} steps of training")
     return 0

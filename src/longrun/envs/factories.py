@@ -14,6 +14,7 @@ import cloudpickle
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
+from gymnasium.wrappers import TimeLimit
 
 import longrun.envs.mujoco_velocity  # noqa: F401  (it registers ids)
 from longrun.envs.env_strings import NATIVE_MAKERS, join_env, split_env
@@ -42,6 +43,16 @@ def is_a(value: object, module: str, name: str) -> bool:
     """
     home = sys.modules.get(module)
     return home is not None and isinstance(value, getattr(home, name))
+
+
+def time_limit(env: gymnasium.Env[Any, Any]) -> int:
+    """The steps after which a wrapper of Gymnasium ends an episode; 0 if there is none."""
+    limits, inner = [], env
+    while isinstance(inner, gymnasium.Wrapper):
+        if isinstance(inner, TimeLimit):
+            limits.append(inner._max_episode_steps)
+        inner = inner.env
+    return min(limits, default=0)
 
 
 def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.envs import heartbeat
+from longrun.envs import heartbeat, seeding
 from longrun.envs.actions import ActionBounds
 from longrun.envs.factories import Factory
 from longrun.envs.numpy_policy import weights_of
@@ -35,6 +35,8 @@ class Plan:
     """S, for each of the E environments"""
     eval_noise: bool = False
     """whether evaluations draw actions, instead of taking the most likely ones"""
+    eval_purposes: tuple[int, int] = seeding.IN_TRAINING
+    """of the random streams of an evaluation: resets, noise"""
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
     activation: str = "tanh"

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-NOISE, EPISODE, EVALUATION, SHUFFLE, EVALUATION_NOISE = range(5)
+NOISE, EPISODE, EVALUATION, SHUFFLE, EVALUATION_NOISE, MEASUREMENT, MEASUREMENT_NOISE = range(7)
+
+IN_TRAINING = EVALUATION, EVALUATION_NOISE
+AFTERWARDS = MEASUREMENT, MEASUREMENT_NOISE
+"""Resets and noise of an evaluation. One of a finished policy never repeats one of its training,
+by which it may have been selected."""
 
 
 def generator(seed: int, purpose: int, *where: int) -> np.random.Generator:

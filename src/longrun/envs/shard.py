@@ -97,7 +97,7 @@ class Shard:
         terminated = np.zeros(part.last - part.first, bool)
         if replica not in self._evaluators:
             self._evaluators[replica] = self._make(part)
-        stream = (plan.seeds[replica], seeding.EVALUATION, iteration)
+        stream = (plan.seeds[replica], plan.eval_purposes[0], iteration)
         chains = [
             Chain(stepper, (*stream, part.first + i), self.heartbeat)
             for i, stepper in enumerate(self._evaluators[replica])
@@ -225,7 +225,7 @@ class Shard:
         plan = self._plan
         if not plan.eval_noise:
             return None
-        return self._noise(part, iteration, seeding.EVALUATION_NOISE, plan.eval_steps)
+        return self._noise(part, iteration, plan.eval_purposes[1], plan.eval_steps)
 
     def _noise(self, part: Part, iteration: int, purpose: int, steps: int) -> Array:
         """[steps, n, A], each environment's from its own stream."""

@@ -72,7 +72,7 @@ class VectorShard:
         if replica not in self._evaluating:
             self._evaluating[replica] = self._make(part)
         rows = self._evaluating[replica]
-        stream = (plan.seeds[replica], seeding.EVALUATION, iteration, 0)
+        stream = (plan.seeds[replica], plan.eval_purposes[0], iteration, 0)
         self._reset(part, rows, seeding.episode_seed(*stream, 0))
 
         def record(envs: Array, times: Array, now: Array, drawn: Array, step: VectorStep) -> None:
@@ -166,7 +166,7 @@ class VectorShard:
         """As `_noise`, or None for deterministic actions."""
         if not self._plan.eval_noise:
             return None
-        return self._noise(replica, seeding.EVALUATION_NOISE, iteration)
+        return self._noise(replica, self._plan.eval_purposes[1], iteration)
 
     def _noise(self, replica: int, purpose: int, iteration: int) -> Callable[[], Array]:
         """A function that draws noise [N, A] for one step after another."""

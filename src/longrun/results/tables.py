@@ -55,14 +55,34 @@ def print_reports(rows: Sequence[tuple[str, EvaluationReport]], title: str) -> N
         "average reward [95 %]": [_rate(r.average_reward, r.low, r.high) for r in reports],
     }
     if any(r.episodes for r in reports):
-        for k, name in enumerate(("episode return", "length", "reward per step in episodes")):
-            columns[name] = [
-                f"{_episode_figures(r)[k]:.4g}" if r.episodes else "-" for r in reports
-            ]
+        columns["episodes"] = [f"{r.episodes}" for r in reports]
+        columns["episode return (sd)"] = [_with_spread(r) if r.episodes else "-" for r in reports]
+        columns["length"] = [f"{r.episode_length:.4g}" if r.episodes else "-" for r in reports]
+        columns["reward per step in episodes"] = [
+            f"{r.episode_average_reward:.4g}" if r.episodes else "-" for r in reports
+        ]
     for name in reports[0].costs:
         columns[f"{name} [95 %]"] = [_rate(*r.costs[name]) for r in reports]
     shown = {name: cells for name, cells in columns.items() if cells}
-    print_tables([TextTable(title, list(shown), [*map(list, zip(*shown.values(), strict=True))])])
+    cells = [list(row) for row in zip(*shown.values(), strict=True)]
+    print_tables([TextTable(title, list(shown), cells, _missing_episodes(rows))])
+
+
+def _missing_episodes(rows: Sequence[tuple[str, EvaluationReport]]) -> str:
+    """Why replicas have no episode return, if some of their episodes ended."""
+    without = [f"{name}: {r.unfinished}" for name, r in rows if r.unfinished]
+    if not without:
+        return ""
+    return (
+        "no episode return where first episodes did not end within the steps"
+        f" ({', '.join(without)}); evaluate more steps"
+    )
+
+
+def _with_spread(report: EvaluationReport) -> str:
+    if report.episodes < 2:
+        return f"{report.episode_return:.4g}"
+    return f"{report.episode_return:.4g} ({report.episode_return_std:.2g})"
 
 
 def _rate(value: float, low: float, high: float) -> str:
@@ -175,10 +195,6 @@ def estimate_text(found: ScoreEstimate | None, seeds: Sequence[float] = ()) -> s
 def number_text(number: float, digits: int) -> str:
     """So many significant digits, but 1254 instead of 1.25e+03."""
     return f"{number:.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.{digits}g}"
-
-
-def _episode_figures(report: EvaluationReport) -> tuple[float, float, float]:
-    return report.episode_return, report.episode_length, report.episode_average_reward
 
 
 def with_interval(values: Array) -> str:

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
 from longrun.envs.spaces import Array
+from longrun.train.long_run_rate import Ages, ages_of, long_run_rate
+from longrun.train.settling import Settling, negligible, settled_age
 
 EVAL_ENVS = 10
 STEPS_EACH = 1000
-MIN_BATCHES = 20
 PAPER_EPISODES = 10
+LENGTHS = (1, 2, 4)
+"""Streams that are too short to tell are simulated this many times as long."""
+UNSEEN_ENDS = 3.0
+"""Where none of N steps ended an episode, fewer than 3 / N do so, with 95 % confidence."""
 
 
-def evaluation_shape(steps: int) -> tuple[int, int]:
+def evaluation_shape(steps: int, time_limit: int = 0) -> tuple[int, int]:
     """(environments, steps of each): up to 10 environments, of at least 1000 steps if possible.
 
-    Every environment starts from a reset, and short streams would measure little but the start.
+    Every environment starts from a reset, and short streams would measure little but the start. An
+    episode with a longer time limit, 0 for none, must fit.
     """
-    envs = min(EVAL_ENVS, max(1, steps // STEPS_EACH))
+    envs = min(EVAL_ENVS, max(1, steps // max(STEPS_EACH, time_limit)))
     return envs, -(-steps // envs)
 
 
 class CostRate(NamedTuple):
-    """A cost per step, with its batch-means 95 % interval."""
+    """A cost per step, with its 95 % interval."""
 
     rate: float
     low: float
@@ -35,16 +42,17 @@ class CostRate(NamedTuple):
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """Results of a policy over a fixed number of steps, resets included."""
+    """Results of a policy in the long run, resets included (see `long_run_rate`)."""
 
     average_reward: float
     """reward per step: the estimate of the gain"""
     low: float
-    """lower end of the batch-means 95 % interval of the average reward"""
+    """lower end of the 95 % interval of the average reward"""
     high: float
     """its upper end"""
     episode_return: float
-    """mean return of the first finished episodes, up to 10 (the paper's); NaN when none ended"""
+    """mean return of the first episodes of all environments, 10 if there are enough (the paper's);
+    NaN if one of the firsts did not end, since long episodes would be missing"""
     episode_length: float
     """mean length of the same episodes"""
     episodes: int
@@ -54,14 +62,27 @@ class EvaluationReport:
     warmup: int = 0
     """steps of each environment, before these, that do not count"""
     settled: bool = True
-    """False if the rewards still changed at the end of the warm-up, which was measured"""
+    """False if the steps cannot tell the long run: the rewards still changed at their end"""
     costs: dict[str, CostRate] = field(default_factory=dict)
     """the long-run average of each recorded cost"""
+    episode_return_std: float = math.nan
+    """standard deviation of these returns; NaN with fewer than two episodes"""
+    unfinished: int = 0
+    """environments whose first episode did not end, where those of others did"""
+    deterministic: bool = True
+    """False if actions were drawn, as they are with limits on costs"""
 
     @property
     def episode_average_reward(self) -> float:
         """Reward per step within those episodes, the paper's second metric."""
         return self.episode_return / self.episode_length
+
+    @property
+    def unsettled_after(self) -> str:
+        """What was too short, if `settled` is False."""
+        if self.episodes or self.unfinished:
+            return "with the age of an episode, and many were cut off"
+        return f"after {self.warmup} steps of each environment"
 
     def __str__(self) -> str:
         rate = f"{self.average_reward:.4g} per step [{self.low:.4g}, {self.high:.4g}]"
@@ -69,14 +90,20 @@ class EvaluationReport:
             f", {name} {cost.rate:.4g} per step [{cost.low:.4g}, {cost.high:.4g}]"
             for name, cost in self.costs.items()
         )
+        after = f" after a warm-up of {self.warmup} in each environment" if self.warmup else ""
+        over = f" over {self.steps} steps{after}"
+        drawn = "" if self.deterministic else ", actions drawn"
+        still = "" if self.settled else "; the rewards have not settled, give more steps"
+        return f"average reward {rate}{over}, {self._episodes_text()}{costs}{drawn}{still}"
+
+    def _episodes_text(self) -> str:
+        if self.unfinished:
+            return f"no episode return, since {self.unfinished} first episodes did not end"
         if not self.episodes:
-            after = f" after a warm-up of {self.warmup} in each environment" if self.warmup else ""
-            still = "" if self.settled else "; the rewards have not settled, give more steps"
-            told = f"average reward {rate} over {self.steps} steps{after}, no episode ended"
-            return f"{told}{costs}{still}"
+            return "no episode ended"
         return (
-            f"average reward {rate}, episode return {self.episode_return:.4g}"
-            f" over the first {self.episodes} episodes, of {self.episode_length:.4g} steps{costs}"
+            f"episode return {self.episode_return:.4g} +- {self.episode_return_std:.2g}"
+            f" over the first {self.episodes} episodes, of {self.episode_length:.4g} steps"
         )
 
 
@@ -93,80 +120,91 @@ class Streams(NamedTuple):
     """K"""
 
 
-def report(streams: Streams, warmup: int = 0, settled: bool = True) -> EvaluationReport:
+Simulate = Callable[[int, int], Streams]
+"""Makes streams from (environments E, steps S)."""
+
+
+def report(
+    streams: Streams, warmup: int | None = None, deterministic: bool = True
+) -> EvaluationReport:
     """The report on S steps of E independent environments.
 
-    The first `warmup` rows count for the episodes that begin in them, and not for the rates.
+    With a `warmup` the first rows count for the episodes that begin in them, and not for the rates,
+    which are plain means of the others.
     """
-    reward, ended = streams.reward, streams.ended
-    counted = reward[warmup:]
-    low, high = batch_means_interval(counted)
-    returns, lengths = finished_episodes(reward, ended)
+    ages = ages_of(streams.ended)
+    found = Settling(0, True) if warmup is not None else settled_age(streams.reward, ages)
+    counted = slice(warmup or 0, None)
+    later = Ages(ages.age[counted], ages.ended[counted])
+    rate = long_run_rate(streams.reward[counted], later, found.steps)
+    left_out = warmup if warmup is not None else 0 if ages.ends else found.steps
+    episodes = first_episodes(streams.reward, streams.ended)
+    lengths, returns = np.array(episodes).reshape(-1, 2).T
+    enough = bool(len(returns))
     return EvaluationReport(
-        average_reward=float(counted.mean()),
-        low=low,
-        high=high,
-        episode_return=float(np.mean(returns)) if returns else float("nan"),
-        episode_length=float(np.mean(lengths)) if lengths else float("nan"),
+        average_reward=rate.value,
+        low=rate.low,
+        high=rate.high,
+        episode_return=float(returns.mean()) if enough else math.nan,
+        episode_length=float(lengths.mean()) if enough else math.nan,
         episodes=len(returns),
-        steps=counted.size,
-        warmup=warmup,
-        settled=settled,
-        costs=_cost_rates(streams, warmup),
+        steps=streams.reward[left_out:].size,
+        warmup=left_out,
+        settled=found.done,
+        costs={
+            name: CostRate(*long_run_rate(streams.costs[counted, :, k], later, found.steps)[:3])
+            for k, name in enumerate(streams.names)
+            if streams.costs is not None
+        },
+        episode_return_std=float(returns.std(ddof=1)) if len(returns) > 1 else math.nan,
+        unfinished=int((~streams.ended.any(0)).sum()) if ages.ends and not enough else 0,
+        deterministic=deterministic,
     )
 
 
-def _cost_rates(streams: Streams, warmup: int) -> dict[str, CostRate]:
-    if streams.costs is None:
-        return {}
-    counted = np.asarray(streams.costs[warmup:], np.float64)
-    columns = {name: counted[..., k] for k, name in enumerate(streams.names)}
-    return {
-        name: CostRate(float(cost.mean()), *batch_means_interval(cost))
-        for name, cost in columns.items()
-    }
+def measured(
+    simulate: Simulate,
+    shape: tuple[int, int],
+    warmup: int | None = None,
+    deterministic: bool = True,
+) -> EvaluationReport:
+    """The report on S steps of each of E environments (shape is E, S), after a warm-up.
 
-
-def batch_means_interval(reward: Array, confidence: float = 0.95) -> tuple[float, float]:
-    """Student's interval of the mean from batches of consecutive rewards ([S, E]).
-
-    Each environment's stream is cut into batches, 20 or more in total. Means of long batches are
-    nearly independent although single rewards are not.
+    With `warmup` None it is measured, within the steps. Streams are simulated again, up to four
+    times as long, where the rewards have not settled or a first episode has not ended. So are those
+    that have a start-up and no end, if the ends that may be unseen would matter.
     """
-    steps, envs = reward.shape
-    per_env = min(-(-MIN_BATCHES // envs), steps)
-    size = steps // per_env
-    batches = reward[: size * per_env].reshape(per_env, size, envs).mean(1).reshape(-1)
-    if len(batches) < 2:
-        return float("-inf"), float("inf")
-    reach = float(student_reach(batches, confidence))
-    return float(reward.mean()) - reach, float(reward.mean()) + reach
+    envs, each = shape
+    if warmup is not None:
+        return report(simulate(envs, warmup + each), warmup, deterministic)
+    for length in LENGTHS:
+        streams = simulate(envs, length * each)
+        found = report(streams, deterministic=deterministic)
+        if found.settled and not found.unfinished and not _ends_would_matter(streams, found):
+            break
+    return found
 
 
-def student_reach(samples: Array, confidence: float = 0.95) -> Array:
-    """Half the width of Student's interval for the mean over the last axis: [..., n] -> [...]."""
-    n = samples.shape[-1]
-    error = samples.std(-1, ddof=1) / np.sqrt(n)
-    reach: Array = student_quantile(n - 1, confidence) * error
-    return reach
+def _ends_would_matter(streams: Streams, found: EvaluationReport) -> bool:
+    """Whether ends of episodes could be as frequent as is possible unseen, and change the rate."""
+    if streams.ended.any():
+        return False
+    restart = long_run_rate(streams.reward, ages_of(streams.ended), found.warmup).restart
+    change = abs(restart) * UNSEEN_ENDS / streams.reward.size
+    return change > (found.high - found.low) / 2 + negligible(streams.reward)
 
 
-def student_quantile(freedom: int, confidence: float) -> float:
-    """How many standard errors a two-sided interval of Student's law reaches."""
-    from scipy.special import stdtrit  # a tenth of the start of every run, if it were above
+def first_episodes(reward: Array, ended: Array) -> list[tuple[float, float]]:
+    """Lengths and returns of the first episodes: as many of each environment, 10 in all.
 
-    return float(stdtrit(freedom, (1 + confidence) / 2))
-
-
-def finished_episodes(reward: Array, ended: Array) -> tuple[list[float], list[int]]:
-    """Returns and lengths of the paper's 10 episodes: each environment's first, then its second...
-
-    Taking them in the order in which they end would favour short episodes.
+    Fewer where one environment ends fewer: to take what has ended would favour short episodes.
     """
-    episodes = []
-    for env in range(reward.shape[1]):
-        ends = np.flatnonzero(ended[:, env]) + 1
-        for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False)):
-            episodes.append((number, env, float(reward[begin:end, env].sum()), int(end - begin)))
-    chosen = sorted(episodes)[:PAPER_EPISODES]
-    return [e[2] for e in chosen], [e[3] for e in chosen]
+    envs = reward.shape[1]
+    each = min(-(-PAPER_EPISODES // envs), int(ended.sum(0).min()))
+    found = []
+    for number in range(each):
+        for env in range(envs):
+            ends = np.flatnonzero(ended[:, env]) + 1
+            begin, end = ends[number - 1] if number else 0, ends[number]
+            found.append((float(end - begin), float(reward[begin:end, env].sum())))
+    return found[:PAPER_EPISODES]

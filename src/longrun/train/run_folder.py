@@ -98,6 +98,8 @@ class RunFolder:
                 "average_reward_high": evaluation.high,
                 "episode_return": evaluation.episode_return,
                 "episode_length": evaluation.episode_length,
+                "episodes": evaluation.episodes,
+                "settled": int(evaluation.settled),
                 **_cost_columns(evaluation),
             }
             for where, evaluation in evaluations
@@ -227,17 +229,27 @@ def _cost_columns(evaluation: EvaluationReport) -> dict[str, float]:
 
 
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    text = _as_csv(rows, header=not path.exists())
+    text = _as_csv(rows, _header(path))
     if text:
         with named_errors(path), path.open("a") as file:
             file.write(text)
 
 
-def _as_csv(rows: Iterable[Mapping[str, Any]], header: bool) -> str:
+def _header(path: Path) -> list[str]:
+    """All columns of a file in their order; empty if there is no file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return next(csv.reader(file), [])
+
+
+def _as_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """Rows for a file with these columns; those of the first row, with a header, if it has none."""
     rows = list(rows)
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else (), lineterminator="\n")
-    if header and rows:
+    names = columns or (list(rows[0]) if rows else ())
+    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    if rows and not columns:
         writer.writeheader()
     writer.writerows(
         {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows

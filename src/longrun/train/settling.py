@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from longrun.envs.spaces import Array
-from longrun.train.evaluation import (
-    EvaluationReport,
-    Streams,
-    report,
-    student_quantile,
-)
+from longrun.train.long_run_rate import Ages, long_run_rate, student_quantile
 
 DIVISIONS = 64
 """The first block is this part of a stream; each of the following is as long as all before it."""
@@ -22,18 +16,33 @@ CONFIDENCE = 0.99
 FORGETTING = 3
 """Correlation times that are left out. Where correlations decay exponentially, these are six times
 the time after which 1/e is left, and a quarter of a percent of the start-up remains."""
-LENGTHS = (1, 2, 4)
-"""Streams that have not settled in their first half are simulated this many times as long."""
-
-Simulate = Callable[[int, int], Streams]
-"""Of (environments E, steps S)."""
+OLDER = 0.1
+"""Where episodes end, ages that only this share of all steps has are taken as alike."""
+AGREEMENT = 0.25
+"""Most that the rate may change if half as many ages are told apart, in half widths of its
+interval. In simulations 0.5 let rates pass that were far off."""
 
 
 class Settling(NamedTuple):
     steps: int
-    """to be left out at the beginning of each stream"""
+    """the age from which on the rewards do not depend on it any more"""
     done: bool
-    """False if the rewards still change in the second quarter"""
+    """False if they still do"""
+
+
+def settled_age(reward: Array, ages: Ages) -> Settling:
+    """The age from which on rewards [S, E] and the chance to end are taken as constant.
+
+    Where no episode ends, it is how long the streams take to settle. Where some end, it is as high
+    as the steps allow, since telling ages apart costs little; whether they were followed for long
+    enough shows in the rate, which must not depend on it.
+    """
+    if not ages.ends:
+        return settling(reward)
+    age = int(np.quantile(ages.age, 1 - OLDER))
+    rate, check = long_run_rate(reward, ages, age), long_run_rate(reward, ages, age // 2)
+    allowed = AGREEMENT * (rate.high - rate.low) / 2 + negligible(reward)
+    return Settling(age, abs(rate.value - check.value) <= allowed)
 
 
 def settling(reward: Array) -> Settling:
@@ -72,7 +81,7 @@ def correlation_time(reward: Array) -> float:
     centred = reward - reward.mean()
     spectrum = np.abs(np.fft.rfft(centred, 2 * steps, axis=0)) ** 2
     covariance = np.fft.irfft(spectrum.mean(1))[:steps] / np.arange(steps, 0, -1)
-    if covariance[0] <= _negligible(reward) ** 2:
+    if covariance[0] <= negligible(reward) ** 2:
         return 0.0
     times = 2 * np.cumsum(covariance / covariance[0]) - 1  # up to each lag
     beyond = np.flatnonzero(np.arange(steps) >= 5 * times)
@@ -94,32 +103,10 @@ def _differs(block: Array, tail: Array) -> bool:
         spread = float(means.var(1, ddof=1).mean())
         own_spread, freedom = max(spread, float(own.var(ddof=1))), envs - 1
     error = np.sqrt(own_spread / envs + spread / means.size)
-    reach = student_quantile(freedom, CONFIDENCE) * error + _negligible(tail)
+    reach = student_quantile(freedom, CONFIDENCE) * error + negligible(tail)
     return bool(abs(own.mean() - means.mean()) > reach)
 
 
-def _negligible(reward: Array) -> float:
+def negligible(reward: Array) -> float:
     """A difference that does not matter, and that rewards without noise show for ever."""
     return 1e-3 * float(np.abs(reward).max())
-
-
-def measured(
-    simulate: Simulate, shape: tuple[int, int], warmup: int | None = None
-) -> EvaluationReport:
-    """The report on S steps of each of E environments (shape is E, S), after a warm-up.
-
-    With `warmup` None it is measured, within the steps; streams that have not settled are simulated
-    again, up to four times as long. Where episodes end there is none: every episode has the same
-    start-up, which belongs to the long run.
-    """
-    envs, each = shape
-    if warmup is not None:
-        return report(simulate(envs, warmup + each), warmup)
-    streams = Streams(np.zeros((0, envs)), np.zeros((0, envs), bool))
-    found = Settling(0, True)
-    for length in LENGTHS:
-        streams = simulate(envs, length * each)
-        found = Settling(0, True) if streams.ended.any() else settling(streams.reward)
-        if found.done:
-            break
-    return report(streams, found.steps, found.done)

@@ -126,7 +126,7 @@ class DeviceLoop:
         return seconds
 
     def evaluation_shape(self, steps: int) -> tuple[int, int]:
-        return evaluation_shape(steps)
+        return evaluation_shape(steps, self.env.time_limit)
 
     def simulate(
         self,
@@ -137,9 +137,10 @@ class DeviceLoop:
         explore: bool,
         step_timeout: float = 0.0,
     ) -> Streams:
-        """The policy, simulated in a program of its own, which has no limit of time."""
+        """The policy, simulated in a program of its own, with random keys that no training has."""
         self._require_costs(config)
-        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, shape, explore))
+        how = shape, explore, device.MEASUREMENT
+        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, *how))
         require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
         return Streams(found.reward, found.ended, found.costs, config.recorded)
 
@@ -154,7 +155,7 @@ class DeviceLoop:
         """There is nothing to close: a snapshot holds all of the environments."""
 
 
-_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5))
+_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5, 6))
 
 
 class Calls:
@@ -196,7 +197,8 @@ def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationR
     names = job.configs[0].recorded
     costs: Any = evaluated.costs if names else [None] * len(job.seeds)
     facts = zip(evaluated.reward, evaluated.ended, costs, strict=True)
-    return [report(Streams(*each, names)) for each in facts]
+    drawn = job.configs[0].draws_evaluated_actions
+    return [report(Streams(*each, names), deterministic=not drawn) for each in facts]
 
 
 def _events(

@@ -22,7 +22,7 @@ from longrun.learn.acting import act
 from longrun.learn.shuffling import random_orders
 from longrun.learn.types import Metrics, Networks, Rollout, TrainState
 
-BEGINNING, ITERATION, EVALUATION = range(10, 13)
+BEGINNING, ITERATION, EVALUATION, MEASUREMENT = range(10, 14)
 """purposes of keys; 0 and 1 are the keys that the networks are initialised from"""
 MOST_ITERATIONS = 64
 """most iterations of one call: the length of the arrays that return its metrics"""
@@ -125,10 +125,11 @@ def evaluate(
     learned: TrainState,
     shape: tuple[int, int],
     explore: bool,
+    purpose: int = EVALUATION,
 ) -> Evaluated:
     """(E, S): S steps of the policy in each of E environments, from a reset each."""
     envs, steps = shape
-    start_key, key = jax.random.split(key_of(seed, EVALUATION, learned.iteration))
+    start_key, key = jax.random.split(key_of(seed, purpose, learned.iteration))
     block = min(steps, BLOCK)
 
     def one_block(chains: Chains, key: jax.Array) -> tuple[Chains, Evaluated]:

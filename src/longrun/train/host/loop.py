@@ -12,9 +12,10 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from longrun.config import Config
+from longrun.envs import seeding
 from longrun.envs.costs import check_costs
 from longrun.envs.env_source import env_source
-from longrun.envs.factories import EnvLike, env_factory, env_name, is_a
+from longrun.envs.factories import EnvLike, env_factory, env_name, is_a, time_limit
 from longrun.envs.local_pool import LocalPool
 from longrun.envs.plan import Plan
 from longrun.envs.spaces import Spaces, describe, own_spaces, require_no_image
@@ -56,6 +57,8 @@ class HostLoop:
     """room for the saved state of one environment, 0 if it cannot save it"""
     vector_size: int = 0
     """environments in a VectorEnv, 0 if it is none"""
+    time_limit: int = 0
+    """steps after which an episode is cut off, as far as its wrappers tell; 0 if never"""
 
     @classmethod
     def open(cls, env: EnvLike, made: Any) -> Self:
@@ -71,7 +74,8 @@ class HostLoop:
         if isinstance(made, VectorEnv):
             autoreset_mode(made)  # which it must have
             return cls(env, spaces, observation, action, name, source, 0, made.num_envs)
-        return cls(env, spaces, observation, action, name, source, state_room(made))
+        room, limit = state_room(made), time_limit(made)
+        return cls(env, spaces, observation, action, name, source, room, time_limit=limit)
 
     @property
     def is_named(self) -> bool:
@@ -134,7 +138,7 @@ class HostLoop:
     def evaluation_shape(self, steps: int) -> tuple[int, int]:
         """(environments, steps of each) of an evaluation; a VectorEnv has its own number."""
         if not self.vector_size:
-            return evaluation_shape(steps)
+            return evaluation_shape(steps, self.time_limit)
         return self.vector_size, max(-(-steps // self.vector_size), min(steps, STEPS_EACH))
 
     def close(self) -> None:
@@ -150,7 +154,7 @@ class HostLoop:
         explore: bool,
         step_timeout: float = STEP_TIMEOUT,
     ) -> Streams:
-        """The policy, simulated in this process."""
+        """The policy, simulated in this process, with random streams that no training has."""
         envs, steps = shape
         plan = self._plan(
             config,
@@ -160,6 +164,7 @@ class HostLoop:
             eval_envs=envs,
             eval_steps=steps,
             eval_noise=explore,
+            eval_purposes=seeding.AFTERWARDS,
         )
         pool = LocalPool(plan, step_timeout, who="this process")
         try:

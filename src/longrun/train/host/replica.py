@@ -106,7 +106,8 @@ class Replica:
 
         def wait_for_report() -> EvaluationReport:
             evaluated()
-            return report(streams_of(pool, self.index, self.config))
+            drawn = self.config.draws_evaluated_actions
+            return report(streams_of(pool, self.index, self.config), deterministic=not drawn)
 
         return wait_for_report
 

@@ -256,5 +256,5 @@ def _figures(label: str, scores: Mapping[str, Array], baseline: str | None) -> d
     aggregates = estimates(scores[label], np.random.default_rng(SEED))
     better = None
     if baseline is not None and label != baseline and baseline in scores:
-        better = improvement(scores[label], scores[baseline], np.random.default_rng(SEED))
+        better = improvement(scores[label], scores[baseline])
     return {"aggregates": aggregates, "improvement": better}

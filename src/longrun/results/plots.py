@@ -228,7 +228,7 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
     with picture(out, size=(6.4, 3.8), dpi=DPI) as figure:
         axis = figure.subplots()
         for own, colour in zip(scores.values(), colours, strict=True):
-            share, below, above = profile(own, thresholds, np.random.default_rng(SEED))
+            share, below, above = profile(own, thresholds)
             axis.plot(thresholds, share, color=colour, linewidth=1.8, drawstyle="steps-post")
             if fewest_seeds(own) < FEWEST_SEEDS:
                 continue

@@ -151,7 +151,7 @@ def student_reach(samples: Array, confidence: float = 0.95) -> Array:
     return reach
 
 
-def student_quantile(freedom: int, confidence: float) -> float:
+def student_quantile(freedom: float, confidence: float) -> float:
     """How many standard errors a two-sided interval of Student's law reaches."""
     from scipy.special import stdtrit  # a tenth of the start of every run, if it were above
 

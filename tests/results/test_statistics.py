@@ -308,8 +308,8 @@ def test_evaluations_without_an_ended_episode_do_not_count():
         assert np.isnan(scores[1])
 
 
-# The bootstrap samples against rliable's own: their percentiles are equal up to noise. The intervals
-# are not rliable's: those of five or ten seeds are too narrow.
+# The bootstrap samples against rliable's own: their percentiles are equal up to noise. The
+# intervals are not rliable's: those of five or ten seeds are too narrow.
 
 
 def test_bootstrap_samples_are_those_of_rliable():

@@ -180,8 +180,8 @@ def limited_costs(settings: Sequence[Setting]) -> list[str]:
 def band(values: Array, iqm: bool) -> Band:
     """Of curves [K, seeds]: mean and Student's interval, or interquartile mean and bootstrap's.
 
-    With few seeds there is no interval (NaN): Student's is as wide as the figure, the bootstrap's
-    far too narrow.
+    With few seeds there is no interval (NaN): Student's is as wide as the figure, and the
+    bootstrap's too narrow.
     """
     middle, low, high = (
         curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)

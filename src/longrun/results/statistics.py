@@ -43,6 +43,11 @@ FEWEST_SEEDS = 5
 No interval within the range of the seeds covers a median by more than 1 - 2 / 2^n: 75 % of 3 seeds,
 87.5 % of 4, 93.8 % of 5.
 """
+COVERED = {"mean": "81 to 95 %", "iqm": "88 to 96 %", "improvement": "93 to 97 %"}
+"""What nominal 95 % intervals of five seeds cover, by results/interval-coverage.csv.
+
+Of normal, skewed and bimodal scores on one task and on six; the mean's is Student's, on one task.
+"""
 REPETITIONS = 10_000
 """Of the bootstrap. Each end has an error of about 1.5 % of the width: it is far in the tail."""
 NORMAL_95 = 1.959964
@@ -165,7 +170,8 @@ def _task_means(scores: Array) -> Array:
 def estimates(scores: Array, rng: np.random.Generator) -> dict[str, ScoreEstimate]:
     """Interquartile mean, mean and median of scores [seeds, tasks] with their intervals.
 
-    COVERAGE_TEXT
+    Five seeds' nominal 95 % intervals of interquartile means cover 88 to 94 % on one task and 95 to
+    96 % on six, and those of means 92 % of normal scores and 80 % of lognormal ones.
     """
     values = {name: float(function(scores)) for name, function in AGGREGATES.items()}
     if fewest_seeds(scores) < FEWEST_SEEDS:
@@ -212,7 +218,8 @@ def improvement(scores: Array, baseline: Array) -> ScoreEstimate:
 
     Over all pairs of a task, ties count half; then the mean over tasks.
 
-    COVERAGE_TEXT2
+    The nominal 95 % interval of five seeds on either side covers 94 to 97 % on one task, and 93 to
+    97 % on six. It needs no bootstrap.
     """
     wins = []
     for own, other in zip(scores.T, baseline.T, strict=True):

@@ -38,7 +38,7 @@ TASKS: dict[int, tuple[np.ndarray, np.ndarray]] = {
 MANY = 400_000
 """Seeds from which the truth is computed."""
 RESAMPLES = 1000
-"""Of the bootstrap of probabilities and shares, which are for comparison."""
+"""Samples of the bootstrap of probabilities and shares, which is for comparison."""
 PERCENTILES = (0.025, 0.975)
 
 Law = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
@@ -74,7 +74,7 @@ PAIRS: dict[str, tuple[Law, Law, float, float]] = {
 }
 """Laws of both sides; the first is scaled and shifted."""
 SHARES = (0.5, 0.8, 0.95)
-"""Of a profile: the shares of runs above three thresholds."""
+"""The shares of runs above three thresholds of a profile."""
 
 
 def student(scores: np.ndarray) -> tuple[float, float]:

@@ -125,6 +125,7 @@ def test_several_tasks_know_their_spread_better_than_one():
     # The other task has no spread: 4 degrees, as of one task alone. Nor has any: again 8.
     assert tail(two * [1, 0]) == pytest.approx(tail(two[:, :1]))
     assert tail(two * 0) == pytest.approx(tail(two))
+    assert tail(two * 1e300) == pytest.approx(tail(two)), "scores of runs that diverged"
     # Five seeds on one task and three on the other: v is 0.5 and 1/3, df 25/36 / (1/16 + 1/18).
     uneven = as_matrix([np.arange(5.0), np.arange(3.0)])
     assert tail(uneven) == pytest.approx(0.002217, abs=1e-6)

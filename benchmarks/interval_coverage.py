@@ -63,16 +63,17 @@ def constant(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 LAWS: dict[str, Law] = {"normal": normal, "lognormal": lognormal, "bimodal": bimodal}
-PAIRS: dict[str, tuple[Law, Law, float, float]] = {
-    "normal, equal": (normal, normal, 1, 0),
-    "normal, 1 higher": (normal, normal, 1, 1),
-    "normal, 2 higher": (normal, normal, 1, 2),
-    "lognormal, 3 times": (lognormal, lognormal, 3, 0),
-    "bimodal, equal": (bimodal, bimodal, 1, 0),
-    "normal, 4 times the spread": (normal, normal, 4, 0),
-    "bimodal against a constant": (bimodal, constant, 1, 0),
+PAIRS: dict[str, tuple[Law, Law, float, tuple[float, ...]]] = {
+    "normal, equal": (normal, normal, 1, (0,)),
+    "normal, 1 higher": (normal, normal, 1, (1,)),
+    "normal, 2 higher": (normal, normal, 1, (2,)),
+    "lognormal, 3 times": (lognormal, lognormal, 3, (0,)),
+    "bimodal, equal": (bimodal, bimodal, 1, (0,)),
+    "normal, 4 times the spread": (normal, normal, 4, (0,)),
+    "bimodal against a constant": (bimodal, constant, 1, (0,)),
+    "normal, 2 higher and lower": (normal, normal, 1, (2, -2)),
 }
-"""Laws of both sides; the first is scaled and shifted."""
+"""Laws of both sides; the first is scaled, and shifted by the given numbers on tasks in turn."""
 SHARES = (0.5, 0.8, 0.95)
 """The shares of runs above three thresholds of a profile."""
 
@@ -140,7 +141,7 @@ def improvements(seeds: int, tasks: int, name: str, repeats: int) -> Iterator[Ca
 
     def sides(count: int) -> tuple[np.ndarray, np.ndarray]:
         shape = count, tasks
-        return scale * law(rng, shape) + shift, other(rng, shape)
+        return scale * law(rng, shape) + np.resize(shift, tasks), other(rng, shape)
 
     own, against = sides(MANY)
     truth = float((own > against).mean() + 0.5 * (own == against).mean())
@@ -214,8 +215,9 @@ def measured(repeats: int) -> Iterator[Case]:
         for seeds in SEEDS:
             for law in LAWS:
                 yield from aggregates(seeds, tasks, law, repeats)
-            for pair in PAIRS:
-                yield from improvements(seeds, tasks, pair, repeats)
+            for pair, (*_, shifts) in PAIRS.items():
+                if len(shifts) <= tasks:
+                    yield from improvements(seeds, tasks, pair, repeats)
             for share in SHARES:
                 yield from profiles(seeds, tasks, share, repeats)
 

@@ -13,7 +13,7 @@ The final score of a seed is the mean of its evaluations in the last tenth of tr
 
 The interquartile mean over seeds leaves out the worst and the best quarter. In brackets are
 nominal 95 % intervals: of five seeds they cover 88 to 96 % in simulations, and those of P(better)
-93 to 97 %. Fewer than five seeds are shown themselves, in parentheses. P(better) is the
+92 to 100 %. Fewer than five seeds are shown themselves, in parentheses. P(better) is the
 probability that a seed has a higher score than a seed of the baseline; 0.5 means no difference.
 Over several environments the scores on each are scaled so that the worst seed has 0 and the best 1.
 """

@@ -3,7 +3,7 @@ const NOTE = "The score of a seed is the mean of its evaluations in the last 10 
   + " Mean over seeds with Student's nominal 95 % interval. IQM: the mean of the middle half of the"
   + " seeds. P: the probability that a seed beats one of the setting with the highest mean; 0.5"
   + " means equal. Both with nominal 95 % intervals. In simulations intervals of five seeds cover"
-  + " 81 to 95 % (mean), 88 to 96 % (IQM) and 93 to 97 % (P). Fewer than five seeds are shown"
+  + " 81 to 95 % (mean), 88 to 96 % (IQM) and 92 to 100 % (P). Fewer than five seeds are shown"
   + " themselves, in parentheses, instead of an interval.";
 const table = { column: "average_reward", descending: true };
 

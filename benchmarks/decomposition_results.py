@@ -2,7 +2,7 @@
 
 `quoted_figures.py` writes them. Scores are returns of the deterministic policy: the mean over the
 evaluations of the last tenth of training. Intervals are nominal 95 % intervals of a bootstrap over
-seeds, within each combination of choices.
+seeds, within each combination of choices, and as wide as few seeds ask for.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 from csv_rows import rows_of
 from markdown_table import table
 
+from longrun.results.statistics import REPETITIONS, as_matrix, ends
+
 SCORES = Path(__file__).parents[1] / "results" / "decomposition" / "scores.csv"
-RESAMPLES = 4000
 FACTORS = (
     ("action_bounds", "clip", "raw"),
     ("mean", "free", "tanh"),
@@ -55,13 +56,14 @@ def change(better: np.ndarray, worse: np.ndarray) -> tuple[float, float, float]:
     """
     rng = np.random.default_rng(0)
 
-    def resampled(values: np.ndarray) -> np.ndarray:
-        rows = values.reshape(-1, values.shape[-1])
-        drawn = rng.integers(rows.shape[1], size=(RESAMPLES, *rows.shape))
+    def resampled(rows: np.ndarray) -> np.ndarray:
+        drawn = rng.integers(rows.shape[1], size=(REPETITIONS, *rows.shape))
         return np.take_along_axis(rows[None], drawn, axis=-1).mean((1, 2))
 
-    ratios = resampled(better) / resampled(worse) - 1
-    low, high = np.quantile(ratios, (0.025, 0.975))
+    sides = [values.reshape(-1, values.shape[-1]) for values in (better, worse)]
+    means = [resampled(rows) for rows in sides]
+    groups = as_matrix([seeds / rows.mean() for rows in sides for seeds in rows])  # of a ratio
+    low, high = ends(means[0] / means[1] - 1, groups)
     return float(better.mean() / worse.mean() - 1), float(low), float(high)
 
 

@@ -19,6 +19,7 @@ import ablation_results
 import choice_results
 import decomposition_results
 import factorial_results
+import interval_coverage
 import lambda_results
 import lambda_tuning
 import limits_results
@@ -39,6 +40,7 @@ DOCUMENTS = (
     "results/one-setting.md",
     "results/tuned.md",
     "results/limits.md",
+    "results/interval-coverage.md",
 )
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end figures -->)", re.DOTALL)
 
@@ -198,6 +200,9 @@ FIGURES: dict[str, Callable[[], str]] = {
     "values-first": lambda_tuning.values_first,
     "falls-of-lambda": lambda_tuning.falls,
     "discounts": choice_results.discounts,
+    "coverage": interval_coverage.aggregates_table,
+    "coverage-improvement": interval_coverage.improvements_table,
+    "coverage-profile": interval_coverage.profiles_table,
 }
 
 

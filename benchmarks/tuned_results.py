@@ -16,7 +16,7 @@ from markdown_table import table
 from run_scores import mean_of, returns_of, rows_of_task
 from search_results import REFERENCES, TASKS
 
-from longrun.results.statistics import interquartile_mean, resampled
+from longrun.results.statistics import ends, interquartile_mean, resampled
 
 RESULTS = Path(__file__).parents[1] / "results" / "tuned-3m"
 COMPARISON = RESULTS / "scores.csv"
@@ -155,7 +155,10 @@ def _adaptive_on_swimmer(setting: Setting) -> np.ndarray:
 def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
     """Difference of the interquartile means of scores [seeds, tasks]: estimate, low, high."""
     return _with_interval(
-        lambda own, other: interquartile_mean(own) - interquartile_mean(other), scores, others
+        lambda own, other: interquartile_mean(own) - interquartile_mean(other),
+        scores,
+        others,
+        np.hstack([scores, others]),
     )
 
 
@@ -166,16 +169,23 @@ def times(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
         means = [np.log(each.mean(-2)).mean(-1) for each in (own, other)]
         return np.exp(means[0] - means[1])
 
-    return _with_interval(ratio, scores, others)
+    relative = [each / each.mean(0) for each in (scores, others)]
+    return _with_interval(ratio, scores, others, np.hstack(relative))
 
 
 def _with_interval(
-    compared: Callable[[np.ndarray, np.ndarray], Any], scores: np.ndarray, others: np.ndarray
+    compared: Callable[[np.ndarray, np.ndarray], Any],
+    scores: np.ndarray,
+    others: np.ndarray,
+    groups: np.ndarray,
 ) -> tuple[float, float, float]:
-    """A comparison with its bootstrap interval; seeds are drawn anew for each task and side."""
+    """A comparison with its bootstrap interval; seeds are drawn anew for each task and side.
+
+    `groups` [seeds, tasks of both sides] have the spreads that the comparison depends on.
+    """
     rng = np.random.default_rng(0)
     drawn = [resampled(own, rng) for own in (scores, others)]
-    low, high = np.quantile(compared(*drawn), (0.025, 0.975))
+    low, high = ends(compared(*drawn), groups)
     return float(compared(scores, others)), float(low), float(high)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import re
 from pathlib import Path
@@ -9,7 +10,11 @@ from types import ModuleType
 
 import pytest
 
+from longrun.cli import compare
+from longrun.results.statistics import COVERED
+
 ROOT = Path(__file__).parents[1]
+REPORT = ROOT / "src" / "longrun" / "results" / "report"
 
 
 @pytest.fixture
@@ -43,6 +48,25 @@ def test_numbers_that_contradicted_each_other_are_rows_of_one_table(quoted: Modu
         assert quoted.swimmer() in (ROOT / name).read_text()
     assert "| 149 (5) | 94 (5) |" in quoted.swimmer()
     assert "| 256 (10) | 135 (10) |" in quoted.swimmer()
+
+
+def test_what_intervals_cover_is_said_as_it_was_measured() -> None:
+    with (ROOT / "results" / "interval-coverage.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["seeds"] == "5"]
+    whose = {
+        "mean": [r for r in rows if (r["method"], r["tasks"]) == ("Student", "1")],
+        "iqm": [r for r in rows if (r["statistic"], r["method"]) == ("iqm", "longrun")],
+        "improvement": [
+            r for r in rows if (r["statistic"], r["method"]) == ("P(better)", "longrun")
+        ],
+    }
+    pages = [compare.DESCRIPTION, (REPORT / "page.tables.js").read_text()]
+    for name, found in whose.items():
+        covered = [100 * float(row["coverage"]) for row in found]
+        assert len(covered) in (3, 6, 15)
+        assert f"{min(covered):.0f} to {max(covered):.0f} %" == COVERED[name]
+        said = [COVERED[name] in " ".join(page.split()) for page in pages]
+        assert said == [name != "mean", True]
 
 
 def test_a_changed_number_is_noticed(quoted: ModuleType) -> None:

@@ -68,6 +68,7 @@ def test_few_seeds_are_shown_instead_of_an_interval(sweep, capsys):
     out = shown(capsys, sweep)
     assert "4 (3, 4, 5)" in out
     assert "no interval for fewer than 5 seeds; (scores of the seeds) instead" in out
+    assert "intervals of 5 seeds cover" not in out
 
 
 def test_five_seeds_have_an_interval(tmp_path, capsys):
@@ -78,6 +79,16 @@ def test_five_seeds_have_an_interval(tmp_path, capsys):
     assert 1 <= row.aggregates["iqm"].low < 3 < row.aggregates["iqm"].high <= 5
     out = shown(capsys, sweep)
     assert "3 [" in out and "no interval" not in out
+    assert "intervals of 5 seeds cover 88 to 96 % in simulations" in " ".join(out.split())
+    assert "those of P(better)" not in out, "there is one setting"
+
+
+def test_five_seeds_that_beat_all_others_are_not_certain_to(tmp_path, capsys):
+    fake_run(tmp_path / "a", *({100: float(k)} for k in range(5)))
+    fake_run(tmp_path / "b", *({100: 9.0 + k} for k in range(5)), options=[{"epochs": 5}])
+    text = " ".join(shown(capsys, tmp_path).split())
+    assert "1 [0.643, 1]" in text
+    assert "those of P(better) 92 to 100 %" in text
 
 
 @pytest.mark.parametrize(("points", "count"), [(10, 1), (20, 2), (30, 3)])

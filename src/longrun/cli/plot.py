@@ -63,7 +63,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--iqm",
         action="store_true",
-        help="interquartile mean with a bootstrap interval, instead of the mean with Student's",
+        help="interquartile mean and its interval, instead of the mean with Student's",
     )
     parser.add_argument(
         "--smooth", type=whole, metavar="N", help="average the last N points of each seed's curve"

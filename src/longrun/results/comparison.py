@@ -119,9 +119,9 @@ def compare(
     -------
     comparison
         Its `rows` have the scores of the seeds, their interquartile mean, mean and median with
-        nominal 95 % bootstrap intervals (with five seeds or more), and the probability of
-        improvement over the baseline; `costs` the long-run rates of costs with their limits, by
-        which settings are ordered; `to_pandas()` makes a data frame of the rows.
+        nominal 95 % intervals (with five seeds or more), and the probability of improvement over
+        the baseline; `costs` the long-run rates of costs with their limits, by which settings are
+        ordered; `to_pandas()` makes a data frame of the rows.
     """
     settings = [setting for setting in _settings(results) if len(setting.steps)]
     if not settings:
@@ -256,5 +256,5 @@ def _figures(label: str, scores: Mapping[str, Array], baseline: str | None) -> d
     aggregates = estimates(scores[label], np.random.default_rng(SEED))
     better = None
     if baseline is not None and label != baseline and baseline in scores:
-        better = improvement(scores[label], scores[baseline], np.random.default_rng(SEED))
+        better = improvement(scores[label], scores[baseline])
     return {"aggregates": aggregates, "improvement": better}

@@ -10,7 +10,7 @@ from longrun.results.comparison import Comparison, Row
 from longrun.results.labels import shortened
 from longrun.results.limits import CostRates, feasible_seeds
 from longrun.results.metric_names import metric_name
-from longrun.results.statistics import FEWEST_EVALUATIONS, FEWEST_SEEDS, ScoreEstimate
+from longrun.results.statistics import COVERED, FEWEST_EVALUATIONS, FEWEST_SEEDS, ScoreEstimate
 from longrun.results.tables import TextTable, estimate_text, number_text, with_interval
 
 
@@ -121,7 +121,7 @@ def _tasks_left_out(metrics: Sequence[str], found: Comparison) -> list[str]:
 
 
 def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
-    """Scores of few evaluations, and aggregates of few seeds."""
+    """Scores of few evaluations, what intervals cover, and aggregates of few seeds."""
     counts = {short[row.label]: row.evaluations for row in rows if row.evaluations is not None}
     few = {label: count for label, count in counts.items() if count < FEWEST_EVALUATIONS}
     found = []
@@ -132,7 +132,14 @@ def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
         found.append(
             f"fewer than {FEWEST_EVALUATIONS} evaluations in the last tenth of training ({numbers})"
         )
-    if any(row.aggregates and np.isnan(row.aggregates["iqm"].low) for row in rows):
+    shown = [np.isfinite(row.aggregates["iqm"].low) for row in rows if row.aggregates]
+    if any(shown):
+        better = any(row.improvement for row in rows)
+        of_better = f", those of P(better) {COVERED['improvement']}" if better else ""
+        found.append(
+            f"intervals of {FEWEST_SEEDS} seeds cover {COVERED['iqm']} in simulations{of_better}"
+        )
+    if not all(shown):
         instead = "" if rows[0].env == "" else "; (scores of the seeds) instead"
         found.append(f"no interval for fewer than {FEWEST_SEEDS} seeds{instead}")
     return found

@@ -10,6 +10,7 @@ from longrun.results.limits import cost_rates
 from longrun.results.metric_names import metric_name
 from longrun.results.read import Setting
 from longrun.results.statistics import (
+    COVERED,
     FEWEST_SEEDS,
     FINAL_SHARE,
     final_evaluations,
@@ -53,6 +54,8 @@ def _score_table(settings: Sequence[Setting], short: Mapping[str, str], shared: 
     instead = f", or (scores of the seeds) if fewer than {FEWEST_SEEDS}" if few else ""
     title = f"{place}: final score, mean over seeds [nominal 95 % interval]{instead}"
     notes = [_final_score_text(settings)]
+    if any(len(setting.seeds) >= FEWEST_SEEDS for setting in settings):
+        notes.append(f"intervals of {FEWEST_SEEDS} seeds cover {COVERED['mean']} in simulations")
     notes += [f"all with {shared}"] if shared else []
     return TextTable(title, header, rows, "; ".join(notes))
 

@@ -180,8 +180,8 @@ def limited_costs(settings: Sequence[Setting]) -> list[str]:
 def band(values: Array, iqm: bool) -> Band:
     """Of curves [K, seeds]: mean and Student's interval, or interquartile mean and bootstrap's.
 
-    With few seeds there is no interval (NaN): Student's is as wide as the figure, the bootstrap's
-    far too narrow.
+    With few seeds there is no interval (NaN): Student's is as wide as the figure, and the
+    bootstrap's too narrow.
     """
     middle, low, high = (
         curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)
@@ -228,7 +228,7 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
     with picture(out, size=(6.4, 3.8), dpi=DPI) as figure:
         axis = figure.subplots()
         for own, colour in zip(scores.values(), colours, strict=True):
-            share, below, above = profile(own, thresholds, np.random.default_rng(SEED))
+            share, below, above = profile(own, thresholds)
             axis.plot(thresholds, share, color=colour, linewidth=1.8, drawstyle="steps-post")
             if fewest_seeds(own) < FEWEST_SEEDS:
                 continue

@@ -132,7 +132,7 @@ def _add_statistics(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> N
             rng = np.random.default_rng(0)  # the same page from the same runs
             rows[k]["final"]["iqm"] = _with_ends(estimates(scores[k], rng)["iqm"], scores[k][:, 0])
             if k != best:
-                wins = improvement(scores[k], scores[best], rng)
+                wins = improvement(scores[k], scores[best])
                 rows[k]["final"]["improvement"] = _with_ends(wins)
 
 

@@ -2,7 +2,8 @@
 const NOTE = "The score of a seed is the mean of its evaluations in the last 10 % of training."
   + " Mean over seeds with Student's nominal 95 % interval. IQM: the mean of the middle half of the"
   + " seeds. P: the probability that a seed beats one of the setting with the highest mean; 0.5"
-  + " means equal. Both with nominal bootstrap intervals. Fewer than five seeds are shown"
+  + " means equal. Both with nominal 95 % intervals. In simulations intervals of five seeds cover"
+  + " 81 to 95 % (mean), 88 to 96 % (IQM) and 92 to 100 % (P). Fewer than five seeds are shown"
   + " themselves, in parentheses, instead of an interval.";
 const table = { column: "average_reward", descending: true };
 

@@ -21,10 +21,11 @@ def env_source(env: Any, made: Any) -> dict[str, Any]:
     """For config.json: `env` as the user gave it, and an environment that it has made."""
     inner, spec = getattr(made, "unwrapped", made), getattr(made, "spec", None)
     copied = isinstance(env, functools.partial) and env.func is pickle.loads
+    arguments: list[str] = []
     if isinstance(env, str):
-        made_by, arguments, causes = getattr(spec, "entry_point", ""), [], [spec, type(inner)]
+        made_by, causes = getattr(spec, "entry_point", ""), [spec, type(inner)]
     elif copied or not callable(env) or isinstance(env, gymnasium.Env | VectorEnv):
-        made_by, arguments, causes = type(made), [], [made]
+        made_by, causes = type(made), [made]
     else:
         (made_by, arguments), causes = _call(env), [env, made]
     return {

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -62,16 +62,18 @@ def start_process(
     reaches only this process, which then ends the other. The calling thread may end before it.
     """
     paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    start = partial(
-        subprocess.Popen,
-        [sys.executable, "-P", "-m", module, *map(str, arguments)],
-        pass_fds=fds,
-        env=os.environ | paths | dict(variables),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,
-    )
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *map(str, arguments)],
+            pass_fds=fds,
+            env=os.environ | paths | dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
     started: Future[subprocess.Popen[bytes]] = Future()
     _starts(os.getpid()).put((start, started))
     try:

@@ -58,7 +58,9 @@ class Agent:
 
     Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
     opened environment as `loop.env`; `snapshot`, all that is needed to resume training, replaced
-    by a new one whenever something was learned; `state`, the part of it that was learned.
+    by a new one whenever something was learned; `state`, the part of it that was learned;
+    `evaluations`, a list of (step, `EvaluationReport`), those that `learn` has made so far with
+    this object, whether or not there is a folder.
     """
 
     algorithm: ClassVar[str]
@@ -109,6 +111,7 @@ class Agent:
         self.spaces = self.loop.spaces
         self.observation_space = self.loop.observation_space
         self.action_space = self.loop.action_space
+        self.evaluations: list[tuple[int, EvaluationReport]] = []
         self._made_policy: tuple[Snapshot, Policy] | None = None
         self._log_dir: Path | None = None
         self._digest: str | None = None
@@ -157,7 +160,8 @@ class Agent:
 
         With `log_dir` the run is written to that folder: metrics, evaluations (every `eval_every`
         steps; by default up to 20 times, and rarely enough that evaluations take about a third of
-        the training's steps, more in short runs; 0 for never), checkpoints. `on_log(progress)` is
+        the training's steps, more in short runs; 0 for never), checkpoints. Without it there are
+        evaluations if `eval_every` is given. They are in `evaluations`. `on_log(progress)` is
         called after each iteration and may return False to stop; the agent is then the one that has
         learned so far, to be evaluated or saved. It may be a list of such functions, and
         `longrun.callbacks` has some: stop at a reward rate or on a plateau, save the best. On a
@@ -193,6 +197,8 @@ class Agent:
         def called(progress: Progress) -> bool:
             """The callbacks, which see the agent as it is by now."""
             self.snapshot = session.snapshots[0]
+            if progress.evaluation is not None:
+                self.evaluations.append((progress.step, progress.evaluation))
             return callbacks(progress)
 
         session = Session(self.loop, job, [self.snapshot], folder, called)

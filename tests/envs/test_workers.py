@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from longrun.config_options import make_config
 from longrun.envs import seeding
 from longrun.envs.factories import env_factory
 from longrun.envs.plan import Plan
+from longrun.envs.processes import start_process
 from longrun.envs.spaces import describe
 from longrun.envs.worker_pool import open_pool
 from longrun.train.job import make_job
@@ -196,9 +198,12 @@ def test_stopping_many_runs_early_raises_nothing_in_their_threads(nothing_left):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("in_thread", [False, True])
 @pytest.mark.parametrize("fault", ["sleep", "hold_the_lock", "stop"])
-def test_workers_exit_when_their_parent_is_killed(fault, nothing_left):
+def test_workers_exit_when_their_parent_is_killed(fault, in_thread, nothing_left):
+    opened = "thread.submit(open_pool, plan, 2).result()" if in_thread else "open_pool(plan, 2)"
     program = f"""
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import failing_envs
 from longrun.envs.plan import Plan
@@ -207,8 +212,9 @@ from longrun.envs.worker_pool import open_pool
 
 env = partial(failing_envs.Failing, failing_envs.{fault}, {VICTIM}, notes={str(nothing_left)!r})
 plan = Plan(env, describe(env()), (8,), True, (0,), num_envs=4, rollout_steps=16)
-pool = open_pool(plan, 2)
-pool.start("restart", 0, [0, 0, 0, 0])()
+with ThreadPoolExecutor(1) as thread:
+    pool = {opened}
+    pool.start("restart", 0, [0, 0, 0, 0])()  # so that they run before the thread ends
 pool.start("rollout", 0, 0)()  # one worker hangs in a step, the other waits for the next command
 """
     parent = subprocess.Popen([sys.executable, "-c", program], env=child_environment())
@@ -221,6 +227,44 @@ pool.start("rollout", 0, 0)()  # one worker hangs in a step, the other waits for
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     wait_until(lambda: not any(map(is_running, workers)), seconds=15)
+
+
+def test_a_pool_outlives_the_thread_that_opened_it():
+    """The kernel ends a worker with the thread that started it, not with that thread's process."""
+    plan = Plan(
+        env_factory(MORTAL), describe(MORTAL()), (8,), True, (0,), num_envs=4, rollout_steps=16
+    )
+    with ThreadPoolExecutor(1) as short:
+        pool = short.submit(open_pool, plan, 2).result()
+        pool.start("restart", 0, [0, 0, 0, 0])()  # so that they run before the thread ends
+    try:
+        time.sleep(0.2)  # the signal would come at once
+        pool.start("rollout", 0, 0)()
+    finally:
+        pool.close()
+
+
+def test_a_process_that_was_forked_starts_workers():
+    """None of its parent's threads is in it."""
+    program = """
+import os
+from longrun.envs.processes import start_process
+assert start_process("keyword", [], [], {}).wait() == 0
+child = os.fork()
+if child:
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+os._exit(start_process("keyword", [], [], {}).wait(30))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=child_environment(), capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_start_that_fails_is_an_error_of_the_caller(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    with pytest.raises(FileNotFoundError):
+        start_process("keyword", [], [], {})
 
 
 def test_a_worker_whose_parent_died_before_it_began_exits():

@@ -658,6 +658,25 @@ def test_recomputing_with_an_unchanged_value_network_changes_nothing() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_recomputing_under_limits_with_an_unchanged_value_network_changes_nothing() -> None:
+    """The spreads of advantages, of which prices are made, are averaged once in an iteration."""
+    anew = paper_config("apo", **ANEW | {"limits": {"fuel": 0.1}, "learning_rate": 0.0})
+    start = fresh(anew, BOX)
+    controller = start.limits.controller
+    spread = np.array([0.1, 3.0], np.float32)
+    controller = controller._replace(integral=np.ones(1, np.float32), spread=spread)
+    start = start._replace(limits=start.limits._replace(controller=controller))
+    rollout = random_rollout(0, anew, BOX)
+    rollout = rollout._replace(costs=np.abs(rollout.reward)[..., None])
+    after = [
+        quick_update(config, BOX, start, rollout, shuffles(0, config), 0.0)[0]
+        for config in (anew, dataclasses.replace(anew, recompute_advantages=False))
+    ]
+    assert not np.allclose(after[0].limits.controller.spread, spread)
+    for one, other in zip(*map(leaves, after), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(("epochs", "whole"), [(1, False), (2, True)])
 def test_the_host_loop_recomputes_in_whole_updates(
     epochs: int, whole: bool, monkeypatch: pytest.MonkeyPatch

@@ -73,6 +73,21 @@ class Count(Environment):
 
 
 @dataclass(frozen=True)
+class FirstIsDifferent(Environment):
+    """Pays 0 in its first step and 1 in all others."""
+
+    terminates = False
+    name = "first is different"
+    spaces = Spaces(1, 1, (2,))
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        return jnp.zeros((), jnp.int32), jnp.zeros(1)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
+        return Step(state + 1, jnp.zeros(1), jnp.where(state == 0, 0.0, 1.0), False)
+
+
+@dataclass(frozen=True)
 class Spoilt(Environment):
     """Pays NaN once the count reaches `after`."""
 

@@ -10,10 +10,10 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
-from probes import Choice, Count, Spoilt
+from probes import Choice, Count, FirstIsDifferent, Spoilt
 
 from fake_runs import csv_rows
-from longrun import APO, PPO, EnvironmentFailure, NonFiniteError
+from longrun import APO, ATRPO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.algorithms import AGENTS
 from longrun.cli import main
 from longrun.config_options import make_config
@@ -24,6 +24,7 @@ from longrun.train.device.program import compiled_advance
 from longrun.train.job import make_job
 from longrun.train.loops import open_env
 from longrun.train.session import Session
+from longrun.train.training_checks import ConstantRewardWatch, LimitWatch
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -221,6 +222,28 @@ def test_metrics_of_long_runs_are_thinned_independently_of_the_calls(
     seen: list[int] = []
     APO(Choice(), **SMALL).learn(9 * ITERATION, on_log=lambda p: seen.append(p.step // ITERATION))
     assert seen == [2, 4, 6, 8, 9]
+
+
+def test_rewards_of_thinned_iterations_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The advice comes after ten iterations, of which two have a row."""
+    monkeypatch.setattr(device_loop, "MOST_ROWS", 2)
+    with pytest.warns(UserWarning, match="every reward so far was 1") as found:
+        APO(Spoilt(after=10_000), **SMALL).learn(11 * ITERATION)
+    assert len(found) == 1
+
+
+def test_a_reward_in_a_thinned_iteration_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every reward of the last iteration is 1, and only this iteration has a row."""
+    monkeypatch.setattr(device_loop, "MOST_ROWS", 1)
+    monkeypatch.setattr(ConstantRewardWatch, "PATIENCE", 1)
+    APO(FirstIsDifferent(), **SMALL).learn(4 * ITERATION)  # a warning would be an error here
+
+
+def test_limits_are_watched_in_thinned_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_loop, "MOST_ROWS", 2)
+    monkeypatch.setattr(LimitWatch, "PATIENCE", 6)
+    with pytest.warns(UserWarning, match="after 6 iterations in which replica 0 only lowered"):
+        ATRPO("jax:access-control", limits={"busy": -100}, **SMALL).learn(7 * ITERATION)
 
 
 def test_a_run_can_be_stopped_and_continued() -> None:

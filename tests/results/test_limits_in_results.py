@@ -73,6 +73,26 @@ def test_feasible_settings_come_first(runs):
     assert found.baselines["Drift-v0"] == settings[0].label, "as before: the first that was given"
 
 
+def test_recorded_costs_do_not_split_a_setting(tmp_path):
+    """They change nothing that is learned; as limits they do."""
+    curve = {100: 1.0}
+    for seed, options in enumerate([{}, {"costs": ["wear"]}, {"costs": ["wear", "energy"]}]):
+        fake_run(tmp_path / str(seed), curve, seeds=[seed], options=[options])
+    fake_run(tmp_path / "limited", curve, seeds=[3], options=[LIMITED])
+    fake_run(tmp_path / "both", curve, seeds=[4], options=[LIMITED | {"costs": ["energy"]}])
+    assert sorted(setting.seeds for setting in read_results(tmp_path)) == [(0, 1, 2), (3, 4)]
+
+
+def test_a_cost_that_not_all_seeds_recorded_is_left_out(tmp_path):
+    run_with_costs(tmp_path / "a", 1.0, [0.5], FREE)
+    fake_run(tmp_path / "b", dict.fromkeys(range(100, 1001, 100), 1.0), seeds=[1])
+    run_with_costs(tmp_path / "limited", 1.0, [0.05], LIMITED)
+    settings = read_results(tmp_path)
+    assert sorted(setting.seeds for setting in settings) == [(0,), (0, 1)]
+    (rates,) = cost_rates(settings)
+    assert (rates.label, rates.kept) == ("APO limits=wear=0.1", (True,))
+
+
 def test_settings_without_limits_keep_their_order(tmp_path):
     first = run_with_costs(tmp_path / "a", 1.0, [0.5], FREE)
     second = run_with_costs(tmp_path / "b", 2.0, [0.1], FREE | {"learning_rate": 1e-4})

@@ -39,8 +39,9 @@ from tiny_envs import GATE, ITERATION, is_running, wait_until
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[int]:
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(pid) for pid in children.read_text().split()]
+    """Children of any of its threads."""
+    threads = Path(f"/proc/{process.pid}/task").iterdir()
+    return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
 
 
 def written_since(run: Path, moment: float) -> bool:

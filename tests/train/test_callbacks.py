@@ -101,6 +101,40 @@ def test_several_callbacks_are_all_called_and_one_stops() -> None:
         agent.learn(ITERATION, on_log=["wandb"])  # type: ignore[list-item]
 
 
+def test_a_callback_gets_every_event_of_a_call_in_which_it_stops_the_run() -> None:
+    """On a device a call of the program reports several iterations at once."""
+    seen: list[int] = []
+    agent = APO("jax:criss-cross", **NATIVE)
+
+    def on_log(progress: Progress) -> bool:
+        seen.append(progress.step)
+        return len(seen) != 3  # the first two calls have one iteration each, the third has more
+
+    agent.learn(40 * ITERATION, on_log=on_log)
+    assert seen == list(range(ITERATION, agent.steps_ + 1, ITERATION))
+    assert len(seen) < 40
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["host", "device"])
+def test_evaluations_are_kept_without_a_folder(native: bool) -> None:
+    agent = APO("jax:criss-cross", **NATIVE) if native else APO(Drift, num_workers=0, **TINY)
+    assert agent.evaluations == []
+    agent.learn(3 * ITERATION, eval_every=2 * ITERATION, eval_steps=50)
+    agent.learn(ITERATION, eval_every=ITERATION, eval_steps=50)
+    assert [step for step, _ in agent.evaluations] == [n * ITERATION for n in (2, 3, 4)]
+    assert all(isinstance(each, EvaluationReport) for _, each in agent.evaluations)
+
+
+def test_a_callback_finds_the_evaluation_in_the_agent() -> None:
+    agent = APO(Drift, num_workers=0, **TINY)
+
+    def on_log(progress: Progress) -> None:
+        assert agent.evaluations[-1] == (progress.step, progress.evaluation)
+
+    agent.learn(2 * ITERATION, eval_every=ITERATION, eval_steps=50, on_log=on_log)
+    assert len(agent.evaluations) == 2
+
+
 def test_a_callback_that_needs_evaluations_is_refused_without_them(tmp_path: Path) -> None:
     agent = APO(Drift, num_workers=0, **TINY)
     with pytest.raises(InputError, match="stop_at needs evaluations; set eval_every"):

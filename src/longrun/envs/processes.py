@@ -14,12 +14,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 from typing import IO
 
+Start = Callable[[], "subprocess.Popen[bytes]"]
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
@@ -55,18 +59,50 @@ def start_process(
     """Run `python -m module` with the paths of this process, these open files and variables.
 
     Its output goes to `output`, or to that of this process. It has a session of its own: Ctrl-C
-    reaches only this process, which then ends the other.
+    reaches only this process, which then ends the other. The calling thread may end before it.
     """
     paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *map(str, arguments)],
-        pass_fds=fds,
-        env=os.environ | paths | dict(variables),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,
-    )
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *map(str, arguments)],
+            pass_fds=fds,
+            env=os.environ | paths | dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+
+    started: Future[subprocess.Popen[bytes]] = Future()
+    _starts(os.getpid()).put((start, started))
+    try:
+        wait([started])
+    except BaseException:  # Ctrl-C: nobody else knows of the process
+        if started.exception() is None:
+            end_process(started.result(), 0.0)
+        raise
+    return started.result()
+
+
+@cache
+def _starts(process: int) -> SimpleQueue[tuple[Start, Future[subprocess.Popen[bytes]]]]:
+    """What the thread of this process that starts others has to do; that thread never ends.
+
+    By process number, since a process that was forked has none of its parent's threads.
+    """
+    queue: SimpleQueue[tuple[Start, Future[subprocess.Popen[bytes]]]] = SimpleQueue()
+
+    def start_all() -> None:
+        while True:
+            start, started = queue.get()
+            try:
+                started.set_result(start())
+            except BaseException as error:
+                started.set_exception(error)
+
+    threading.Thread(target=start_all, name="longrun starts processes", daemon=True).start()
+    return queue
 
 
 def end_process(process: subprocess.Popen[bytes], seconds: float) -> int:
@@ -85,8 +121,8 @@ def end_with(parent: int) -> None:
     """Let this process end when its parent does, whatever it is doing.
 
     On Linux the kernel sees to it, also for a process that is stopped or hangs in C code with
-    Python's lock. It does so when the thread ends that started this process: a pool is opened by
-    the thread that waits for all of its results. Elsewhere a thread of this process has to notice.
+    Python's lock. It does so when the thread ends that started this process, which is why
+    `start_process` has a thread for it. Elsewhere a thread of this process has to notice.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

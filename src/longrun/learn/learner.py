@@ -184,7 +184,8 @@ def update(
 
     def recomputed(layers: Any) -> Targets:
         heads = predict(config, spaces, acted, layers, rollout)
-        return Targets(*map(flat, batch_targets(config, state, rollout, heads).targets))
+        again = batch_targets(config, state, rollout, heads, again=True)
+        return Targets(*map(flat, again.targets))
 
     policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
     # The state of a joint optimiser is also that of the values, which are always learned.

@@ -37,9 +37,16 @@ class BatchTargets(NamedTuple):
 
 
 def batch_targets(
-    config: Config, state: TrainState, rollout: Rollout, heads: list[Values]
+    config: Config,
+    state: TrainState,
+    rollout: Rollout,
+    heads: list[Values],
+    again: bool = False,
 ) -> BatchTargets:
-    """Advantages and value targets; heads: predictions for the reward and each limited cost."""
+    """Advantages and value targets; heads: predictions for the reward and each limited cost.
+
+    `again`: the limits' units include this rollout, and are as they were for its first targets.
+    """
     config = with_current_lambda(config, state.trace)
     criterion, weights = criterion_of(config), sample_weights(config, rollout)
     reward = criterion.targets(config, state.criterion, rollout, heads[0])
@@ -53,8 +60,9 @@ def batch_targets(
     ]
     value_target = jnp.stack([each.value_target for each in (reward, *costs)], axis=-1)
     if limits.controller is not None:
-        found = [each.advantage for each in (reward, *costs)]
-        limits = limits._replace(controller=with_spread(limits.controller, found))
+        if not again:
+            found = [each.advantage for each in (reward, *costs)]
+            limits = limits._replace(controller=with_spread(limits.controller, found))
         metrics = limit_metrics(config, limits, state.criterion)
         advantage, _ = _normalised(config, combined(limits.controller, reward, costs), weights)
         return BatchTargets(Targets(advantage, value_target), None, metrics, limits)

@@ -18,9 +18,9 @@ ID = re.compile(r"[^\s()<>]*(-v\d+|:)[^\s()<>]*")
 def env_names(runs: Sequence[FoundRun]) -> dict[Path, str]:
     """A name for each run's environment; two have the same name only if they are the same.
 
-    Runs from Python are of the same environment if what made it has the same fingerprint, or if the
-    user gave them the same name. Where several environments are called the same, arguments or
-    attributes in which they differ are added, or else the fingerprint.
+    Two runs are of the same environment if what made it has the same identity (`env_source.py`), or
+    if the user gave them the same name. Where several environments are called the same, arguments
+    or attributes in which they differ are added, or else the identity.
     """
     identities = _identities(runs)
     found: dict[Path, str] = {}
@@ -35,7 +35,8 @@ def env_names(runs: Sequence[FoundRun]) -> dict[Path, str]:
 def _identities(runs: Sequence[FoundRun]) -> dict[Path, Identity]:
     """For each run what identifies its environment; runs of one name have that of the first.
 
-    A run of an id from before there were fingerprints is of the same environment as later ones.
+    A run of an id that has no identity, from an earlier version, is of the same environment as
+    later ones.
     """
     later = {identity[0]: identity for identity in map(_identity, runs) if len(identity) == 2}
     by_name: dict[tuple[str, str], Identity] = {}
@@ -52,10 +53,14 @@ def _identities(runs: Sequence[FoundRun]) -> dict[Path, Identity]:
 
 def _identity(run: FoundRun) -> Identity:
     env, source = str(run.config["env"]), _source(run)
-    if "fingerprint" in source:
-        return env, str(source["fingerprint"])
-    if ID.fullmatch(env.partition("?")[0]):
+    if "identity" in source:
+        return env, str(source["identity"])
+    made_by, fingerprint = str(source.get("made_by", ":")), source.get("fingerprint")
+    of_text = ":" in made_by or made_by.startswith("longrun.")  # not an object that has an id
+    if of_text and ID.fullmatch(env.partition("?")[0]):
         return (env,)
+    if fingerprint is not None:  # of version 0.2
+        return env, str(fingerprint)
     return env, "", str(run.source)  # a sweep has one environment of a name
 
 
@@ -68,7 +73,7 @@ def _distinct(env: str, firsts: dict[Identity, FoundRun]) -> dict[Identity, str]
     places = names_of(run.source for run in unnamed.values())
     texts = dict.fromkeys(firsts, env)
     texts |= {i: f"{env} ({places[run.source]})" for i, run in unnamed.items()}
-    for detail in (_arguments, _attributes(list(known.values())), _fingerprint):
+    for detail in (_arguments, _attributes(list(known.values())), _mark):
         details = {i: detail(run) for i, run in known.items()}
         if len(set(details.values())) == len(details) and all(details.values()):
             return texts | {i: f"{env}{text}" for i, text in details.items()}
@@ -99,5 +104,5 @@ def _attributes(runs: Sequence[FoundRun]) -> Callable[[FoundRun], str]:
     return text
 
 
-def _fingerprint(run: FoundRun) -> str:
-    return f" #{str(_source(run).get('fingerprint'))[:6]}"
+def _mark(run: FoundRun) -> str:
+    return f" #{_identity(run)[1][:6]}"

@@ -14,7 +14,7 @@ from longrun.presets import DEFAULT, EARLIER_DEFAULT
 
 
 class Choice(NamedTuple):
-    """What was chosen for a replica, apart from its seed."""
+    """What was chosen for a replica, apart from its seed and the costs that it only records."""
 
     algorithm: str
     preset: str
@@ -26,7 +26,8 @@ class Choice(NamedTuple):
         algorithm = config["algorithm"]
         own = {name: value for name, value in replica.items() if name != "seed"}
         preset = config.get("preset", EARLIER_DEFAULT)
-        return cls(algorithm, preset, field_defaults(algorithm) | config["options"] | own)
+        options = field_defaults(algorithm) | config["options"] | own
+        return cls(algorithm, preset, {n: v for n, v in options.items() if n != "costs"})
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:

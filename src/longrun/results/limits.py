@@ -45,12 +45,10 @@ def own_limits(setting: Setting) -> dict[str, float]:
 
 
 def costs_of(setting: Setting) -> list[str]:
-    """The costs that were recorded in its evaluations."""
+    """The costs that were recorded in evaluations of each of its seeds."""
     names = [name.removeprefix(COST) for name in setting.values if name.startswith(COST)]
-    ends = ("_low", "_high")
-    return [
-        n for n in names if not n.endswith(ends) and np.isfinite(setting.values[COST + n]).any()
-    ]
+    names = [name for name in names if not name.endswith(("_low", "_high"))]
+    return [n for n in names if np.isfinite(setting.values[COST + n]).any(axis=0).all()]
 
 
 def limits_of(settings: Sequence[Setting]) -> list[dict[str, float]]:

@@ -43,7 +43,7 @@ class Setting:
     """the name that the user gave; or algorithm, what differs from its preset, and what differs
     between the settings read"""
     choice: Choice
-    """algorithm, preset and all options"""
+    """algorithm, preset and all options that change what is learned"""
     replicas: tuple[SettingReplica, ...]
     """where each seed's files are"""
     steps: Array

@@ -132,7 +132,8 @@ class Session:
                 display(progress)
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:
             self.save()
-        return all(self._callbacks(progress) for progress in logged) and not self._stop
+        answers = [self._callbacks(progress) for progress in logged]  # each gets all of them
+        return all(answers) and not self._stop
 
     def _progress(self, event: TrainingEvent) -> Progress:
         return Progress(

@@ -10,10 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from longrun.config import TERMINATED, Average, Config
+from longrun.envs.spaces import Array
 from longrun.errors import EnvironmentFailure, NonFiniteError
 
 FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
 FLAGS = ("environment_finite", "mask_allows", *FINITE)
+WATCHED = ("recovering", "reward_min", "reward_max", "terminations")
+"""Metrics that the watches read, besides the costs."""
 
 
 def without_flags(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -53,6 +56,23 @@ def require_finite_rewards(reward: ArrayLike, who: str, iteration: int) -> None:
         )
 
 
+def watch_all(
+    watches: Sequence[LimitWatch | ConstantRewardWatch], log: Mapping[str, Array], steps: int
+) -> None:
+    """Show every iteration of a call to the watches; log: columns [K, R], of which `steps` count.
+
+    Not by its events: in long runs these are of some iterations only.
+    """
+    watches = [watch for watch in watches if watch.watching]
+    if not watches:
+        return
+    columns = {name: log[name] for name in log if name in WATCHED or name.startswith("cost_")}
+    for row, replica in np.ndindex(steps, log["reward_min"].shape[1]):
+        metrics = {name: float(values[row, replica]) for name, values in columns.items()}
+        for watch in watches:
+            watch.check(replica, metrics)
+
+
 class LimitWatch:
     """Warns once for each replica and cost if a limit seems to be out of reach.
 
@@ -64,6 +84,7 @@ class LimitWatch:
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self._limits = [dict(config.limits) for config in configs]
+        self.watching = any(self._limits)
         self._iterations = [0] * len(configs)
         self._named: set[tuple[int, str]] = set()
 
@@ -99,30 +120,30 @@ class ConstantRewardWatch:
         self._rewards: set[float] = set()
         self._iterations = [0] * len(configs)
         averages = [config for config in configs if isinstance(config, Average)]
-        self._watching = bool(averages)
+        self.watching = bool(averages)
         self._resets_cost = all(
             c.reset_cost or c.reset_cost_step_size or TERMINATED in dict(c.limits) for c in averages
         )
 
     def check(self, replica: int, metrics: Mapping[str, float]) -> None:
         """Take in one iteration's metrics of a replica, and warn if it is time to."""
-        if not self._watching:
+        if not self.watching:
             return
         low, high = metrics["reward_min"], metrics["reward_max"]
         self._rewards |= {low, high}
-        self._watching = len(self._rewards) == 1
+        self.watching = len(self._rewards) == 1
         self._iterations[replica] += 1
         is_time = self._iterations[replica] == self.PATIENCE
-        if self._watching and is_time and not metrics["terminations"]:
-            self._watching = False
+        if self.watching and is_time and not metrics["terminations"]:
+            self.watching = False
             warnings.warn(
                 f"every reward so far was {low:g} and no episode has terminated: no policy is"
                 " better than another; check the environment's reward, unless another one is rare",
                 UserWarning,
                 stacklevel=2,
             )
-        if self._watching and metrics["terminations"]:
-            self._watching = False
+        if self.watching and metrics["terminations"]:
+            self.watching = False
             if self._resets_cost:
                 return
             warnings.warn(

@@ -32,6 +32,7 @@ from longrun.train.training_checks import (
     LimitWatch,
     require_finite_rewards,
     require_healthy,
+    watch_all,
     without_flags,
 )
 
@@ -97,7 +98,7 @@ class DeviceLoop:
         configs = jax.device_put(stacked(job.configs), layout.by_replica)
         replicas = placed(layout, self.env, job.configs[0].num_envs, seeds, starts)
         seconds = Seconds()
-        constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
+        watches = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
         iteration, calls = int(starts[0].state.iteration), Calls(job)
         shape = self.evaluation_shape(job.eval_steps)
         advance = device.compiled_advance(jax.default_backend())
@@ -118,9 +119,7 @@ class DeviceLoop:
             reports = _reports(job, iteration + steps, evaluated) if evaluated else []
             events = _events(job, iteration, steps, log, reports)
             iteration += steps
-            for event in events:
-                constant.check(event.replica, event.metrics)
-                limits.check(event.replica, event.metrics)
+            watch_all(watches, log, steps)
             if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
                 break
         return seconds

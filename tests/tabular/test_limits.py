@@ -279,16 +279,33 @@ def test_a_limit_at_the_least_possible_rate(method: str) -> None:
 def test_infeasible_limits_are_measured(method: str) -> None:
     mdp, costs = garnet_with_costs(8, count=2)
     least = -solve(mdp.with_rewards(-costs["c0"])).gain
-    message = rf"no policy keeps the limits; the closest has c0 {least:.6g} \(limit 0.01\); raise"
+    message = rf"no policy keeps c0 <= 0.01: its least average is {least:.6g}$"
     with pytest.raises(InfeasibleLimits, match=message) as caught:
         solve(mdp, method, costs=costs, limits={"c0": 0.01})
     assert caught.value.violations == {"c0": pytest.approx(least - 0.01, rel=1e-8)}
     assert "\n" not in str(caught.value)
-    with pytest.raises(InfeasibleLimits) as caught:  # each alone is feasible, both are not
+    together = "no policy keeps c0, c1 together, though each alone can be kept; the closest has c0 "
+    with pytest.raises(InfeasibleLimits, match=together) as caught:
         solve(mdp, method, costs=costs, limits={"c0": least * 1.01, "c1": 0.36})
     assert (
         set(caught.value.cost_rates) == {"c0", "c1"} and min(caught.value.violations.values()) > 0
     )
+
+
+@every_method
+def test_infeasible_limits_are_named(method: str) -> None:
+    """Of three, only the one that no policy keeps; a rounding error is not shown."""
+    mdp = access_control()
+    message = r"^no policy keeps busy <= -1: its least average is 0$"
+    with pytest.raises(InfeasibleLimits, match=message) as caught:
+        solve(mdp, method, limits={"busy": -1.0})
+    assert caught.value.violations == {"busy": pytest.approx(1)}
+    limits = {"rejected": 0.9, "busy": -1.0, "rejected_1": 0.25}
+    with pytest.raises(InfeasibleLimits, match=message):
+        solve(mdp, method, limits=limits)
+    both = r"^no policy keeps busy <= -1: its least average is 0; rejected <= -2: its least av"
+    with pytest.raises(InfeasibleLimits, match=both):
+        solve(mdp, method, limits={"busy": -1.0, "rejected": -2.0})
 
 
 @pytest.mark.parametrize(
@@ -301,6 +318,7 @@ def test_infeasible_limits_are_measured(method: str) -> None:
         ),
         ({"limits": {"stays": float("nan")}}, "limit stays=nan is not a finite number"),
         ({"limits": {"stays": "1"}}, "limit stays='1' is not a finite number"),
+        ({"limits": {"stays": None}}, "limit stays=None is not a finite number"),
         (
             {"costs": {"c": [[1.0]]}},
             r"cost 'c' has shape \(1, 1\); give \(2, 2\), \[states, actions",

@@ -324,8 +324,8 @@ def test_two_recurrent_classes() -> None:
         evaluate(two_states(), [0, 1])
 
 
-@pytest.mark.parametrize("discount", [-0.1, 1.1, np.nan])
-def test_discounts_outside(discount: float) -> None:
+@pytest.mark.parametrize("discount", [-0.1, 1.1, np.nan, "0.9", None])
+def test_discounts_outside(discount: Any) -> None:
     with pytest.raises(ValueError, match=r"discount=.* is outside \[0, 1\]"):
         evaluate(two_states(), EVENLY, discount)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
+from longrun.errors import InputError
 from longrun.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate, solve
 from longrun.tabular.models.classic import access_control, inventory, machine_replacement, riverswim
 from longrun.tabular.models.maintenance import maintenance
@@ -567,8 +568,42 @@ def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
         ({"tolerance": np.nan}, "tolerance=nan is not between 0 and 1"),
         ({"max_iterations": 0}, "max_iterations=0 is less than 1"),
         ({"max_iterations": -3}, "max_iterations=-3 is less than 1"),
+        ({"max_iterations": "9"}, "max_iterations='9' must be a whole number"),
+        ({"tolerance": "1e-8"}, "tolerance='1e-8' is not between 0 and 1"),
+        (
+            {"discount": 0.9},
+            "solve has no discount: it maximises the long-run average; give"
+            " evaluate(mdp, policy, discount=0.9) or"
+            " trust_region_policy_iteration(mdp, discount=0.9)",
+                :90
+            ],
+        ),
+        ({"tolerence": 1e-6}, "unknown argument of solve 'tolerence'; did you mean tolerance?"),
+        ({"limits": [1.0]}, "limits=[1.0] is a list; give a dict, {name: largest average}"),
+        ({"costs": [1.0]}, "costs=[1.0] is a list; give a dict, {name: [states, actions]}"),
     ],
 )
 def test_settings_that_are_refused(settings: Any, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         solve(riverswim(), **settings)
+
+
+class Queue:
+    """Like an environment of a network."""
+
+    def exact(self) -> MDP:
+        return riverswim()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("riverswim", "solve needs an MDP, and 'riverswim' is a str"),
+        (Queue(), "is a Queue; give its model, .exact(...)"),
+    ],
+)
+def test_what_is_no_model(given: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        solve(given)
+    with pytest.raises(InputError, match=re.escape(message).replace("solve", "evaluate")):
+        evaluate(given, [0])

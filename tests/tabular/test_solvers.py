@@ -575,8 +575,6 @@ def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
             "solve has no discount: it maximises the long-run average; give"
             " evaluate(mdp, policy, discount=0.9) or"
             " trust_region_policy_iteration(mdp, discount=0.9)",
-                :90
-            ],
         ),
         ({"tolerence": 1e-6}, "unknown argument of solve 'tolerence'; did you mean tolerance?"),
         ({"limits": [1.0]}, "limits=[1.0] is a list; give a dict, {name: largest average}"),

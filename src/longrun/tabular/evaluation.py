@@ -20,6 +20,7 @@ from longrun.tabular.kemeny_estimate import trace_of_deviation
 from longrun.tabular.mdp import MDP, Array, Matrix, require_mdp
 from longrun.tabular.poisson import SparseChain
 from longrun.tabular.precision import EPS, check_precision, rounding
+from longrun.tabular.room import require_room_to_evaluate
 from longrun.tabular.sparse_products import longest_row
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
@@ -39,6 +40,7 @@ def evaluate(
     require_mdp("evaluate", mdp)
     if not isinstance(discount, Real) or not 0 <= discount <= 1:
         raise InputError(f"discount={discount!r} is outside [0, 1]; 1 is the average criterion")
+    require_room_to_evaluate(mdp)
     start = mdp.initial if initial is None else state_law(initial, mdp.num_states)
     return Evaluation(mdp, mdp.distribution(policy), float(discount), start)
 

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from longrun.errors import InputError
 from longrun.tabular.function_tables import Successors, labels, numbered, tabulated
+from longrun.tabular.room import require_room
 from longrun.tabular.sparse_products import RowBlocks, longest_row
 from longrun.tabular.validation import (
     TOLERANCE,
@@ -112,6 +113,8 @@ class MDP:
         the action is not available there. Probabilities of a successor that occurs twice are added.
         """
         places, choices = labels("states", states), labels("actions", actions)
+        if isinstance(places, range):
+            require_room(f"states={len(places)}", len(places), len(places) * len(choices))
         index = numbered(places)
         tables = [tabulated(successors, index, action) for action in choices]
         if not isinstance(choices, range):

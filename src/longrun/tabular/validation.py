@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longrun.errors import InputError, text_of
+from longrun.memory import require_memory
 from longrun.tabular.precision import EPS
 
 Array: TypeAlias = NDArray[np.float64]
@@ -19,6 +20,8 @@ Matrix: TypeAlias = Any
 TOLERANCE = 1e-8
 """How far the sum of a row of probabilities may be from 1: files have eight digits or more, and
 mistakes are larger. The row is then divided by its sum."""
+COPIED = 2 * 12
+"""Bytes of a transition of a sparse matrix that is copied: twice its probability and its column."""
 NEGLIGIBLE = 1e-12
 """Probabilities from minus this to 0 count as 0. A remainder 1 - sum(p) of a thousand successors is
 off by 1e-13 at most, and mistakes are larger."""
@@ -37,6 +40,8 @@ def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
                     f"transitions of action {a} have shape {shape}; "
                     "every action needs a square matrix over the same states"
                 )
+        entries = sum(m.nnz if sparse.issparse(m) else np.size(m) for m in transitions)
+        require_memory(COPIED * entries, f"{entries:,} transitions and a copy of them")
         kernel = sparse.csr_array(sparse.vstack(transitions, format="csr", dtype=float))
         if max(kernel.nnz, *kernel.shape) < 2**31:  # halves the memory of the indices
             kernel.indices = kernel.indices.astype(np.int32, copy=False)
@@ -52,6 +57,7 @@ def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
             f"transitions have shape {dense.shape}; give [S, A, S] or one sparse [S, S] an action"
         )
     states, count = dense.shape[:2]
+    require_memory(2 * dense.nbytes, f"transitions of shape {dense.shape} and a copy of them")
     blocks = np.array(dense.transpose(1, 0, 2), order="C")
     return blocks.reshape(count * states, states), (states, count)
 

@@ -16,6 +16,7 @@ from longrun.tabular.limits import LimitedSolution, limited_problem, solve_limit
 from longrun.tabular.limits.solver import METHODS as LIMITED_METHODS
 from longrun.tabular.mdp import MDP, require_mdp
 from longrun.tabular.precision import USELESS, PrecisionWarning
+from longrun.tabular.room import require_room_to_solve
 from longrun.tabular.solvers.linear_program import linear_program
 from longrun.tabular.solvers.policy_iteration import (
     EVALUATIONS,
@@ -104,6 +105,7 @@ def solve(
         raise InputError(
             f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
         )
+    require_room_to_solve(mdp, len(limits or {}))
     require_constant_gain(mdp)
     if limited:
         problem = limited_problem(mdp, costs, limits or {})

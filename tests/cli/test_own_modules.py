@@ -98,6 +98,15 @@ def test_models_and_jax_environments_are_made_by_functions_too(plant: Path) -> N
     assert APO.load(plant / "agent").loop.name == "own_plant:native"
 
 
+def test_a_map_of_an_environment_of_a_module(plant: Path, capsys: Any) -> None:
+    """It may have an exact model, so that the message does not say that it has none."""
+    APO("own_plant:model", num_workers=0, **TINY).save(plant / "agent")
+    assert main(["map", str(plant / "agent")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("longrun: no map is drawn of 'own_plant:model' on the command line")
+    assert "in Python, longrun.policy_map.exact_comparison.compare_policies(mdp, policy)" in line
+
+
 def test_a_module_that_a_file_names_is_not_imported_without_trust(
     plant: Path, capsys: Any, monkeypatch: Any
 ) -> None:

@@ -14,6 +14,7 @@ from random_mdps import examples, seeds
 from scipy import optimize
 from test_solvers import dense_chain, weakly_communicating
 
+from longrun.cli.solve_report import describe
 from longrun.queueing import MODELS as NETWORKS
 from longrun.tabular import (
     MDP,
@@ -254,6 +255,15 @@ def test_classes_that_no_optimal_policy_connects(method: str) -> None:
     check(mdp, mdp.costs, found)
     assert found.gain_high == pytest.approx(0.3, abs=1e-12)
     assert found.gain_low < 0.3 and chain_structure(mdp.chain(found.policy)[0]).irreducible
+
+
+def test_randomised_states_have_their_labels() -> None:
+    """As `longrun solve` prints them."""
+    held = solve(maintenance(), limits={"serviced": 0.001})
+    report = describe(maintenance(), held)
+    (place,) = report["randomised"]
+    (state,) = held.randomised
+    assert place["state"] == [maintenance().labels[state]]
 
 
 def test_transient_states_lead_to_the_recurrent_ones() -> None:

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from longrun.errors import InputError
 from longrun.tabular.mdp import MDP
+from longrun.tabular.structure import reachable
 
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
@@ -155,6 +156,28 @@ def test_from_function_with_labels() -> None:
 
 def stays(state: Any, action: Any) -> Any:
     return [(1.0, state, 0.0)]
+
+
+def test_places_are_labels_or_indices() -> None:
+    assert [two_states(shape=(1, 2)).place(s) for s in (0, 1)] == [(0, 0), (0, 1)]
+    stock = MDP.from_function(stays, [(i, kind) for i in (-1, 0) for kind in "ab"], 1)
+    assert stock.place(2) == (0, "a")
+    assert MDP.from_function(stays, ["on", "off"], 1).place(1) == ("off",)
+    assert MDP.from_function(stays, 2, 1).place(1) == (1,)
+    part, _ = reachable(MDP.from_function(stays, "abc", 1, initial=[0, 0, 1]))
+    assert part.place(0) == ("c",)
+
+
+def test_values_of_the_sides_of_a_box() -> None:
+    states = [(i, kind) for i in (-1, 0, 2) for kind in "ab"]
+    box = MDP.from_function(stays, states, 1, shape=(3, 2))
+    assert box.side_values == ((-1, 0, 2), ("a", "b"))
+    line = MDP.from_function(stays, [-2, -1], 1)
+    assert line.side_values == ((-2, -1),)
+    plain = ((0, 1, 2), (0, 1))
+    assert MDP.from_function(stays, 6, 1, shape=(3, 2)).side_values == plain
+    mixed = MDP.from_function(stays, states[::-1][1:] + states[-1:], 1, shape=(3, 2))
+    assert mixed.side_values == plain, "labels in another order than the box's"
 
 
 def test_states_and_actions_may_be_iterators() -> None:

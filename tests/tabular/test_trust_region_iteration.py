@@ -294,6 +294,23 @@ def test_policy_maps_show_each_action_at_its_state(tmp_path: Path) -> None:
     assert f"{first}: 4" not in text
 
 
+def test_policy_maps_show_the_values_of_labels(tmp_path: Path) -> None:
+    """A stock of -20 to 25, not the indices 0 to 45; the side in slices is called by its value."""
+    states = [(lead, stock, kind) for lead in (3, 7) for stock in range(-20, 26) for kind in "ab"]
+    mdp = MDP.from_function(
+        lambda state, action: [(1.0, state, 0.0)],
+        states,
+        1,
+        shape=(2, 46, 2),
+        sides=("lead", "stock", "kind"),
+    )
+    figures.policy_map(mdp, np.zeros(len(states)), tmp_path / "map.svg")
+    text = (tmp_path / "map.svg").read_text()
+    shown = set(re.findall(r"<!-- (.*?) -->", text)) | set(re.findall(r">([^<]+)</text>", text))
+    assert {"-20", "20", "a", "b", "lead: 3", "lead: 7"} <= shown
+    assert "40" not in shown and "lead: 0" not in shown
+
+
 def test_pictures_that_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "map.png"
     message = "a policy map needs a box of 2 or 3 sides; this model's is (6,)"

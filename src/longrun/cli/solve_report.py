@@ -65,12 +65,18 @@ def _limited(mdp: MDP, solution: LimitedSolution) -> dict[str, Any]:
     }
     randomised = [
         {
-            "state": [int(i) for i in np.unravel_index(s, mdp.shape)],
+            "state": [_plain(value) for value in mdp.place(s)],
             "actions": {mdp.actions[a]: probability for a, probability in chosen.items()},
         }
         for s, chosen in solution.randomised.items()
     ]
     return {"costs": costs, "randomised": randomised}
+
+
+def _plain(value: Any) -> Any:
+    """A part of a state's label as JSON has it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, (int, float, str)) else str(value)
 
 
 def add_time_shares(report: dict[str, Any], found: Evaluation) -> None:

@@ -115,7 +115,7 @@ def certified_steps(path: TrustRegionPath, out: Path) -> None:
 def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
     """The action [S] of each state of a box with two sides, or of slices of one with three."""
     require_map(mdp, out)
-    actions, names = np.asarray(policy), mdp.sides
+    actions, names, values = np.asarray(policy), mdp.sides, mdp.side_values
     if actions.shape != (mdp.num_states,):
         raise InputError(f"policy has shape {actions.shape}; a map needs one action for each state")
     actions = actions.reshape(mdp.shape)
@@ -123,12 +123,13 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
         panels: list[tuple[str, Any]] = [("", actions)]
     else:
         lengths = [length for length in SLICES if length < mdp.shape[0]]
-        panels = [(f"{names[0]}: {length}", actions[length]) for length in lengths]
+        panels = [(f"{names[0]}: {values[0][length]}", actions[length]) for length in lengths]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with _figure(out, columns, (3.6 * columns + 1.6, 3.4 * rows + 0.6), rows) as axes:
         for axis, (title, panel) in zip(axes, panels, strict=False):
             image = draw_actions(axis, panel, mdp.num_actions)
+            name_ticks(axis, *values[-2:])
             axis.set(xlabel=names[-2], ylabel=names[-1])
             axis.set_title(title, fontsize=9)
         for axis in axes[len(panels) :]:
@@ -147,6 +148,14 @@ def draw_actions(axis: Axes, actions: ArrayLike, count: int) -> AxesImage:
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_locator(MaxNLocator(integer=True))
     return image
+
+
+def name_ticks(axis: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
+    """Show the values that the indices along both sides stand for."""
+    for side, values in ((axis.xaxis, x), (axis.yaxis, y)):
+        side.set_major_formatter(
+            lambda i, _, values=values: str(values[int(i)]) if i in range(len(values)) else ""
+        )
 
 
 def action_colours(count: int) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -57,6 +58,8 @@ class MDP:
     initial: Array
     costs: dict[str, Array]
     """[S, A] each; 0 where the action is not available."""
+    labels: Sequence[Any]
+    """[S] what `from_function` calls the states; else their numbers."""
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class MDP:
         cost: bool = False,
     ) -> None:
         self.kernel, (states, count) = stacked_kernel(transitions)
+        self.labels = range(states)
         self.name, self.cost = name, cost
         self.shape = (states,) if shape is None else box_shape(shape)
         self.sides = tuple(sides or (f"side {i + 1}" for i in range(len(self.shape))))
@@ -119,12 +123,14 @@ class MDP:
         tables = [tabulated(successors, index, action) for action in choices]
         if not isinstance(choices, range):
             settings.setdefault("actions", [str(action) for action in choices])
-        return MDP(
+        mdp = MDP(
             [table.transitions for table in tables],
             np.array([table.rewards for table in tables]).T,
             available=np.array([table.available for table in tables]).T,
             **settings,
         )
+        mdp.labels = places
+        return mdp
 
     @property
     def num_states(self) -> int:
@@ -147,6 +153,25 @@ class MDP:
     @property
     def is_sparse(self) -> bool:
         return bool(sparse.issparse(self.kernel))
+
+    def place(self, state: int) -> tuple[Any, ...]:
+        """What a state is called: its label, or its place in the box."""
+        if isinstance(self.labels, range):
+            return tuple(int(i) for i in np.unravel_index(state, self.shape))
+        label = self.labels[state]
+        return label if isinstance(label, tuple) else (label,)
+
+    @property
+    def side_values(self) -> tuple[tuple[Any, ...], ...]:
+        """The values along each side of the box: those of the labels, or 0, 1, ..."""
+        plain = tuple(tuple(range(length)) for length in self.shape)
+        if isinstance(self.labels, range):
+            return plain
+        places = [self.place(s) for s in range(self.num_states)]
+        if any(len(place) != len(self.shape) for place in places):
+            return plain
+        found = tuple(tuple(dict.fromkeys(values)) for values in zip(*places, strict=True))
+        return found if places == list(itertools.product(*found)) else plain
 
     def __repr__(self) -> str:
         return (

@@ -303,6 +303,21 @@ def test_estimate_of_kemeny(mdp: MDP) -> None:
     assert hits > 15
 
 
+def test_the_estimate_of_kemeny_by_dense_algebra() -> None:
+    """Hutch++ with the matrix itself, and Student's interval of its ten samples."""
+    at = chain_of(garnet(60, 2, 4))
+    trace, error = trace_of_deviation(SparseChain(at.transition), at.stationary, seed=3)
+    random = np.random.default_rng(3)
+    probes, others = (random.choice([-1.0, 1.0], (60, 10)) for _ in range(2))
+    slow, _ = np.linalg.qr(at.deviation @ probes)
+    rest = others - slow @ (slow.T @ others)
+    samples = np.einsum("sk,st,tk->k", rest, at.deviation, rest)
+    expected = np.trace(slow.T @ at.deviation @ slow) + samples.mean()
+    assert trace == pytest.approx(expected, rel=1e-6)
+    # 2.262 is the 97.5 % point of Student's distribution with 9 degrees of freedom, from a table.
+    assert error == pytest.approx(2.262 * samples.std(ddof=1) / np.sqrt(10), rel=1e-3)
+
+
 def test_large_models_estimate_kemeny(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = chain_of(tandem(size=12))
     monkeypatch.setattr(evaluation, "DENSE", 1)

@@ -187,7 +187,7 @@ def test_equal_policies(parts: tuple[MDP, Any, Any], discount: float) -> None:
 
 
 @examples
-@given(pairs(("dense",)), every_discount)
+@given(pairs(("dense", "periodic", "multichain")), every_discount)
 def test_lemmas_a1_and_a2(parts: tuple[MDP, Any, Any], discount: float) -> None:
     mdp, policy, _ = parts
     at = evaluate(mdp, policy, discount)

@@ -36,6 +36,7 @@ from longrun.tabular.models.classic import (
     riverswim,
 )
 from longrun.tabular.models.maintenance import maintenance
+from longrun.tabular.precision import rounding
 from longrun.tabular.structure import chain_structure
 
 # The package's attribute of this name is the function.
@@ -96,7 +97,8 @@ def check(mdp: MDP, costs: dict[str, Any], found: LimitedSolution, tolerance: fl
     for name, cost in costs.items():
         rate = float(own.stationary @ (own.policy * cost).sum(1))
         size = own.stationary_error * np.abs(cost).max()
-        assert rate == pytest.approx(found.cost_rates[name], abs=1e-9 * np.abs(cost).max() + size)
+        off = 1e-9 * np.abs(cost).max() + size + rounding(4, abs(found.limits.get(name, 0.0)))
+        assert rate == pytest.approx(found.cost_rates[name], abs=off)
         if name in found.limits:
             assert rate <= found.limits[name] + found.excess[name] + size
             assert found.multipliers[name] >= 0
@@ -142,7 +144,7 @@ def test_all_policies_enumerated(case: Any) -> None:
     ]
     best, violation = best_of(points, np.array(list(limits.values())), np.array(sizes))
     if violation > 1e-9:
-        with pytest.raises(InfeasibleLimits, match="no policy keeps the limits") as caught:
+        with pytest.raises(InfeasibleLimits, match="no policy keeps ") as caught:
             solve(mdp, method, costs=costs, limits=limits)
         worst = max(
             v / size for v, size in zip(caught.value.violations.values(), sizes, strict=True)

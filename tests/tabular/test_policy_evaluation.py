@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_mdps import discounts, examples, pairs, random_mdp, random_policy, seeds
+from random_mdps import (
+    COUPLING,
+    KINDS,
+    discounts,
+    examples,
+    pairs,
+    random_mdp,
+    random_policy,
+    seeds,
+)
 from scipy import sparse
 
 from longrun.tabular import evaluation
@@ -186,7 +195,10 @@ def test_limit_by_numbers() -> None:
 
 
 @examples
-@given(pairs(("dense", "slow")), st.one_of(st.just(1.0), discounts))
+@given(
+    pairs(("dense", "slow", "periodic", "multichain", "nearly reducible")),
+    st.one_of(st.just(1.0), discounts),
+)
 def test_first_passage(parts: tuple[MDP, Any, Any], discount: float) -> None:
     mdp, policy, _ = parts
     found = evaluate(mdp, policy, discount)
@@ -270,7 +282,7 @@ def check_paths(mdp: MDP, policy: Any, discount: float) -> None:
 
 
 @examples
-@given(seeds, st.sampled_from(["dense", "few successors", "transient"]), discounts)
+@given(seeds, st.sampled_from([kind for kind in KINDS if kind not in COUPLING]), discounts)
 def test_iterative_path(seed: int, kind: str, discount: float) -> None:
     random = np.random.default_rng(seed)
     mdp = random_mdp(random, kind, 40, 3)

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and value >= 1
+    return isinstance(value, (int, np.integer)) and bool(value >= 1)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,10 +153,12 @@ def draw_actions(axis: Axes, actions: ArrayLike, count: int) -> AxesImage:
 
 def name_ticks(axis: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
     """Show the values that the indices along both sides stand for."""
-    for side, values in ((axis.xaxis, x), (axis.yaxis, y)):
-        side.set_major_formatter(
-            lambda i, _, values=values: str(values[int(i)]) if i in range(len(values)) else ""
-        )
+    axis.xaxis.set_major_formatter(partial(_tick, x))
+    axis.yaxis.set_major_formatter(partial(_tick, y))
+
+
+def _tick(values: Sequence[Any], place: float, _: object) -> str:
+    return str(values[int(place)]) if place in range(len(values)) else ""
 
 
 def action_colours(count: int) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -67,7 +68,7 @@ def limited_problem(
         if name not in tables:
             told = f"there are {', '.join(tables)}" if tables else "the model has none; give costs"
             raise InputError(f"limits name '{name}', which is no cost; {told}")
-        if isinstance(limit, bool) or not isinstance(limit, Real) or not np.isfinite(limit):
+        if isinstance(limit, bool) or not isinstance(limit, Real) or not math.isfinite(limit):
             raise InputError(f"limit {name}={limit!r} is not a finite number; give a rate")
     ranges = [_range(tables[name], mdp) for name in limits]
     return LimitedProblem(

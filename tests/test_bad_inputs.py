@@ -171,7 +171,7 @@ COMMANDS = {
     "train apo --env Drift-v0 --num-envs 1e9": "num_envs=1000000000",
     "train apo --env Drift-v0 --num-envs 2.5": "argument --num-envs: invalid whole number",
     "solve criss-cross --size 100000": "size=100000 makes 1,000,030,000,300,001 states",
-    "solve access-control --servers 1000000000": "not enough memory",
+    "solve access-control --servers 1000000000": "makes 4,000,000,004 states, which need",
     "sweep apo --env Drift-v0 --env-args": "--env-args: expected at least one argument",
     "sweep apo --env Drift-v0 --env-args limit": "must look like",
     "sweep apo --env Drift-v0 EndlessDrift-v0 --env-args limit=9": "--env-args is for one",

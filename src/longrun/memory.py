@@ -22,10 +22,10 @@ def total_memory() -> float:
     return min(limits)
 
 
-def require_memory(size: float, what: str) -> None:
-    """Raise InputError if `what` needs more bytes than there are at all."""
+def require_memory(size: float, what: str, fix: str = "choose smaller ones") -> None:
+    """Raise InputError if `what` needs more bytes than there are at all; `fix` is what to do."""
     if size > total_memory():
         raise InputError(
             f"{what} need {size / GIB:,.1f} GiB of memory, of {total_memory() / GIB:,.1f} GiB that"
-            " there are; choose smaller ones"
+            f" there are; {fix}"
         )

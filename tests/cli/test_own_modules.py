@@ -42,6 +42,17 @@ def unannotated(stay=0.5):
 def needed(stay):
     return model(stay)
 
+def boxed(size=8):
+    """A queue and a flag: 2 (size + 1) states in a row."""
+    def successors(state, action):
+        n, flag = state
+        return [(0.4, (min(n + 1, size), 1 - flag), -n), (0.6, (max(n - 1, 0), flag), -n)]
+
+    return MDP.from_function(successors, [(n, f) for n in range(size + 1) for f in (0, 1)], 1)
+
+def listed(size=(3, 4)):
+    return model()
+
 def wrong():
     return 3
 
@@ -87,6 +98,15 @@ def test_models_and_jax_environments_are_made_by_functions_too(plant: Path) -> N
     assert APO.load(plant / "agent").loop.name == "own_plant:native"
 
 
+def test_a_map_of_an_environment_of_a_module(plant: Path, capsys: Any) -> None:
+    """It may have an exact model, so that the message does not say that it has none."""
+    APO("own_plant:model", num_workers=0, **TINY).save(plant / "agent")
+    assert main(["map", str(plant / "agent")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("longrun: no map is drawn of 'own_plant:model' on the command line")
+    assert "in Python, longrun.policy_map.exact_comparison.compare_policies(mdp, policy)" in line
+
+
 def test_a_module_that_a_file_names_is_not_imported_without_trust(
     plant: Path, capsys: Any, monkeypatch: Any
 ) -> None:
@@ -117,7 +137,21 @@ def test_a_model_of_ones_own_is_solved(plant: Path, command: str, capsys: Any) -
     assert report["gain"] == pytest.approx(SOLVED[command], abs=1e-6)
 
 
+@pytest.mark.parametrize(("more", "sizes"), [([], [4, 6, 8]), (["--size", "16"], [8, 12, 16])])
+def test_the_size_of_a_model_is_its_argument(
+    plant: Path, more: list[str], sizes: list[int], capsys: Any
+) -> None:
+    """Not the length of a side: its states need not be arranged as a box."""
+    command = ["solve", "own_plant:boxed", *more, "--check-truncation", "--json"]
+    assert main(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["states"] == 2 * (sizes[-1] + 1)
+    assert report["truncation"]["sizes"] == sizes
+    assert report["truncation"]["gains"][-1] == report["gain"]
+
+
 WRONG = {
+    "solve own_plant:listed --check-truncation": "--check-truncation is for models with a --size",
     "solve own_plant:nothing": "module 'own_plant' has no 'nothing'; it has",
     "solve own_plant:NUMBER": "'own_plant:NUMBER' is 7; it must be an MDP",
     "solve own_plant:wrong": "'own_plant:wrong' made a int; it must make an MDP",

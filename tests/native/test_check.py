@@ -14,6 +14,7 @@ from longrun import APO, EnvironmentFailure
 from longrun.envs.native import Environment, Step
 from longrun.envs.native.protocol_check import require_sound
 from longrun.envs.spaces import Spaces
+from longrun.errors import InputError
 from longrun.queueing.known_environments import criss_cross
 
 
@@ -97,3 +98,22 @@ def test_correct_environments_pass(env: Environment) -> None:
 def test_inconsistent_spaces_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Spaces(observation_size=2, action_size=1, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (4, (11,)),
+            r"action_size=\(11,\) must be a number of columns; .* Spaces\(4, 1, \(11,\)\)",
+        ),
+        ((4, 0, (11,)), "action_size=0 must be a number of columns"),
+        (((4,), 1, (11,)), r"observation_size=\(4,\) must be a number of columns"),
+        ((4.5, 1, (11,)), "observation_size=4.5 must be a number of columns"),
+        ((4, 1, (2.5,)), r"categories=\(2.5,\) must be whole numbers, 1 or more"),
+        ((4, 2, (3, 0)), r"categories=\(3, 0\) must be whole numbers, 1 or more"),
+    ],
+)
+def test_sizes_that_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Spaces(*arguments)

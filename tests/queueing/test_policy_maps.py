@@ -19,6 +19,7 @@ from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
 from longrun.envs.native.maintenance import Maintenance
 from longrun.errors import InputError
+from longrun.policy_map import exact_comparison
 from longrun.policy_map.exact_comparison import (
     SAME,
     box_size,
@@ -156,6 +157,23 @@ def test_a_policy_that_lets_a_queue_grow_stays_at_the_boundary() -> None:
     assert walls == pytest.approx(1 - law[:4, :4, :4].sum()) and walls > 0.1
 
 
+def test_a_policy_with_two_recurrent_classes_is_evaluated_from_the_start() -> None:
+    mdp = walk_to_either_end()
+    found = compare_policies(mdp, np.zeros(4, int), boxed=False)
+    assert found.learned_gain == pytest.approx(4) and found.optimal_gain == pytest.approx(10)
+    assert [each.probability for each in found.classes] == pytest.approx([2 / 3, 1 / 3])
+    assert [each.gain for each in found.classes] == [1, 10]
+    assert found.learned_law == pytest.approx([2 / 3, 0, 0, 1 / 3])
+
+
+def walk_to_either_end() -> MDP:
+    """Action 0 walks until an end is reached and stays; action 1 goes round."""
+    walk = [[1, 0, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 0, 1]]
+    up = np.eye(4)[[1, 2, 3, 0]]
+    rewards = np.array([[1, 0], [9, 0], [9, 0], [10, 0]])
+    return MDP(np.stack([walk, up], axis=1), rewards, initial=[0, 1, 0, 0])
+
+
 def test_an_invalid_policy_is_refused() -> None:
     with pytest.raises(ValueError, match="uses action 0, which is not available"):
         compare_policies(exact_model(criss_cross("BM"), 2), np.zeros(27, int))
@@ -263,6 +281,21 @@ def test_the_command(env: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert line.partition("a queue: ")[2] in out.read_text(), "the numbers are in the title"
 
 
+def test_several_recurrent_classes_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = saved(tmp_path / "run", "jax:maintenance")
+    monkeypatch.setattr(exact_comparison, "exact_model", lambda *_: walk_to_either_end())
+    monkeypatch.setattr(exact_comparison, "learned_policy", lambda *_: np.zeros(4, int))
+    assert main(["map", run, "--out", str(tmp_path / "map.png")]) == 0
+    line, note, _ = capsys.readouterr().out.splitlines()
+    assert "average reward 4.0000 learned, 10.000 optimal" in line
+    assert note == (
+        "note: the learned policy has 2 recurrent classes, and its average is over where it ends"
+        " from the model's start: 1 with probability 0.667, 10 with probability 0.333"
+    )
+
+
 def test_time_at_the_boundary_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,7 +317,7 @@ def test_help_has_options_and_examples(capsys: pytest.CaptureFixture[str]) -> No
     ("env", "arguments", "message"),
     [
         ("jax:six-class", [], "'jax:six-class' has 6 queues; a map shows two or three"),
-        ("CartPole-v1", [], "'CartPole-v1' has no exact model; a map is for networks of two"),
+        ("CartPole-v1", [], "no map is drawn of 'CartPole-v1': it is for networks of two or"),
         (Choice(), [], "was trained on 'choice none', which is no id: pass env="),
         ("jax:n-model", ["--replica", "1"], "replica=1 is not in"),
         ("jax:n-model", ["--size", "0"], "size=0 must be 1 or more"),
@@ -317,7 +350,7 @@ def test_wrong_input(
 
 
 def test_environments_without_a_map() -> None:
-    with pytest.raises(ValueError, match="'choice none' has no exact model"):
+    with pytest.raises(ValueError, match="no map is drawn of 'choice none': it is for"):
         require_mappable(Choice())
     with pytest.raises(ValueError, match="'jax:six-class' has 6 queues"):
         exact_model(six_class())

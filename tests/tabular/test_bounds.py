@@ -187,7 +187,7 @@ def test_equal_policies(parts: tuple[MDP, Any, Any], discount: float) -> None:
 
 
 @examples
-@given(pairs(("dense",)), every_discount)
+@given(pairs(("dense", "periodic", "multichain")), every_discount)
 def test_lemmas_a1_and_a2(parts: tuple[MDP, Any, Any], discount: float) -> None:
     mdp, policy, _ = parts
     at = evaluate(mdp, policy, discount)
@@ -229,18 +229,24 @@ def test_lemma_a3(parts: tuple[MDP, Any, Any], discount: float) -> None:
 # --- large models ----------------------------------------------------------------------------
 
 
-def test_large_models(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("discount", [1.0, 0.9999])
+def test_large_models(discount: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """kappa' is then the upper end of its interval; bounds that need an inverse are left out."""
     random = np.random.default_rng(0)
     mdp = random_mdp(random, "few successors", 60, 3)
     old, new = random_policy(random, mdp), random_policy(random, mdp)
-    exact = improvement_bounds(mdp, old, new, 0.9)
+    exact = improvement_bounds(mdp, old, new, discount)
     monkeypatch.setattr(evaluation, "DENSE", 1)
-    found = improvement_bounds(mdp, old, new, 0.9)
+    found = improvement_bounds(mdp, old, new, discount)
     for name in ("difference", "formula", "surrogate", "epsilon", "policy_distance"):
         np.testing.assert_allclose(getattr(found, name), getattr(exact, name), rtol=1e-8)
-    after = evaluate(mdp, new, 0.9)
-    assert after.kemeny_error > 0
-    assert found.xi == bounds.xi(after.kemeny + after.kemeny_error, 0.9)
+    after = evaluate(mdp, new, discount)
+    most = after.kemeny + after.kemeny_error
+    # The term of kappa' is the least by far, so that its error shows.
+    assert bounds.achiam_xi(discount) > 10 * found.xi
+    assert after.kemeny_error > 1e-3 * after.kemeny
+    assert found.xi == bounds.xi(most, discount) > 1.001 * bounds.xi(after.kemeny, discount)
+    if discount == 1:
+        assert found.zhang_ross.xi == most - 1
     assert found.dai_gluzman == Bound(math.inf, -math.inf, math.inf)
     assert found.tightest == "theorem"

@@ -38,8 +38,8 @@ def test_the_files_are_found() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_other_part_of_the_library_is_imported(path: Path) -> None:
     of_longrun = [name for name in imported(path) if name.split(".")[0] == "longrun"]
-    # The last two import nothing else of the library but `longrun.files`.
-    allowed = ("longrun.tabular", "longrun.errors", "longrun.picture_files")
+    # The last three import nothing else of the library but `longrun.files`.
+    allowed = ("longrun.tabular", "longrun.errors", "longrun.memory", "longrun.picture_files")
     assert [name for name in of_longrun if not name.startswith(allowed)] == []
 
 

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from longrun.errors import InputError
 from longrun.tabular.mdp import MDP
+from longrun.tabular.structure import reachable
 
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
@@ -152,6 +154,72 @@ def test_from_function_with_labels() -> None:
         MDP.from_function(successors, ["a"], ["stay", "go"])
 
 
+def stays(state: Any, action: Any) -> Any:
+    return [(1.0, state, 0.0)]
+
+
+def test_places_are_labels_or_indices() -> None:
+    assert [two_states(shape=(1, 2)).place(s) for s in (0, 1)] == [(0, 0), (0, 1)]
+    stock = MDP.from_function(stays, [(i, kind) for i in (-1, 0) for kind in "ab"], 1)
+    assert stock.place(2) == (0, "a")
+    assert MDP.from_function(stays, ["on", "off"], 1).place(1) == ("off",)
+    assert MDP.from_function(stays, 2, 1).place(1) == (1,)
+    part, _ = reachable(MDP.from_function(stays, "abc", 1, initial=[0, 0, 1]))
+    assert part.place(0) == ("c",)
+
+
+def test_values_of_the_sides_of_a_box() -> None:
+    states = [(i, kind) for i in (-1, 0, 2) for kind in "ab"]
+    box = MDP.from_function(stays, states, 1, shape=(3, 2))
+    assert box.side_values == ((-1, 0, 2), ("a", "b"))
+    line = MDP.from_function(stays, [-2, -1], 1)
+    assert line.side_values == ((-2, -1),)
+    plain = ((0, 1, 2), (0, 1))
+    assert MDP.from_function(stays, 6, 1, shape=(3, 2)).side_values == plain
+    mixed = MDP.from_function(stays, states[::-1][1:] + states[-1:], 1, shape=(3, 2))
+    assert mixed.side_values == plain, "labels in another order than the box's"
+
+
+def test_states_and_actions_may_be_iterators() -> None:
+    mdp = MDP.from_function(stays, (name for name in "abc"), (name for name in ("left", "right")))
+    assert (mdp.num_states, mdp.actions) == (3, ("left", "right"))
+
+
+@pytest.mark.parametrize(
+    ("states", "actions", "message"),
+    [
+        ([[0, 1], [1, 0]], 2, "states name [0, 1], which is a list; give a tuple"),
+        (2.0, 2, "states=2.0 is neither a whole number nor labels; give one of them"),
+        (2, None, "actions=None is neither a whole number nor labels; give one of them"),
+        (0, 2, "states=0 names none; give 1 or more"),
+        (2, [], "actions=[] names none; give 1 or more"),
+    ],
+)
+def test_labels_that_are_refused(states: Any, actions: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        MDP.from_function(stays, states, actions)
+
+
+TRIPLES = "; give (probability, successor, reward) triples"
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        ({1: 1.0}, "state 0, action 0: {1: 1.0} is a dict" + TRIPLES),
+        ((1.0, 0, 0.0), "state 0, action 0: 1.0 is a float" + TRIPLES),
+        ([(1.0, 0)], "state 0, action 0: (1.0, 0) has 2 entries" + TRIPLES),
+        (1.0, "state 0, action 0: 1.0 is a float" + TRIPLES),
+        ([("one", 0, 0.0)], "state 0, action 0: probability 'one' is not a number"),
+        ([(1.0, 0, None)], "state 0, action 0: reward None is not a number"),
+        ([(1.0, [0], 0.0)], "state 0, action 0: successor [0] is not a state; add it to states"),
+    ],
+)
+def test_outcomes_that_are_refused(found: Any, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        MDP.from_function(lambda state, action: found, 2, 1)
+
+
 # --- reading ---------------------------------------------------------------------------------
 
 
@@ -243,6 +311,42 @@ def test_rows_that_are_not_a_distribution(kind: str, row: list[float], problem: 
         MDP(transitions, REWARDS)
 
 
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_remainder_that_rounds_below_zero_is_zero(kind: str) -> None:
+    """1 - sum(p) of uniformised rates: in 1 of 20 random cases it is about -1e-16."""
+    rows = np.array([[1 + 2.2e-16, -2.2e-16], [-9e-13, 1 + 9e-13]])
+    made: Any = rows[:, None] if kind == "dense" else [sparse.csr_array(rows)]
+    mdp = MDP(made, [[0], [0]])
+    assert dense_kernel(mdp).tolist() == STAY and mdp.num_transitions == 2
+    rows[1] = [-2e-12, 1 + 2e-12]
+    made = rows[:, None] if kind == "dense" else [sparse.csr_array(rows)]
+    with pytest.raises(ValueError, match="state 1, action 0 contain -2e-12 < 0"):
+        MDP(made, [[0], [0]])
+
+
+def test_random_uniformisations_are_accepted() -> None:
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        rates = random.random(int(random.integers(2, 6)))
+        row = rates / rates.sum()
+        laws = np.zeros((len(row) + 1, 1, len(row) + 1))
+        laws[:, 0, 1:], laws[:, 0, 0] = row, 1 - row.sum()
+        MDP(laws, np.zeros((len(laws), 1)), initial=laws[0, 0]).distribution([0] * len(laws))
+        MDP(np.ones((1, len(row) + 1, 1)), np.zeros((1, len(row) + 1))).distribution(laws[0])
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_generator_matrix_is_recognised(kind: str) -> None:
+    rates = np.array([[-3.0, 3.0], [2e-3, -2e-3]])
+    made: Any = rates[:, None] if kind == "dense" else [sparse.csr_array(rates)]
+    message = (
+        "transitions of state 0, action 0 contain -3 < 0 and sum to 0, as rates of continuous time"
+        " do; give I + Q / c, with c at least the largest rate, and rewards per unit of time"
+    )
+    with pytest.raises(InputError, match=re.escape(message)):
+        MDP(made, [[0], [1]])
+
+
 @pytest.mark.parametrize("row", [[0.5, 0.5], [1e-9, 0], [0.5, -0.5]])
 def test_an_unavailable_action_has_no_successors(row: list[float]) -> None:
     message = "state 0, action 1 is not available but has successors; set its transitions to 0"
@@ -263,6 +367,13 @@ REFUSED = [
     ({"actions": ("a",)}, "actions=('a',) do not fit; give 2 names"),
     ({"transitions": STAY}, "transitions have shape (2, 2); give [S, A, S] or one sparse [S, S]"),
     ({"transitions": []}, "transitions have shape (0,); give [S, A, S] or one sparse [S, S]"),
+    ({"transitions": [[[1], [0, 1]]]}, "transitions must be an array of numbers: setting an array"),
+    ({"transitions": [[["a"]]]}, "transitions must be an array of numbers: could not convert"),
+    ({"rewards": [["x", 1], [1, 1]]}, "rewards must be an array of numbers: could not convert"),
+    ({"initial": ["x", "y"]}, "initial must be an array of numbers: could not convert"),
+    ({"costs": {"c": "x"}}, "cost 'c' must be an array of numbers: could not convert"),
+    ({"costs": [1.0]}, "costs=[1.0] is a list; give a dict, {name: [states, actions]}"),
+    ({"shape": 2}, "shape=2 is no tuple; give (2,)"),
     ({"transitions": sparse.eye_array(2)}, "transitions is one sparse matrix; give a list"),
     (
         {"transitions": [sparse.eye_array(2), sparse.eye_array(3)]},

@@ -247,6 +247,20 @@ def test_errors_of_laws_are_bounds() -> None:
             assert np.abs(law - exact).sum() <= error
 
 
+def test_the_bound_on_the_error_of_a_law_is_no_more_than_needed() -> None:
+    """Mass in the likeliest of two states that should be in the other: the bound is nearly exact.
+
+    d (I - P) is off by 1.01 of it there, and the other state leads back in one step.
+    """
+    matrix = np.array([[0.99, 0.01], [1.0, 0.0]])
+    exact, wrong = dense_law(matrix), 1e-6
+    equations = SparseChain(sparse.csr_array(matrix))
+    error = equations._law_error(
+        exact + np.array([wrong, -wrong]), np.zeros(2), np.array([0.0, 1.0])
+    )
+    assert 2 * wrong <= error <= 1.02 * 2 * wrong
+
+
 # --- independence of rounding ----------------------------------------------------------------
 
 

@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from random_mdps import discounts, examples, pairs, random_mdp, random_policy, seeds
+from random_mdps import (
+    COUPLING,
+    KINDS,
+    discounts,
+    examples,
+    pairs,
+    random_mdp,
+    random_policy,
+    seeds,
+)
 from scipy import sparse
 
 from longrun.tabular import evaluation
@@ -186,7 +195,10 @@ def test_limit_by_numbers() -> None:
 
 
 @examples
-@given(pairs(("dense", "slow")), st.one_of(st.just(1.0), discounts))
+@given(
+    pairs(("dense", "slow", "periodic", "multichain", "nearly reducible")),
+    st.one_of(st.just(1.0), discounts),
+)
 def test_first_passage(parts: tuple[MDP, Any, Any], discount: float) -> None:
     mdp, policy, _ = parts
     found = evaluate(mdp, policy, discount)
@@ -270,7 +282,7 @@ def check_paths(mdp: MDP, policy: Any, discount: float) -> None:
 
 
 @examples
-@given(seeds, st.sampled_from(["dense", "few successors", "transient"]), discounts)
+@given(seeds, st.sampled_from([kind for kind in KINDS if kind not in COUPLING]), discounts)
 def test_iterative_path(seed: int, kind: str, discount: float) -> None:
     random = np.random.default_rng(seed)
     mdp = random_mdp(random, kind, 40, 3)
@@ -303,6 +315,21 @@ def test_estimate_of_kemeny(mdp: MDP) -> None:
     assert hits > 15
 
 
+def test_the_estimate_of_kemeny_by_dense_algebra() -> None:
+    """Hutch++ with the matrix itself, and Student's interval of its ten samples."""
+    at = chain_of(garnet(60, 2, 4))
+    trace, error = trace_of_deviation(SparseChain(at.transition), at.stationary, seed=3)
+    random = np.random.default_rng(3)
+    probes, others = (random.choice([-1.0, 1.0], (60, 10)) for _ in range(2))
+    slow, _ = np.linalg.qr(at.deviation @ probes)
+    rest = others - slow @ (slow.T @ others)
+    samples = np.einsum("sk,st,tk->k", rest, at.deviation, rest)
+    expected = np.trace(slow.T @ at.deviation @ slow) + samples.mean()
+    assert trace == pytest.approx(expected, rel=1e-6)
+    # 2.262 is the 97.5 % point of Student's distribution with 9 degrees of freedom, from a table.
+    assert error == pytest.approx(2.262 * samples.std(ddof=1) / np.sqrt(10), rel=1e-3)
+
+
 def test_large_models_estimate_kemeny(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = chain_of(tandem(size=12))
     monkeypatch.setattr(evaluation, "DENSE", 1)
@@ -324,8 +351,8 @@ def test_two_recurrent_classes() -> None:
         evaluate(two_states(), [0, 1])
 
 
-@pytest.mark.parametrize("discount", [-0.1, 1.1, np.nan])
-def test_discounts_outside(discount: float) -> None:
+@pytest.mark.parametrize("discount", [-0.1, 1.1, np.nan, "0.9", None])
+def test_discounts_outside(discount: Any) -> None:
     with pytest.raises(ValueError, match=r"discount=.* is outside \[0, 1\]"):
         evaluate(two_states(), EVENLY, discount)
 

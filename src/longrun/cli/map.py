@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from longrun.agent import Agent
     from longrun.policy_map.exact_comparison import PolicyComparison
 
+CLASSES = 4
+"""Recurrent classes whose averages are printed."""
 WALLS = 0.01
 """Share of time at the walls of the box above which a note is printed."""
 
@@ -60,6 +62,8 @@ def map_command(arguments: list[str]) -> int:
     found = _compared(agent, given)
     policy_map(found, out)
     print(f"{found.mdp.name}: {found}")
+    if len(found.classes) > 1:
+        print(_note_of_classes(found))
     if found.at_walls > WALLS:
         print(
             f"note: the learned policy spends {100 * found.at_walls:.1f} % of its time at the walls"
@@ -69,17 +73,31 @@ def map_command(arguments: list[str]) -> int:
     return 0
 
 
+def _note_of_classes(found: PolicyComparison) -> str:
+    """Where a policy with several recurrent classes ends."""
+    sign = -1 if found.mdp.cost else 1
+    ends = ", ".join(
+        f"{sign * each.gain:.5g} with probability {each.probability:.3g}"
+        for each in found.classes[:CLASSES]
+    )
+    more = ", ..." if len(found.classes) > CLASSES else ""
+    return (
+        f"note: the learned policy has {len(found.classes)} recurrent classes, and its average is"
+        f" over where it ends from the model's start: {ends}{more}"
+    )
+
+
 def _agent(run: Path, replica: int) -> Agent:
     """A replica of a run. Raises InputError if its environment cannot have a map."""
     from longrun.algorithms import AGENTS
     from longrun.envs.factories import require_saved
-    from longrun.policy_map.exact_comparison import no_model
+    from longrun.policy_map.exact_comparison import no_map
     from longrun.train import checkpoint
 
     saved = checkpoint.load(run)
     if not saved.env.startswith("jax:"):  # others might not even be installed
         require_saved(saved.env, run, trust=True)  # nothing is imported here
-        raise InputError(no_model(saved.env))
+        raise InputError(no_map(saved.env))
     return AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
 
 

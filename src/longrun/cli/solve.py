@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 from rich.console import Console
 
 from longrun.cli.options import Parser, add_limit_option, parse, whole
-from longrun.cli.solve_report import add_evaluation, describe, most_likely, show
+from longrun.cli.solve_report import add_kemeny, add_time_shares, describe, most_likely, show
 from longrun.config_options import value_text
 from longrun.envs.user_modules import named_object
 from longrun.errors import InfeasibleLimits, InputError
@@ -29,7 +29,9 @@ from longrun.tabular.truncation import Truncation, grow_box
 
 MODELS = dict(sorted({**TABULAR_MODELS, **NETWORK_MODELS}.items()))
 EVALUATED = 200_000
-"""States up to which the stationary distribution and Kemeny's constant are computed by default."""
+"""States up to which the optimal policy's stationary distribution is computed by default. Kemeny's
+constant takes about ten times as long as the solution of a large model: only on request."""
+
 
 USAGE = """usage: longrun solve MODEL [options]   (longrun solve MODEL --help lists a model's own)
 
@@ -57,11 +59,12 @@ def solve_command(arguments: list[str]) -> int:
         description=inspect.getdoc(build) or f"Gymnasium's {name}, continued through its resets.",
         epilog=f"example: longrun solve {name} --tolerance 1e-6 --json",
     )
-    parameters = _add_model_options(parser, build)
+    defaults = _add_model_options(parser, build)
     _add_solver_options(parser)
     given = parse(parser, arguments[1:])
-    model = {key: given[key] for key in parameters if key in given}
-    report = _solved(lambda **changed: build(**{**model, **changed}), parameters, given)
+    model = {key: given[key] for key in defaults if key in given}
+    size = {**defaults, **model}.get("size")
+    report = _solved(lambda **changed: build(**{**model, **changed}), size, given)
     if given.get("json"):
         print(json.dumps(report))
     else:
@@ -99,16 +102,18 @@ def _first_line(build: Callable[..., MDP]) -> str:
     return (inspect.getdoc(build) or "").splitlines()[0]
 
 
-def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
-    """One option for each parameter of the builder; returns their names."""
+def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> dict[str, Any]:
+    """One option for each parameter of the builder; returns their defaults, None where none is."""
     group = parser.add_argument_group("model")
     hints = get_type_hints(build)
     parameters = inspect.signature(build).parameters
+    defaults: dict[str, Any] = {}
     for name, parameter in parameters.items():
         default, flag = parameter.default, "--" + name.replace("_", "-")
         settings: dict[str, Any] = {"help": f"(default: {value_text(default, ' ')})"}
         if default is inspect.Parameter.empty:
             default, settings = None, {"required": True, "help": "(required)"}
+        defaults[name] = default
         kind = hints.get(name, type(default))
         if isinstance(default, tuple):
             settings["nargs"] = "+"
@@ -118,7 +123,7 @@ def _add_model_options(parser: Parser, build: Callable[..., MDP]) -> list[str]:
             continue
         convert = whole if kind is int else kind if kind in (float, str) else _plain_value
         group.add_argument(flag, type=convert, metavar="X", **settings)
-    return list(parameters)
+    return defaults
 
 
 def _plain_value(text: str) -> Any:
@@ -149,14 +154,14 @@ def _add_solver_options(parser: Parser) -> None:
     group.add_argument(
         "--check-truncation",
         action="store_true",
-        help="also solve boxes of half and three quarters of --size, and estimate the error that"
-        " the bound on the queues makes",
+        help="also solve the model with half and three quarters of its --size, and estimate the"
+        " error that the largest size makes",
     )
     group.add_argument(
         "--kemeny",
         action=argparse.BooleanOptionalAction,
-        help="compute the optimal policy's stationary distribution and Kemeny's constant, which is"
-        f" estimated above 2000 states (default: up to {EVALUATED} states)",
+        help="also compute Kemeny's constant of the optimal policy, estimated above 2000 states;"
+        f" --no-kemeny: nor its shares of time, which are shown up to {EVALUATED:,} states",
     )
     group.add_argument(
         "--map",
@@ -167,15 +172,18 @@ def _add_solver_options(parser: Parser) -> None:
     group.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, Any]) -> Any:
-    """Build and solve the model; the report that --json prints."""
+def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
+    """Build and solve the model; the report that --json prints.
+
+    size: the value of the model's parameter of that name, None if it has none.
+    """
     started = time.perf_counter()
     options: dict[str, Any] = {key: given[key] for key in ("method", "tolerance") if key in given}
     if "limit" in given:
         options["limits"] = _limits(given["limit"])
     mdp = build()
     built = time.perf_counter()
-    _check(mdp, parameters, given)
+    _check(mdp, size, given)
     console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
     with console.status(f"solving {mdp!r}") as status:
 
@@ -190,11 +198,14 @@ def _solved(build: Callable[..., MDP], parameters: list[str], given: dict[str, A
         report["solve_seconds"] = solved - start
         if given.get("kemeny", mdp.num_states <= EVALUATED):
             status.update("evaluating the policy")
-            add_evaluation(report, evaluate(mdp, solution.policy))
+            found = evaluate(mdp, solution.policy)
+            add_time_shares(report, found)
+            if given.get("kemeny"):
+                add_kemeny(report, found)
             report["evaluate_seconds"] = time.perf_counter() - solved
         if given.get("check_truncation"):
             status.update("solving smaller boxes")
-            report["truncation"] = _truncation(build, mdp, solution, options)
+            report["truncation"] = _truncation(build, size, solution, options)
     if "map" in given:
         from longrun.tabular.figures import policy_map
 
@@ -211,12 +222,12 @@ def _limits(given: list[tuple[str, float]]) -> dict[str, float]:
     return limits
 
 
-def _check(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> None:
+def _check(mdp: MDP, size: Any, given: dict[str, Any]) -> None:
     """Raise InputError, before solving, for options that could not be served afterwards."""
     if given.get("check_truncation"):
-        if "size" not in parameters:
-            raise InputError("--check-truncation is for models with a --size")
-        if mdp.shape[0] <= 3:
+        if not isinstance(size, int):
+            raise InputError("--check-truncation is for models with a --size, a whole number")
+        if size < 3:
             raise InputError("--check-truncation also solves smaller boxes; give --size 3 or more")
     if "map" in given:
         from longrun.tabular.figures import require_map
@@ -225,10 +236,9 @@ def _check(mdp: MDP, parameters: list[str], given: dict[str, Any]) -> None:
 
 
 def _truncation(
-    build: Callable[..., MDP], mdp: MDP, solution: Any, options: dict[str, Any]
+    build: Callable[..., MDP], size: int, solution: Any, options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Gains in boxes of half, three quarters and all of the size, and the estimated error."""
-    size = mdp.shape[0] - 1
+    """Gains with half, three quarters and all of the size, and the estimated error."""
     try:
         smaller = grow_box(lambda n: build(size=n), [size // 2, 3 * size // 4], **options)
     except InfeasibleLimits as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from longrun.tabular import MDP, Evaluation, LimitedSolution, Solution, structur
 
 COLUMNS = ("rate", "limit", "multiplier")
 """What the table of costs shows of each."""
+SHOWN_DIGITS, MOST_DIGITS = 8, 15
+"""Significant digits of the gain that are printed, and that a double has."""
 SHOWN = 5
 """Randomised states that are printed."""
 
@@ -30,6 +33,7 @@ def describe(mdp: MDP, solution: Solution | LimitedSolution) -> dict[str, Any]:
         action: {"states": float((policy == a if policy.ndim == 1 else policy[:, a]).mean())}
         for a, action in enumerate(mdp.actions)
     }
+    sweeps = {"sweeps": solution.sweeps} if isinstance(solution, Solution) else {}
     limited = _limited(mdp, solution) if isinstance(solution, LimitedSolution) else {}
     return {
         "model": mdp.name,
@@ -42,6 +46,7 @@ def describe(mdp: MDP, solution: Solution | LimitedSolution) -> dict[str, Any]:
         "gain_high": solution.gain_high,
         "method": solution.method,
         "iterations": solution.iterations,
+        **sweeps,
         "policy": chosen,
         **limited,
     }
@@ -60,7 +65,7 @@ def _limited(mdp: MDP, solution: LimitedSolution) -> dict[str, Any]:
     }
     randomised = [
         {
-            "state": [int(i) for i in np.unravel_index(s, mdp.shape)],
+            "state": [_plain(value) for value in mdp.place(s)],
             "actions": {mdp.actions[a]: probability for a, probability in chosen.items()},
         }
         for s, chosen in solution.randomised.items()
@@ -68,12 +73,22 @@ def _limited(mdp: MDP, solution: LimitedSolution) -> dict[str, Any]:
     return {"costs": costs, "randomised": randomised}
 
 
-def add_evaluation(report: dict[str, Any], found: Evaluation) -> None:
-    """Add the share of time of each action, and Kemeny's constant."""
+def _plain(value: Any) -> Any:
+    """A part of a state's label as JSON has it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, (int, float, str)) else str(value)
+
+
+def add_time_shares(report: dict[str, Any], found: Evaluation) -> None:
+    """Add the share of time of each action."""
     for shares, time_share in zip(
         report["policy"].values(), found.stationary @ found.policy, strict=True
     ):
         shares["time"] = float(time_share)
+
+
+def add_kemeny(report: dict[str, Any], found: Evaluation) -> None:
+    """Add Kemeny's constant."""
     report["kemeny"], report["kemeny_error"] = found.kemeny, found.kemeny_error
 
 
@@ -89,8 +104,7 @@ def show(report: dict[str, Any]) -> None:
         f"{report['transitions']:,} transitions, {_kind(report['structure'])}"
     )
     name += " within the limits" if "costs" in report else ""
-    console.print(f"optimal {name} [bold]{sign * report['gain']:.8g}[/]")
-    console.print(f"certified between {ends[0]:.12g} and {ends[1]:.12g}")
+    console.print(f"optimal {name} {certified(sign * report['gain'], *ends)}")
     if "costs" in report:
         _show_limits(console, report)
     if "truncation" in report:
@@ -100,15 +114,32 @@ def show(report: dict[str, Any]) -> None:
         error = report["kemeny_error"]
         spread = f" ± {error:.2g} (95 %, estimated)" if error else ""
         console.print(f"Kemeny's constant {report['kemeny']:.6g}{spread}")
-    number, seconds = report["iterations"], report["solve_seconds"]
+    seconds = report["solve_seconds"]
     evaluating = report.get("evaluate_seconds")
     beside = "" if evaluating is None else f", {evaluating:.2f} s to evaluate the policy"
     console.print(
-        f"{report['method']}, {number} iteration{'s' * (number != 1)}: {seconds:.2f} s; "
+        f"{_work(report)}: {seconds:.2f} s; "
         f"{report['build_seconds']:.2f} s to build the model{beside}"
     )
     if "map" in report:
         console.print(f"wrote {report['map']}", markup=False)
+
+
+def certified(value: float, low: float, high: float) -> str:
+    """A number for people, with the significant digits to which its bounds agree."""
+    relative = (high - low) / abs(value) if value else float(high > low)
+    digits = min(max(int(-math.log10(relative)), 0), MOST_DIGITS) if relative else MOST_DIGITS
+    told = f"{value:.{min(max(digits, 2), SHOWN_DIGITS)}g}, certified to {digits} digits"
+    return told if digits >= SHOWN_DIGITS else f"{told}: between {low:.8g} and {high:.8g}"
+
+
+def _work(report: dict[str, Any]) -> str:
+    """The method, and how many steps it took."""
+    number = report["iterations"]
+    plural = "s" * (number != 1)
+    if report["method"] == "policy_iteration" and "sweeps" in report:
+        return f"{number} policy iteration{plural} after {report['sweeps']:,} value sweeps"
+    return f"{report['method']}, {number} iteration{plural}"
 
 
 def _kind(found: dict[str, Any]) -> str:

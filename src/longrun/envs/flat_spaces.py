@@ -14,6 +14,10 @@ from longrun.errors import InputError
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and bool(value >= 1)
+
+
 @dataclass(frozen=True)
 class Spaces:
     """Sizes of one environment's flat rows; hashable, since they shape compiled programs."""
@@ -32,6 +36,12 @@ class Spaces:
     """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
 
     def __post_init__(self) -> None:
+        for name in ("observation_size", "action_size"):
+            if not _is_count(getattr(self, name)):
+                raise InputError(
+                    f"Spaces {name}={getattr(self, name)!r} must be a number of columns; an action"
+                    " of 11 choices and rows of 4 are Spaces(4, 1, (11,))"
+                )
         for name in ("categories", "low", "high"):
             value = getattr(self, name)
             if not isinstance(value, tuple) or len(value) not in (0, self.action_size):
@@ -39,6 +49,11 @@ class Spaces:
                     f"Spaces {name}={value!r} must be a tuple of action_size={self.action_size}"
                     " entries, or ()"
                 )
+        if not all(map(_is_count, self.categories)):
+            raise InputError(
+                f"Spaces categories={self.categories} must be whole numbers, 1 or more: the choices"
+                " of each component"
+            )
         if bool(self.categories) == bool(self.low) or len(self.low) != len(self.high):
             raise InputError(
                 f"Spaces categories={self.categories}, low={self.low}, high={self.high}: give"

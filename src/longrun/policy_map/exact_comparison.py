@@ -12,10 +12,10 @@ from functools import cached_property
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from longrun.config import Config
 from longrun.envs.env_strings import arguments_of
+from longrun.envs.factories import needs_trust
 from longrun.envs.native.access_control import AccessControl
 from longrun.envs.native.inventory import Inventory
 from longrun.envs.native.maintenance import Maintenance
@@ -26,7 +26,8 @@ from longrun.learn.acting import act
 from longrun.learn.types import TrainState
 from longrun.option_fields import whole_number
 from longrun.queueing.environment import QueueingEnv
-from longrun.tabular import MDP, evaluate, reachable, solve
+from longrun.tabular import MDP, solve
+from longrun.tabular.long_run import RecurrentClass, long_run
 from longrun.tabular.models.classic import access_control, inventory
 from longrun.tabular.models.maintenance import maintenance
 
@@ -46,7 +47,7 @@ in another order differ by some roundings, 1e-15, and 1e-12 of all rates is no d
 def require_mappable(env: Environment) -> Mappable:
     """The environment itself, or an InputError with the reason why it has no map."""
     if not isinstance(env, Mappable):
-        raise InputError(no_model(env.name))
+        raise InputError(no_map(env.name))
     queues = env.network.num_classes if isinstance(env, QueueingEnv) else 2
     if queues not in SIZES:
         raise InputError(
@@ -55,11 +56,17 @@ def require_mappable(env: Environment) -> Mappable:
     return env
 
 
-def no_model(name: str) -> str:
-    """The message for an environment that has no exact model."""
+def no_map(name: str) -> str:
+    """The message for an environment that has no map, whether it has an exact model or not."""
+    if needs_trust(name):
+        return (
+            f"no map is drawn of '{name}' on the command line, which imports no module for it; with"
+            " its model, compare a policy [states] in Python,"
+            " longrun.policy_map.exact_comparison.compare_policies(mdp, policy)"
+        )
     return (
-        f"'{name}' has no exact model; a map is for networks of two or three queues"
-        " (jax:criss-cross, ...), jax:access-control, jax:inventory and jax:maintenance"
+        f"no map is drawn of '{name}': it is for networks of two or three queues (jax:criss-cross,"
+        " ...), jax:access-control, jax:inventory and jax:maintenance"
     )
 
 
@@ -144,6 +151,8 @@ class PolicyComparison:
     """[S] True where all available actions have the same effect"""
     boxed: bool
     """whether the sides are queues that were truncated"""
+    classes: list[RecurrentClass]
+    """the recurrent classes that the learned policy may end in, from the model's start"""
 
     @property
     def gap(self) -> float:
@@ -176,30 +185,19 @@ def compare_policies(mdp: MDP, policy: ArrayLike, boxed: bool = True) -> PolicyC
     learned = np.asarray(policy, np.intp)
     solution = solve(mdp)
     same, states = effects(mdp), np.arange(mdp.num_states)
-    gain, law = _long_run(mdp, learned)
-    _, optimal_law = _long_run(mdp, solution.policy)
+    found = long_run(mdp, learned)
     return PolicyComparison(
         mdp,
         same[states, learned],
         same[states, solution.policy],
-        gain,
+        found.gain,
         solution.gain,
-        law,
-        optimal_law,
+        found.law,
+        long_run(mdp, solution.policy).law,
         undecided=(~mdp.available | (same == same.max(1, keepdims=True))).all(1),
         boxed=boxed,
+        classes=found.classes,
     )
-
-
-def _long_run(mdp: MDP, policy: Actions) -> tuple[float, NDArray[np.float64]]:
-    """Gain and law [S] of a policy that starts where the model does."""
-    transition, rewards = mdp.chain(policy)
-    chain = MDP([sparse.csr_array(transition)], rewards[:, None], initial=mdp.initial)
-    part, states = reachable(chain)
-    found = evaluate(part, np.zeros(len(states), np.intp))
-    law = np.zeros(mdp.num_states)
-    law[states] = found.stationary
-    return found.gain, law
 
 
 def effects(mdp: MDP) -> Actions:

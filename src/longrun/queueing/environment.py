@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -20,6 +20,9 @@ from longrun.queueing.exact_model import box_states, exact_model, unblocked
 from longrun.queueing.network import Decision, Network, warn_of_overload
 from longrun.tabular.mdp import MDP
 from longrun.tabular.validation import require_at_least
+
+BLOCK = 2**15
+"""States in which a policy acts at a time, where it is applied to all states of a model."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,8 @@ class QueueingEnv(Environment):
         serves another class.
         """
         size = self.box(size)
-        rows = np.asarray(jax.jit(jax.vmap(policy))(box_states(self.network, size).T))
+        each = partial(jax.lax.map, policy, batch_size=BLOCK)  # not all networks' layers at once
+        rows = np.asarray(jax.jit(each)(box_states(self.network, size).T))
         if not self.buffer:
             rows = unblocked(self.network, self.network.decisions(self.idling), size, rows)
         return np.asarray(np.ravel_multi_index(tuple(rows.T), self.spaces.categories))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longrun.memory import require_memory
 from longrun.queueing.events import Outputs, departures, policy_outputs
 from longrun.queueing.network import Activity, Decision, Network
 from longrun.tabular.mdp import MDP
@@ -36,7 +38,7 @@ def exact_model(
         actions=[_described(decisions, chosen) for chosen in joint],
         size=size,
         name=f"{network.name}, up to {size} a queue",
-        available=_available(network, decisions, size) if masked and decisions else None,
+        available=partial(_available, network, decisions) if masked and decisions else None,
     )
 
 
@@ -109,10 +111,12 @@ def unblocked(
     return result
 
 
-def _available(network: Network, decisions: tuple[Decision, ...], size: int) -> NDArray[np.bool_]:
-    """[S, A]: each decision's own choice must be allowed."""
+def _available(
+    network: Network, decisions: tuple[Decision, ...], queues: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """[S, A]: each decision's own choice must be allowed; `queues` are [classes, S]."""
     outputs = policy_outputs(network, decisions)
-    possible = _possible(outputs, box_states(network, size))
+    possible = _possible(outputs, queues)
     allowed = possible | (possible.astype(int) @ outputs.together == 0)
     result = np.ones((len(allowed), 1), bool)
     for each in _by_decision(allowed, decisions):  # the last decision's choice changes fastest
@@ -148,4 +152,6 @@ def _has_room(
 def box_states(network: Network, size: int) -> NDArray[np.int32]:
     """[classes, S] the queue lengths of each state."""
     classes = network.num_classes
+    states = (size + 1) ** classes
+    require_memory(4 * classes * states, f"size={size}: {states:,} states of {classes} classes")
     return np.indices((size + 1,) * classes, np.int32).reshape(classes, -1)

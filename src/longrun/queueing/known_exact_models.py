@@ -5,30 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from longrun.errors import InputError
 from longrun.queueing.derived_builders import derived_builder
 from longrun.queueing.exact_model import exact_model
 from longrun.queueing.known_networks import KNOWN_NETWORKS, KnownNetwork
 from longrun.queueing.network import Network, warn_of_overload
 from longrun.tabular.mdp import MDP
 
-MOST_STATES = 50_000_000
-"""Larger models would not fit into the memory of most machines."""
-
 
 def _model(entry: KnownNetwork) -> Callable[..., MDP]:
     """The builder of a network's model in a box of `size` customers of each class."""
 
     def make(network: Network, arguments: dict[str, Any]) -> MDP:
-        size, classes = arguments["size"], network.num_classes
-        if (size + 1) ** classes > MOST_STATES:
-            largest = int(MOST_STATES ** (1 / classes)) - 1
-            raise InputError(
-                f"size={size} makes {(size + 1) ** classes:,} states of {classes} classes; give"
-                f" {largest} or less"
-            )
         warn_of_overload(network)
-        return exact_model(network, size, entry.may_idle, masked=not entry.may_idle)
+        return exact_model(network, arguments["size"], entry.may_idle, masked=not entry.may_idle)
 
     return derived_builder(entry.describe, make, _note(entry), size=(int, entry.size))
 

@@ -7,6 +7,7 @@ solved iteratively; quantities that would need an inverse there raise an error.
 from __future__ import annotations
 
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +17,10 @@ from longrun.errors import InputError
 from longrun.tabular import chain
 from longrun.tabular.chain import DENSE
 from longrun.tabular.kemeny_estimate import trace_of_deviation
-from longrun.tabular.mdp import MDP, Array, Matrix
+from longrun.tabular.mdp import MDP, Array, Matrix, require_mdp
 from longrun.tabular.poisson import SparseChain
 from longrun.tabular.precision import EPS, check_precision, rounding
+from longrun.tabular.room import require_room_to_evaluate
 from longrun.tabular.sparse_products import longest_row
 from longrun.tabular.structure import ChainStructure, chain_structure
 from longrun.tabular.validation import state_law
@@ -35,8 +37,10 @@ def evaluate(
 
     initial: [S] the law d_0 of the first state (default: the model's); used for discount < 1.
     """
-    if not 0 <= discount <= 1:
-        raise InputError(f"discount={discount} is outside [0, 1]; 1 is the average criterion")
+    require_mdp("evaluate", mdp)
+    if not isinstance(discount, Real) or not 0 <= discount <= 1:
+        raise InputError(f"discount={discount!r} is outside [0, 1]; 1 is the average criterion")
+    require_room_to_evaluate(mdp)
     start = mdp.initial if initial is None else state_law(initial, mdp.num_states)
     return Evaluation(mdp, mdp.distribution(policy), float(discount), start)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def certified_steps(path: TrustRegionPath, out: Path) -> None:
 def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
     """The action [S] of each state of a box with two sides, or of slices of one with three."""
     require_map(mdp, out)
-    actions, names = np.asarray(policy), mdp.sides
+    actions, names, values = np.asarray(policy), mdp.sides, mdp.side_values
     if actions.shape != (mdp.num_states,):
         raise InputError(f"policy has shape {actions.shape}; a map needs one action for each state")
     actions = actions.reshape(mdp.shape)
@@ -123,12 +124,13 @@ def policy_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
         panels: list[tuple[str, Any]] = [("", actions)]
     else:
         lengths = [length for length in SLICES if length < mdp.shape[0]]
-        panels = [(f"{names[0]}: {length}", actions[length]) for length in lengths]
+        panels = [(f"{names[0]}: {values[0][length]}", actions[length]) for length in lengths]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with _figure(out, columns, (3.6 * columns + 1.6, 3.4 * rows + 0.6), rows) as axes:
         for axis, (title, panel) in zip(axes, panels, strict=False):
             image = draw_actions(axis, panel, mdp.num_actions)
+            name_ticks(axis, *values[-2:])
             axis.set(xlabel=names[-2], ylabel=names[-1])
             axis.set_title(title, fontsize=9)
         for axis in axes[len(panels) :]:
@@ -147,6 +149,16 @@ def draw_actions(axis: Axes, actions: ArrayLike, count: int) -> AxesImage:
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_locator(MaxNLocator(integer=True))
     return image
+
+
+def name_ticks(axis: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
+    """Show the values that the indices along both sides stand for."""
+    axis.xaxis.set_major_formatter(partial(_tick, x))
+    axis.yaxis.set_major_formatter(partial(_tick, y))
+
+
+def _tick(values: Sequence[Any], place: float, _: object) -> str:
+    return str(values[int(place)]) if place in range(len(values)) else ""
 
 
 def action_colours(count: int) -> list[Any]:

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longrun.errors import InputError
+from longrun.tabular.function_tables import Successors, labels, numbered, tabulated
+from longrun.tabular.room import require_room
 from longrun.tabular.sparse_products import RowBlocks, longest_row
 from longrun.tabular.validation import (
     TOLERANCE,
     Array,
     Matrix,
     action_mask,
+    as_floats,
+    box_shape,
     cost_table,
     expected_rewards,
     normalise_rows,
+    require_named,
     stacked_kernel,
     state_law,
+    without_rounding,
 )
 
 __all__ = ["MDP", "TOLERANCE", "Array", "Matrix", "Successors"]
-
-Successors: TypeAlias = Iterable[tuple[float, Hashable, float]]
 
 
 class MDP:
     """States, actions, transition probabilities and rewards.
 
-    transitions: [S, A, S] array, or one scipy.sparse [S, S] matrix for each action.
+    transitions: [S, A, S] array, or one scipy.sparse [S, S] matrix for each action. Rows are
+        divided by their sums, which may be 1e-8 off. Entries from -1e-12 to 0 count as 0, since a
+        remainder 1 - sum(p) may round below 0.
     rewards: [S, A], or [S, A, S] where the reward depends on the successor (then its mean is kept).
     available: [S, A], False where an action cannot be chosen; such a row of probabilities is 0.
     initial: [S], the law of the first state (default: uniform): discounted criteria and learners
@@ -51,6 +58,8 @@ class MDP:
     initial: Array
     costs: dict[str, Array]
     """[S, A] each; 0 where the action is not available."""
+    labels: Sequence[Any]
+    """[S] what `from_function` calls the states; else their numbers."""
 
     def __init__(
         self,
@@ -67,8 +76,9 @@ class MDP:
         cost: bool = False,
     ) -> None:
         self.kernel, (states, count) = stacked_kernel(transitions)
+        self.labels = range(states)
         self.name, self.cost = name, cost
-        self.shape = (states,) if shape is None else tuple(shape)
+        self.shape = (states,) if shape is None else box_shape(shape)
         self.sides = tuple(sides or (f"side {i + 1}" for i in range(len(self.shape))))
         self.actions = tuple(actions or (f"action {a}" for a in range(count)))
         if np.prod(self.shape) != states:
@@ -85,7 +95,8 @@ class MDP:
         self.initial = (
             np.full(states, 1 / states) if initial is None else state_law(initial, states)
         )
-        self.costs = {k: cost_table(k, cost, self.available) for k, cost in (costs or {}).items()}
+        named = require_named("costs", costs or {}, "[states, actions]")
+        self.costs = {k: cost_table(k, cost, self.available) for k, cost in named.items()}
 
     def with_rewards(self, rewards: Array) -> MDP:
         """The same model with other rewards [S, A]; everything else is shared, not copied."""
@@ -96,30 +107,30 @@ class MDP:
     @staticmethod
     def from_function(
         successors: Callable[[Any, Any], Successors | None],
-        states: int | Sequence[Hashable],
-        actions: int | Sequence[Hashable],
+        states: int | Iterable[Hashable],
+        actions: int | Iterable[Any],
         **settings: Any,
     ) -> MDP:
         """From `successors(state, action)`, which returns (probability, successor, reward) triples.
 
-        States and actions are 0 to n - 1 or any hashable labels. None means that the action is not
-        available there. Probabilities of a successor that occurs twice are added.
+        States and actions are 0 to n - 1 or any labels, those of states hashable. None means that
+        the action is not available there. Probabilities of a successor that occurs twice are added.
         """
-        places = range(states) if isinstance(states, (int, np.integer)) else states
-        choices = range(actions) if isinstance(actions, (int, np.integer)) else actions
-        index = {state: i for i, state in enumerate(places)}
-        if len(index) != len(places):
-            again = next(state for i, state in enumerate(places) if index[state] != i)
-            raise InputError(f"states name {again!r} twice; name each state once")
-        tables = [_tabulated(successors, index, action) for action in choices]
+        places, choices = labels("states", states), labels("actions", actions)
+        if isinstance(places, range):
+            require_room(f"states={len(places)}", len(places), len(places) * len(choices))
+        index = numbered(places)
+        tables = [tabulated(successors, index, action) for action in choices]
         if not isinstance(choices, range):
             settings.setdefault("actions", [str(action) for action in choices])
-        return MDP(
-            [matrix for matrix, _, _ in tables],
-            np.array([rewards for _, rewards, _ in tables]).T,
-            available=np.array([available for _, _, available in tables]).T,
+        mdp = MDP(
+            [table.transitions for table in tables],
+            np.array([table.rewards for table in tables]).T,
+            available=np.array([table.available for table in tables]).T,
             **settings,
         )
+        mdp.labels = places
+        return mdp
 
     @property
     def num_states(self) -> int:
@@ -142,6 +153,25 @@ class MDP:
     @property
     def is_sparse(self) -> bool:
         return bool(sparse.issparse(self.kernel))
+
+    def place(self, state: int) -> tuple[Any, ...]:
+        """What a state is called: its label, or its place in the box."""
+        if isinstance(self.labels, range):
+            return tuple(int(i) for i in np.unravel_index(state, self.shape))
+        label = self.labels[state]
+        return label if isinstance(label, tuple) else (label,)
+
+    @property
+    def side_values(self) -> tuple[tuple[Any, ...], ...]:
+        """The values along each side of the box: those of the labels, or 0, 1, ..."""
+        plain = tuple(tuple(range(length)) for length in self.shape)
+        if isinstance(self.labels, range):
+            return plain
+        places = [self.place(s) for s in range(self.num_states)]
+        if any(len(place) != len(self.shape) for place in places):
+            return plain
+        found = tuple(tuple(dict.fromkeys(values)) for values in zip(*places, strict=True))
+        return found if places == list(itertools.product(*found)) else plain
 
     def __repr__(self) -> str:
         return (
@@ -171,7 +201,7 @@ class MDP:
             raise InputError(
                 f"policy has shape {given.shape}; give {size} probabilities or {size[:1]} actions"
             )
-        given = given.astype(float)
+        given = without_rounding(as_floats("policy", given))
         sums = given.sum(1)
         wrong = ~(np.abs(sums - 1) <= TOLERANCE) | ~(given >= 0).all(1)
         if wrong.any():
@@ -238,28 +268,10 @@ class MDP:
         return sparse.csr_array(choose @ self.kernel), rewards
 
 
-def _tabulated(
-    successors: Callable[[Any, Any], Successors | None], index: dict[Hashable, int], action: Any
-) -> tuple[Matrix, Array, NDArray[np.bool_]]:
-    """Transitions [S, S], expected rewards [S] and availability [S] of an action."""
-    rows, columns, probabilities = [], [], []
-    rewards = np.zeros(len(index))
-    available = np.ones(len(index), bool)
-    for state, s in index.items():
-        found = successors(state, action)
-        if found is None:
-            available[s] = False
-            continue
-        for probability, successor, reward in found:
-            if successor not in index:
-                raise InputError(
-                    f"state {state!r}, action {action!r}: successor {successor!r} is not a state; "
-                    "add it to states"
-                )
-            rows.append(s)
-            columns.append(index[successor])
-            probabilities.append(probability)
-            rewards[s] += probability * reward
-    size = (len(index), len(index))
-    matrix = sparse.csr_array((probabilities, (rows, columns)), size, dtype=float)
-    return matrix, rewards, available
+def require_mdp(function: str, given: Any) -> None:
+    """Raise InputError for what is no model, such as the environment that it is a model of."""
+    if isinstance(given, MDP):
+        return
+    kind = type(given).__name__
+    fix = "give its model, .exact(...)" if hasattr(given, "exact") else "give a model"
+    raise InputError(f"{function} needs an MDP, and {given!r} is a {kind}; {fix}")

@@ -144,6 +144,8 @@ def reachable(mdp: MDP) -> tuple[MDP, NDArray[np.intp]]:
         actions=mdp.actions,
         cost=mdp.cost,
     )
+    if not isinstance(mdp.labels, range):
+        part.labels = [mdp.labels[s] for s in states]
     return part, states
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longrun.errors import InputError
+from longrun.errors import InputError, text_of
+from longrun.memory import require_memory
 from longrun.tabular.precision import EPS
 
 Array: TypeAlias = NDArray[np.float64]
@@ -18,6 +20,11 @@ Matrix: TypeAlias = Any
 TOLERANCE = 1e-8
 """How far the sum of a row of probabilities may be from 1: files have eight digits or more, and
 mistakes are larger. The row is then divided by its sum."""
+COPIED = 2 * 12
+"""Bytes of a transition of a sparse matrix that is copied: twice its probability and its column."""
+NEGLIGIBLE = 1e-12
+"""Probabilities from minus this to 0 count as 0. A remainder 1 - sum(p) of a thousand successors is
+off by 1e-13 at most, and mistakes are larger."""
 AS_GIVEN = 4 * EPS
 """Rows whose sums are this close to 1 are left unchanged: a few probabilities cannot be closer,
 and a division would only round them differently."""
@@ -33,6 +40,8 @@ def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
                     f"transitions of action {a} have shape {shape}; "
                     "every action needs a square matrix over the same states"
                 )
+        entries = sum(m.nnz if sparse.issparse(m) else np.size(m) for m in transitions)
+        require_memory(COPIED * entries, f"{entries:,} transitions and a copy of them")
         kernel = sparse.csr_array(sparse.vstack(transitions, format="csr", dtype=float))
         if max(kernel.nnz, *kernel.shape) < 2**31:  # halves the memory of the indices
             kernel.indices = kernel.indices.astype(np.int32, copy=False)
@@ -42,12 +51,13 @@ def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
         return kernel, (shapes[0][0], len(shapes))
     if sparse.issparse(transitions):
         raise InputError("transitions is one sparse matrix; give a list with one for each action")
-    dense = np.asarray(transitions, float)
+    dense = as_floats("transitions", transitions)
     if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or not dense.size:
         raise InputError(
             f"transitions have shape {dense.shape}; give [S, A, S] or one sparse [S, S] an action"
         )
     states, count = dense.shape[:2]
+    require_memory(2 * dense.nbytes, f"transitions of shape {dense.shape} and a copy of them")
     blocks = np.array(dense.transpose(1, 0, 2), order="C")
     return blocks.reshape(count * states, states), (states, count)
 
@@ -66,10 +76,15 @@ def action_mask(available: ArrayLike | None, size: tuple[int, int]) -> NDArray[n
 def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
     """Raise for the first row that is not a distribution; divide rows by their sums, in place."""
     is_sparse = sparse.issparse(kernel)
+    entries = kernel.data if is_sparse else kernel
+    if entries.size and entries.min() < 0:
+        entries[(entries < 0) & (entries >= -NEGLIGIBLE)] = 0
+        if is_sparse:
+            kernel.eliminate_zeros()
+            entries = kernel.data
     usable = available.T.ravel()
     sums = kernel @ np.ones(kernel.shape[1])
     wrong = ~(np.abs(sums - usable) <= np.where(usable, TOLERANCE, 0))
-    entries = kernel.data if is_sparse else kernel
     if not entries.size or not entries.min() >= 0:
         bad = ~(entries >= 0)
         if is_sparse:
@@ -96,6 +111,12 @@ def _row_problem(kernel: Matrix, available: NDArray[np.bool_], index: int) -> st
         )
     row = kernel[[index]]
     row = row.toarray()[0] if sparse.issparse(kernel) else row[0]
+    if _is_generator(row, state):
+        return (
+            f"transitions of state {state}, action {action} contain {row.min():.6g} < 0 and sum to"
+            " 0, as rates of continuous time do; give I + Q / c, with c at least the largest rate,"
+            " and rewards per unit of time"
+        )
     problem = (
         "are not finite"
         if not np.isfinite(row).all()
@@ -109,6 +130,15 @@ def _row_problem(kernel: Matrix, available: NDArray[np.bool_], index: int) -> st
     )
 
 
+def _is_generator(row: Array, state: int) -> bool:
+    """Whether it is a row of rates: the one of leaving the state, negated, on the diagonal."""
+    others = np.delete(row, state)
+    total = others.sum()
+    return bool(
+        0 < total < np.inf and (others >= 0).all() and abs(row[state] + total) <= TOLERANCE * total
+    )
+
+
 def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_]) -> Array:
     """[S, A] from [S, A], [S, A, S] or one sparse [S, S] an action."""
     states, count = available.shape
@@ -118,7 +148,7 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
         stacked = sparse.csr_array(sparse.vstack(rewards, format="csr"))
         given = stacked.multiply(kernel).sum(1).reshape(count, states).T
     else:
-        given = np.asarray(rewards, float)
+        given = as_floats("rewards", rewards)
         if given.shape == (states, count, states):
             weights = kernel.toarray() if sparse.issparse(kernel) else kernel
             weights = weights.reshape(count, states, states)
@@ -143,7 +173,7 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
 def cost_table(name: str, cost: ArrayLike, available: NDArray[np.bool_]) -> Array:
     """[S, A] from [S, A], or from [S] where all actions cost the same; 0 if not available."""
     states, count = available.shape
-    given = np.asarray(cost, float)
+    given = as_floats(f"cost '{name}'", cost)
     if given.shape == (states,):
         given = given[:, None]
     elif given.shape != (states, count):
@@ -163,7 +193,7 @@ def cost_table(name: str, cost: ArrayLike, available: NDArray[np.bool_]) -> Arra
 
 def state_law(initial: ArrayLike, states: int) -> Array:
     """[S], validated and divided by its sum."""
-    law = np.asarray(initial, float)
+    law = without_rounding(as_floats("initial", initial))
     if law.shape != (states,):
         raise InputError(f"initial has shape {law.shape}; give {(states,)}, [states]")
     if not (law >= 0).all() or not abs(law.sum() - 1) <= TOLERANCE:
@@ -172,6 +202,34 @@ def state_law(initial: ArrayLike, states: int) -> Array:
             "make it a probability distribution"
         )
     return np.asarray(law / law.sum())
+
+
+def as_floats(name: str, given: Any) -> Array:
+    """The argument as an array."""
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers: {text_of(error)}") from None
+
+
+def without_rounding(law: Array) -> Array:
+    """The same probabilities, 0 where rounding made them negative."""
+    return np.where((law < 0) & (law >= -NEGLIGIBLE), 0.0, law)
+
+
+def box_shape(shape: Any) -> tuple[int, ...]:
+    """The shape of a box of states, as a tuple."""
+    if not isinstance(shape, Iterable):
+        raise InputError(f"shape={shape!r} is no tuple; give ({shape!r},)")
+    return tuple(shape)
+
+
+def require_named(argument: str, given: Any, entry: str) -> Mapping[str, Any]:
+    """The argument, which must be a dict; `entry` is what it has for each name."""
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise InputError(f"{argument}={given!r} is a {kind}; give a dict, {{name: {entry}}}")
+    return given
 
 
 def require_at_least(least: int, **sizes: int) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from longrun.errors import InputError
 from longrun.tabular.mdp import MDP, Array
-from longrun.tabular.validation import cost_table
+from longrun.tabular.validation import cost_table, require_named
 
 
 @dataclass(frozen=True)
@@ -58,16 +60,15 @@ def limited_problem(
     mdp: MDP, costs: Mapping[str, ArrayLike] | None, limits: Mapping[str, float]
 ) -> LimitedProblem:
     """The problem of `solve`'s arguments, validated; `costs` default to the model's own."""
-    tables = (
-        dict(mdp.costs)
-        if costs is None
-        else {name: cost_table(name, cost, mdp.available) for name, cost in costs.items()}
-    )
-    for name, limit in limits.items():
+    tables = dict(mdp.costs)
+    if costs is not None:
+        named = require_named("costs", costs, "[states, actions]")
+        tables = {name: cost_table(name, cost, mdp.available) for name, cost in named.items()}
+    for name, limit in require_named("limits", limits, "largest average").items():
         if name not in tables:
             told = f"there are {', '.join(tables)}" if tables else "the model has none; give costs"
             raise InputError(f"limits name '{name}', which is no cost; {told}")
-        if isinstance(limit, (bool, str)) or not np.isfinite(limit):
+        if isinstance(limit, bool) or not isinstance(limit, Real) or not math.isfinite(limit):
             raise InputError(f"limit {name}={limit!r} is not a finite number; give a rate")
     ranges = [_range(tables[name], mdp) for name in limits]
     return LimitedProblem(

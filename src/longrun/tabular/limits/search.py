@@ -148,10 +148,60 @@ class Search:
             new = self.add(found.policy)
             near = closest.value - least <= self.tolerance * abs(closest.value)
             if least > 0 and (near or not new):
-                raise _infeasible(self.problem, self.columns, closest)
+                raise self._infeasible(closest)
             if not new:
                 self.allowed = max(closest.value, 0.0)
                 return
+
+    def _infeasible(self, closest: Mixture) -> InfeasibleLimits:
+        """The error for limits that no mixture keeps; `closest` has the least violation."""
+        problem = self.problem
+        found = zip(closest.weights, self.columns, strict=False)  # one column may be newer
+        excess = sum(weight * column.excess for weight, column in found)
+        rates = problem.limits + excess * problem.units
+        over = np.maximum(rates - problem.limits, 0)
+        return InfeasibleLimits(
+            self._refusal(closest, rates),
+            dict(zip(problem.names, rates.tolist(), strict=True)),
+            dict(zip(problem.names, over.tolist(), strict=True)),
+        )
+
+    def _refusal(self, closest: Mixture, rates: Array) -> str:
+        """Which limits no policy keeps: each for itself, or several together.
+
+        rates: [K] of the closest mixture.
+        """
+        problem = self.problem
+        alone = []
+        for k in np.flatnonzero(rates > problem.limits):
+            least = closest.value if len(rates) == 1 else self._least_excess(int(k))
+            if least > 0:
+                rate = self._shown(int(k), problem.limits[k] + least * problem.units[k])
+                alone.append(
+                    f"{problem.names[k]} <= {problem.limits[k]:g}: its least average is {rate}"
+                )
+        if alone:
+            return f"no policy keeps {'; '.join(alone)}"
+        between = [problem.names[k] for k in np.flatnonzero(closest.prices)]
+        told = ", ".join(
+            f"{name} {self._shown(k, rates[k])} (limit {problem.limits[k]:g})"
+            for k, name in enumerate(problem.names)
+        )
+        return (
+            f"no policy keeps {', '.join(between)} together, though each alone can be kept; the"
+            f" closest has {told}"
+        )
+
+    def _least_excess(self, k: int) -> float:
+        """The least long-run excess of one cost, in its unit; 0 if the limit can be kept."""
+        model = self.problem.violation(np.eye(len(self.problem.names))[k])
+        found = self._solved(model, INNER * self.tolerance, None)
+        return -found.gain if found.gain_high < 0 else 0.0
+
+    def _shown(self, k: int, rate: float) -> str:
+        """A rate for people: what is within the tolerance of 0 is 0."""
+        near = abs(rate) <= self.tolerance * self.problem.units[k]
+        return "0" if near else f"{rate:.6g}"
 
     def improve(self) -> None:
         """Add policies until the best mixture is as good as the bound."""
@@ -165,26 +215,3 @@ class Search:
                     column.biases = None
             if self.closed or self.iterations >= self.most or not self.price(mixture.prices):
                 return
-
-
-def _infeasible(
-    problem: LimitedProblem, columns: list[Column], closest: Mixture
-) -> InfeasibleLimits:
-    excess = closest.weights @ np.array([c.excess for c in columns[: len(closest.weights)]])
-    rates = dict(
-        zip(problem.names, (problem.limits + excess * problem.units).tolist(), strict=True)
-    )
-    told = ", ".join(
-        f"{name} {rates[name]:.6g} (limit {limit:g})"
-        for name, limit in zip(problem.names, problem.limits, strict=True)
-    )
-    over = {
-        name: max(rates[name] - float(limit), 0.0)
-        for name, limit in zip(problem.names, problem.limits, strict=True)
-    }
-    return InfeasibleLimits(
-        f"no policy keeps the limits; the closest has {told}; raise them by "
-        + ", ".join(f"{value:.6g} ({name})" for name, value in over.items() if value > 0),
-        rates,
-        over,
-    )

@@ -8,6 +8,7 @@ from scipy import sparse
 from longrun.errors import InputError
 from longrun.tabular.mdp import MDP, Array, Successors
 from longrun.tabular.models.laws import binomial_laws, distinct_numbers, stock_after_poisson_demand
+from longrun.tabular.room import require_dense_room, require_room
 from longrun.tabular.validation import (
     require_at_least,
     require_finite,
@@ -37,6 +38,11 @@ def garnet(
         raise InputError(f"branching={branching} exceeds states={states}; give {states} or less")
     if rewards not in ("normal", "uniform"):
         raise InputError(f"rewards='{rewards}' is unknown; valid: normal, uniform")
+    dense = states <= DENSE_STATES
+    if dense:
+        require_dense_room(f"states={states}", states, actions)
+    else:
+        require_room(f"states={states}", states, actions * states * branching)
     random = np.random.default_rng(seed)
     pairs = actions * states
     successors = distinct_numbers(random, pairs, branching, states)
@@ -48,7 +54,6 @@ def garnet(
         sparse.csr_array((p, j, starts), (states, states))
         for p, j in zip(probabilities.reshape(shape), successors.reshape(shape), strict=True)
     ]
-    dense = states <= DENSE_STATES
     return MDP(
         np.stack([matrix.toarray() for matrix in matrices], axis=1) if dense else matrices,
         draw((states, actions)),
@@ -67,6 +72,7 @@ def riverswim(length: int = 6) -> MDP:
     What can be limited: effort, the share of steps to the right.
     """
     require_at_least(2, length=length)
+    require_room(f"length={length}", length, 4 * length)
     last = length - 1
 
     def successors(state: int, action: str) -> Successors:
@@ -110,8 +116,9 @@ def access_control(
     require_finite(**{f"priorities[{i}]": priority for i, priority in enumerate(priorities)})
     if not priorities:
         raise InputError("priorities=() is empty; give at least one reward")
-    freed = binomial_laws(servers, free_probability)
     kinds = len(priorities)
+    require_room(f"servers={servers}", (servers + 1) * kinds, (servers * kinds) ** 2)
+    freed = binomial_laws(servers, free_probability)
 
     def successors(state: tuple[int, int], action: str) -> Successors | None:
         free, kind = state
@@ -165,6 +172,7 @@ def machine_replacement(
     """
     require_at_least(1, levels=levels)
     require_probability(wear_probability=wear_probability, failure_probability=failure_probability)
+    require_room(f"levels={levels}", levels + 1, 6 * levels)
     require_finite(
         operating_cost=operating_cost, replacement_cost=replacement_cost, failure_cost=failure_cost
     )
@@ -220,6 +228,7 @@ def inventory(
     require_positive(mean_demand=mean_demand)
     require_non_negative(fixed_cost=fixed_cost, unit_cost=unit_cost)
     require_non_negative(holding_cost=holding_cost, lost_sale_cost=lost_sale_cost)
+    require_dense_room(f"capacity={capacity}", capacity + 1, capacity + 1)
     laws, lost = stock_after_poisson_demand(capacity, mean_demand)
     stock = np.arange(capacity + 1)
     period = holding_cost * (stock - mean_demand + lost) + lost_sale_cost * lost
@@ -263,6 +272,7 @@ def admission(
     require_positive(arrival_rate=arrival_rate, service_rate=service_rate)
     require_finite(reward=reward, holding_cost=holding_cost)
     require_at_least(1, size=size)
+    require_room(f"size={size}", size + 1, 4 * size)
     arrival = arrival_rate / (arrival_rate + service_rate)
     service = 1 - arrival
 

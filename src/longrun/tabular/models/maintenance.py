@@ -6,6 +6,7 @@ import numpy as np
 
 from longrun.errors import InputError
 from longrun.tabular.mdp import MDP, Successors
+from longrun.tabular.room import require_room
 from longrun.tabular.validation import require_at_least, require_probability
 
 
@@ -30,6 +31,7 @@ def maintenance(
     per step.
     """
     require_at_least(1, levels=levels)
+    require_room(f"levels={levels}", levels + 3, 3 * levels)
     require_probability(wear_probability=wear_probability, failure_probability=failure_probability)
     for name, value in (("service_time", service_time), ("repair_time", repair_time)):
         if not 1 <= value < np.inf:

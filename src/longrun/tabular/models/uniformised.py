@@ -7,16 +7,23 @@ changes nothing. The average cost per step is then the average cost per unit of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from longrun import memory
+from longrun.memory import require_memory
 from longrun.tabular.mdp import MDP, Matrix
 from longrun.tabular.precision import rounding
 from longrun.tabular.validation import require_at_least
+
+ENTRY = 12
+"""Bytes of a transition: its probability and its column. The kernel is copied once."""
+PAIR = 48
+"""Bytes of a pair of state and action beside its transitions."""
 
 
 class Event(NamedTuple):
@@ -37,27 +44,29 @@ def queueing_network(
     actions: Sequence[str],
     size: int,
     name: str,
-    available: NDArray[np.bool_] | None = None,
+    available: Callable[[NDArray[np.int32]], NDArray[np.bool_]] | None = None,
 ) -> MDP:
     """The MDP of a network whose queues hold up to `size` customers each.
 
     A move that would leave the box (arrival to a full queue, service of an empty one, a transfer to
     a full one) does not happen. Holding `costs`, one per queue, are per customer and unit of time.
-    All actions are available in all states unless `available` [S, A] says otherwise. What can be
-    limited: customers_1, customers_2, ..., the mean numbers; blocked, arrivals turned away per unit
-    of time.
+    All actions are available in all states unless `available`, a function of the queue lengths
+    [queues, S], says otherwise [S, A]. What can be limited: customers_1, customers_2, ..., the mean
+    numbers; blocked, arrivals turned away per unit of time.
     """
     require_at_least(1, size=size)
     shape = (size + 1,) * len(costs)
-    lengths = np.indices(shape, dtype=np.int32).reshape(len(shape), -1)
     happening = [
         [event for event in events if event.actions is None or a in event.actions]
         for a in range(len(actions))
     ]
+    _require_room(size, len(costs), [len(these) + 1 for these in happening], available is not None)
+    lengths = np.indices(shape, dtype=np.int32).reshape(len(shape), -1)
     uniformisation = max(sum(event.rate for event in these) for these in happening)
     matrices = [_uniformised(these, lengths, size, uniformisation) for these in happening]
-    if available is not None:
-        matrices = [matrix * available[:, [a]] for a, matrix in enumerate(matrices)]
+    mask = None if available is None else available(lengths)
+    if mask is not None:
+        matrices = [matrix * mask[:, [a]] for a, matrix in enumerate(matrices)]
     states = lengths.shape[1]
     cost = np.asarray(costs, float) @ lengths
     rewards = np.broadcast_to(-cost[:, None], (states, len(actions)))
@@ -66,7 +75,7 @@ def queueing_network(
     return MDP(
         matrices,
         rewards,
-        available=available,
+        available=mask,
         initial=empty,
         costs=_named_costs(events, lengths, size),
         name=name,
@@ -75,6 +84,17 @@ def queueing_network(
         actions=actions,
         cost=True,
     )
+
+
+def _require_room(size: int, queues: int, widths: Sequence[int], masked: bool) -> None:
+    """Raise InputError if the model does not fit; `widths` [A] are the lengths of its rows."""
+    states = (size + 1) ** queues
+    pair = 2 * ENTRY * sum(widths) + PAIR * len(widths)
+    costs = 8 * (queues + 1) * len(widths) if masked else 0
+    needed = float(states) * (pair + costs + 16 * queues)
+    largest = int((size + 1) * (memory.total_memory() / needed) ** (1 / queues)) - 1
+    fix = f"give {largest} or less" if largest >= 1 else "take fewer classes"
+    require_memory(needed, f"size={size} makes {states:,} states of {queues} classes, which", fix)
 
 
 def _named_costs(

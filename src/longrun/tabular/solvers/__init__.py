@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import overload
+from numbers import Integral, Real
+from typing import Any, overload
 
 from numpy.typing import ArrayLike
 
-from longrun.errors import InputError, NoConvergence
+from longrun.errors import InputError, NoConvergence, suggestion
 from longrun.tabular.limits import LimitedSolution, limited_problem, solve_limited
 from longrun.tabular.limits.solver import METHODS as LIMITED_METHODS
-from longrun.tabular.mdp import MDP
+from longrun.tabular.mdp import MDP, require_mdp
 from longrun.tabular.precision import USELESS, PrecisionWarning
+from longrun.tabular.room import require_room_to_solve
 from longrun.tabular.solvers.linear_program import linear_program
 from longrun.tabular.solvers.policy_iteration import (
     EVALUATIONS,
@@ -78,6 +81,7 @@ def solve(
     max_iterations: int | None = None,
     linear_solver: str = "auto",
     on_iteration: OnIteration = lambda iteration, low, high: None,
+    **unknown: Any,
 ) -> Solution | LimitedSolution:
     """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
 
@@ -92,12 +96,16 @@ def solve(
     rounding allows and a `PrecisionWarning` says so. A bracket wider than a tenth of the gain, or
     still open after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
     """
+    if unknown:
+        raise InputError(_unknown(*next(iter(unknown.items()))))
+    require_mdp("solve", mdp)
     limited = costs is not None or limits is not None
     _check(METHODS if not limited else LIMITED_METHODS, method, tolerance, max_iterations)
     if linear_solver not in ("auto", *EVALUATIONS):
         raise InputError(
             f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
         )
+    require_room_to_solve(mdp, len(limits or {}))
     require_constant_gain(mdp)
     if limited:
         problem = limited_problem(mdp, costs, limits or {})
@@ -105,6 +113,16 @@ def solve(
         return solve_limited(problem, method, tolerance, most, on_iteration)
     chosen = "policy_iteration" if method == "auto" else method
     return _without_limits(mdp, chosen, tolerance, max_iterations, linear_solver, on_iteration)
+
+
+def _unknown(name: str, value: Any) -> str:
+    """The message for an argument that `solve` does not have."""
+    if name == "discount":
+        return (
+            "solve has no discount: it maximises the long-run average; give evaluate(mdp, policy,"
+            f" discount={value!r}) or trust_region_policy_iteration(mdp, discount={value!r})"
+        )
+    return f"unknown argument of solve {name!r}; {suggestion(name, ARGUMENTS)}"
 
 
 def _check(
@@ -115,10 +133,18 @@ def _check(
         raise InputError(
             f"method='{method}' is unknown{with_limits}; valid: auto, {', '.join(methods)}"
         )
-    if not 0 < tolerance < 1:
-        raise InputError(f"tolerance={tolerance} is not between 0 and 1; take 1e-8, for example")
-    if max_iterations is not None and max_iterations < 1:
+    if not isinstance(tolerance, Real) or not 0 < tolerance < 1:
+        raise InputError(f"tolerance={tolerance!r} is not between 0 and 1; take 1e-8, for example")
+    if max_iterations is None:
+        return
+    if not isinstance(max_iterations, Integral):
+        raise InputError(f"max_iterations={max_iterations!r} must be a whole number")
+    if max_iterations < 1:
         raise InputError(f"max_iterations={max_iterations} is less than 1")
+
+
+ARGUMENTS = tuple(inspect.signature(solve).parameters)[:-1]
+"""Names of the arguments of `solve`."""
 
 
 def _without_limits(

@@ -65,13 +65,15 @@ def policy_iteration(
     evaluate, scale = EVALUATIONS[linear_solver](), reward_scale(mdp)
     started = np.zeros(mdp.num_states) if values is None else values - values[0]
     found = best = bracket(mdp, started, policy)
+    sweeps = 0
     for iteration in range(1, max_iterations + 1):
         # Sweeps from 0 would discard the given policy.
         if iteration > 1 or policy is None or values is not None:
-            found = _swept(mdp, found, tolerance, scale)
+            found, more = _swept(mdp, found, tolerance, scale)
+            sweeps += more
             if linear_solver == "krylov" and found.closed(mdp, tolerance, scale):
                 on_iteration(iteration, found.low, found.high)
-                return finished("policy_iteration", iteration, found)
+                return finished("policy_iteration", iteration, found, sweeps)
             policy, best = found.policy, best.joined(found)
         policy = one_recurrent_class(mdp, policy)
         goal = max(FORCING * best.width, 0.1 * tolerance * abs(best.low))
@@ -80,12 +82,14 @@ def policy_iteration(
         settled = done and linear_solver != "krylov" and bool((found.policy == policy).all())
         on_iteration(iteration, found.low, found.high)
         if found.closed(mdp, tolerance, scale):
-            return finished("policy_iteration", iteration, found)
+            return finished("policy_iteration", iteration, found, sweeps)
         gained = found.width < best.width
         best = best.joined(found)
         if (settled or found.at_rounding) and not gained:
-            return finished("policy_iteration", iteration, best)
-    raise gave_up("policy_iteration", max_iterations, best, "raise max_iterations or tolerance")
+            return finished("policy_iteration", iteration, best, sweeps)
+    raise gave_up(
+        "policy_iteration", max_iterations, best, "raise max_iterations or tolerance", sweeps
+    )
 
 
 def _evaluated(
@@ -118,17 +122,19 @@ def _evaluated(
     return values, False
 
 
-def _swept(mdp: MDP, found: Bracket, tolerance: float, scale: float) -> Bracket:
-    """Batches of value iteration, as long as they are worthwhile."""
+def _swept(mdp: MDP, found: Bracket, tolerance: float, scale: float) -> tuple[Bracket, int]:
+    """Batches of value iteration, as long as they are worthwhile, and the number of steps."""
+    sweeps = 0
     while not found.closed(mdp, tolerance, scale):
         values, width = found.values, found.width
         for _ in range(SWEEPS):
             values = values + (1 - STAY) * (mdp.lookahead(values).max(1) - values)
             values -= values[0]
         found = bracket(mdp, values, found.policy)
+        sweeps += SWEEPS
         if not found.width <= SHRINK * width:
             break
-    return found
+    return found, sweeps
 
 
 def _dense(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:

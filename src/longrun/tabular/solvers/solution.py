@@ -41,6 +41,8 @@ class Solution:
     """[S] relative values of the optimality equation, 0 in state 0."""
     iterations: int
     method: str
+    sweeps: int = 0
+    """Steps of value iteration that policy iteration took before and between its evaluations."""
 
 
 class Bracket(NamedTuple):
@@ -113,7 +115,7 @@ def reward_scale(mdp: MDP) -> float:
     return float(np.abs(np.where(mdp.available, mdp.rewards, 0)).max())
 
 
-def finished(method: str, iterations: int, found: Bracket) -> Solution:
+def finished(method: str, iterations: int, found: Bracket, sweeps: int = 0) -> Solution:
     return Solution(
         gain=(found.low + found.high) / 2,
         gain_low=found.low,
@@ -122,11 +124,14 @@ def finished(method: str, iterations: int, found: Bracket) -> Solution:
         bias=found.values - found.values[0],
         iterations=iterations,
         method=method,
+        sweeps=sweeps,
     )
 
 
-def gave_up(method: str, iterations: int, best: Bracket, advice: str) -> NoConvergence:
-    found = finished(method, iterations, best)
+def gave_up(
+    method: str, iterations: int, best: Bracket, advice: str, sweeps: int = 0
+) -> NoConvergence:
+    found = finished(method, iterations, best, sweeps)
     return NoConvergence(f"{how_far(found)}; {advice}", found)
 
 

@@ -13,7 +13,7 @@ from csv_rows import Row, rows_of
 from curves import name_of
 from markdown_table import table
 from run_scores import returns_of
-from search_results import NAMES, REFERENCES, TASKS
+from search_results import NAMES, REFERENCES, TASKS, with_scale
 
 from longrun.results.statistics import interquartile_mean
 
@@ -79,7 +79,7 @@ def _scores(title: str, contestants: dict[str, list[Row]]) -> str:
         scores = [[float(row["episode_return"]) / REFERENCES[row["env"]]] for row in own]
         score = float(interquartile_mean(np.array(scores)))
         rows.append((name, *(returns_of(own, task) for task in TASKS), f"{score:.2f}"))
-    return table((title, *NAMES, "score"), rows)
+    return with_scale(table((title, *NAMES, "score"), rows))
 
 
 def leads() -> str:

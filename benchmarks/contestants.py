@@ -141,10 +141,10 @@ CONTESTANTS: dict[str, Callable[[str, int], float]] = {
     "startup": measure_startup,
     "raw": measure_raw,
 } | {
-    f"{peer}, {processes}, {threads} threads": partial(measure_peer, module, processes, threads)
+    f"{peer}, {processes}, {words}": partial(measure_peer, module, processes, threads)
     for peer, module in (("sb3", "stable_baselines3"), ("sbx", "sbx"))
     for processes in ("one process", "subprocesses")
-    for threads in (1, 2)
+    for threads, words in ((1, "1 thread"), (2, "2 threads"))
 }
 STEPS = {"longrun": 200_000, "replicas": 100_000, "startup": 20_000}
 PEER_STEPS = 30_000  # some 10 s each

@@ -43,9 +43,9 @@ def scores(curves: Curves, end: int | None = None) -> list[float]:
 
 
 def name_of(setting: Setting) -> str:
-    """Such as "APO" or "PPO .99"."""
+    """Such as "APO" or "PPO 0.99"."""
     algorithm, discount = setting
-    return f"{algorithm.upper()} {discount.lstrip('0')}".strip()
+    return f"{algorithm.upper()} {discount}".strip()
 
 
 def collect(runs: Sequence[Path]) -> list[Row]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from csv_rows import Row, rows_of, write_rows
 from markdown_table import table
-from search_results import NAMES, OPTIONS, REFERENCES, TASKS, TRIALS, fit
+from search_results import NAMES, OPTIONS, REFERENCES, TASKS, TRIALS, fit, with_scale
 
 SETTINGS = TRIALS.with_name("factorial.csv")
 VARIED = ("gae_lambda", "num_envs x rollout_steps", "minibatch_size", "epochs")
@@ -51,7 +51,8 @@ def settings() -> str:
         returns = [f"{float(row[env]):.0f}" for env in TASKS]
         options = [row[name] for name in VARIED]
         rows.append((row["algorithm"].upper(), *options, *returns, f"{float(row['score']):.2f}"))
-    return table(("algorithm", *(OPTIONS[name] for name in VARIED), *NAMES, "score"), rows)
+    heads = "algorithm", *(OPTIONS[name] for name in VARIED), *NAMES, "score"
+    return with_scale(table(heads, rows))
 
 
 def _is_long(row: Row) -> bool:

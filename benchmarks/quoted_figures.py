@@ -8,6 +8,7 @@ A document has a block between `<!-- figures: NAME -->` and `<!-- end figures --
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 import sys
@@ -26,9 +27,10 @@ import limits_results
 import mujoco_limits
 import paper_results
 import search_results
+import throughput
 import tuned_results
 from csv_rows import rows_of
-from curves import read_curves, scores
+from curves import name_of, read_curves, scores
 from markdown_table import table
 
 ROOT = Path(__file__).parents[1]
@@ -36,12 +38,25 @@ RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
 DOCUMENTS = (
     "README.md",
     "docs/figures.md",
+    "docs/design.md",
     "results/RESULTS.md",
     "results/one-setting.md",
     "results/tuned.md",
     "results/limits.md",
     "results/interval-coverage.md",
 )
+PEERS = {"sb3": "Stable-Baselines3", "sbx": "sbx"}
+WORDS_OF_GOALS = {
+    "times sb3": "HalfCheetah-v5, one run, times Stable-Baselines3",
+    "times sbx": "HalfCheetah-v5, one run, times sbx",
+    "share of raw": "HalfCheetah-v5, one run, share of the raw simulator",
+    "share of raw, Ant": "Ant-v5, share of the raw simulator",
+    "share of raw, Humanoid": "Humanoid-v5, share of the raw simulator",
+    "share of raw, four replicas": "HalfCheetah-v5, four replicas, share of the raw simulator",
+    "peak memory, MB": "peak memory",
+    "seconds to first iteration": "second start to first iteration",
+}
+"""Of the figures of `throughput.py`, for readers."""
 BLOCK = re.compile(r"(<!-- figures: ([\w-]+) -->\n).*?(<!-- end figures -->)", re.DOTALL)
 
 
@@ -84,14 +99,12 @@ def maintenance() -> str:
 
 def swimmer_demo() -> str:
     path = RESULTS / "swimmer-demo" / "evaluations.csv"
-    rows = [
-        (
-            f"{algorithm.upper()} {discount}".strip(),
-            spread(last_returns(path, algorithm, discount, last_tenth=False)),
-        )
-        for algorithm, discount in (("apo", ""), ("ppo", "0.99"), ("ppo", "0.999"))
-    ]
-    return table(("Swimmer-v5, return of ten seeds", ""), rows)
+    rows = []
+    for key in (("apo", ""), ("ppo", "0.99"), ("ppo", "0.999")):
+        values = sorted(last_returns(path, *key, last_tenth=False))
+        each = ", ".join(f"{value:.0f}" for value in values)
+        rows.append((name_of(key), f"{statistics.median(values):.0f}", each))
+    return table(("Swimmer-v5, return", "median", "each of ten seeds, sorted"), rows)
 
 
 def swimmer() -> str:
@@ -131,32 +144,82 @@ def swimmer() -> str:
     return table(("Swimmer-v5, return, mean (seeds)", "APO", "PPO .999"), rows)
 
 
+def times_peers() -> list[tuple[str, str, str]]:
+    """For each peer its name, how many times as fast longrun is, and the peer's fastest variant."""
+    rows = rows_of(MEASURED / "throughput.csv")
+    found = []
+    for goal in throughput.GOALS:
+        if goal.theirs in PEERS:
+            rival, ratios = goal.values(rows)
+            words = str(rival).partition(", ")[2]
+            found.append((PEERS[goal.theirs], f"{statistics.median(ratios):.1f}", words))
+    return found
+
+
 def speed() -> str:
-    rates: dict[tuple[str, str], float] = {}
-    for row in rows_of(MEASURED / "throughput.csv"):
-        if row["case"] == "cheetah" and row["steps_per_second"]:
-            rates[row["contestant"], row["round"]] = float(row["steps_per_second"])
-    rounds = sorted({number for _, number in rates})
-    ratios = {
-        rival: statistics.median(rates["longrun", k] / rates[rival, k] for k in rounds)
-        for rival in ("sb3", "sbx")
-    }
+    """How fast training and exact solutions are, for the README."""
     solved = [r for r in rows_of(MEASURED / "tabular-rivals.csv") if r["solver"] == "longrun"]
     seconds = [
         statistics.median(float(row["solve_s"]) for row in solved if row["regime"] == regime)
         for regime in ("BM", "BH")
     ]
-    rows = (
+    rows = [
         (
-            "HalfCheetah-v5, training throughput, times Stable-Baselines3 / sbx",
-            f"{ratios['sb3']:.1f} / {ratios['sbx']:.1f}",
-        ),
-        (
-            "optimal control of a queueing network with a million states, certified to 1e-6",
-            f"{spread(seconds)} s",
-        ),
-    )
+            f"training on HalfCheetah-v5, times {peer} ({way}: the fastest of four ways to run it)",
+            each,
+        )
+        for peer, each, way in times_peers()
+    ]
+    network = "optimal control of a queueing network with a million states, certified to 1e-6"
+    rows.append((f"{network} (version 0.1.0)", f"{spread(seconds)} s"))
     return table(("measured on two cores", ""), rows)
+
+
+def throughput_goals() -> str:
+    """All figures of `throughput.py`: medians and ranges of the rounds, and what was aimed at."""
+    rows, shown = rows_of(MEASURED / "throughput.csv"), []
+    for goal in throughput.GOALS:
+        rival, values = goal.values(rows)
+        unit, digits, scale = _unit(goal)
+        low, middle, high = (
+            f"{scale * each:.{digits}f}"
+            for each in (min(values), statistics.median(values), max(values))
+        )
+        levels = ["" if x is None else f"{scale * x:g}{unit}" for x in (goal.target, goal.aim)]
+        title = WORDS_OF_GOALS[goal.title]
+        if goal.theirs in PEERS:
+            title += f" ({str(rival).partition(', ')[2]})"
+        shown.append((title, f"{middle}{unit}", f"{low} to {high}{unit}", *levels))
+    about = json.loads((MEASURED / "throughput.json").read_text())
+    version = about["versions"]["longrun"]["longrun"]
+    machine = (
+        f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, longrun {version},"
+        f" {about['date'][:10]}."
+    )
+    heads = "figure", "median", "range", "target", "aim"
+    return f"{table(heads, shown)}\n\n{machine}"
+
+
+def _unit(goal: throughput.Goal) -> tuple[str, int, float]:
+    """Unit, digits and factor of a figure."""
+    if goal.column == "memory_mb":
+        return " MB", 0, 1
+    if goal.column == "seconds":
+        return " s", 1, 1
+    return ("", 1, 1) if goal.theirs in PEERS else (" %", 0, 100)
+
+
+def throughput_peers() -> str:
+    """Steps per second of each way to run a peer: medians of the rounds."""
+    rates: dict[str, list[float]] = defaultdict(list)
+    for row in rows_of(MEASURED / "throughput.csv"):
+        if row["case"] == "cheetah":
+            rates[row["contestant"]].append(float(row["steps_per_second"]))
+    medians = {name: f"{statistics.median(each):,.0f}" for name, each in rates.items()}
+    ways = dict.fromkeys(name.partition(", ")[2] for name in rates if ", " in name)
+    rows = [(way, *(medians[f"{peer}, {way}"] for peer in PEERS), "") for way in ways]
+    rows.append(("longrun", *("" for _ in PEERS), medians["longrun"]))
+    return table(("HalfCheetah-v5, steps a second", *PEERS.values(), "longrun"), rows)
 
 
 FIGURES: dict[str, Callable[[], str]] = {
@@ -164,10 +227,12 @@ FIGURES: dict[str, Callable[[], str]] = {
     "swimmer-demo": swimmer_demo,
     "tuned": tuned_results.in_short,
     "headline": tuned_results.headline,
+    "headline-scores": tuned_results.headline_scores,
+    "headline-returns": tuned_results.headline_returns,
+    "other-scale": tuned_results.other_scale,
     "against-ppo": tuned_results.against_ppo,
     "aggregates": tuned_results.aggregates,
     "fresh-seeds": tuned_results.fresh_seeds,
-    "fresh-aggregates": tuned_results.aggregates_of_fresh_seeds,
     "ant": lambda_results.ant,
     "lambda-versions": lambda_results.versions,
     "parts": ablation_results.parts,
@@ -176,6 +241,8 @@ FIGURES: dict[str, Callable[[], str]] = {
     "lambda-small-tasks": lambda_results.small_tasks,
     "swimmer": swimmer,
     "speed": speed,
+    "throughput": throughput_goals,
+    "throughput-peers": throughput_peers,
     "figure1": paper_results.figure1,
     "figure2": paper_results.figure2,
     "appendix": paper_results.appendix,

@@ -3,7 +3,8 @@
     python benchmarks/search_results.py SWEEP        # writes results/search/trials.csv
 
 `quoted_figures.py` writes the tables into results/tuned.md. A score is the final return (the mean
-over the last tenth of training) divided by the environment's reference.
+over the last tenth of training) divided by the environment's reference. The references are of other
+versions of the tasks and of MuJoCo: a fixed scale for trials, and no comparison.
 """
 
 from __future__ import annotations
@@ -41,7 +42,12 @@ REFERENCES = {
     "Swimmer-v5": 81,
     "Humanoid-v5": 1360,
 }
-"""Best checkpoints of Tianshou's PPO at 3M steps, from its published benchmark."""
+"""Best checkpoints of Tianshou's PPO at 3M steps, from its published benchmark of v3 tasks."""
+SCALE = (
+    "Scores are returns divided by those that Tianshou reports."
+    " These are of v3 tasks with MuJoCo 2.0 and only a scale."
+)
+"""Below every table of scores."""
 TASKS = tuple(REFERENCES)
 NAMES = tuple(task.removesuffix("-v5") for task in TASKS)
 """Of the tasks, in tables."""
@@ -101,7 +107,7 @@ def best() -> str:
             returns = [f"{float(row[task]):.0f}" for task in TASKS]
             name = f"{algorithm.upper()} {row['trial']}{preset}"
             rows.append((name, f"{float(row['score']):.2f}", *returns, options))
-    return table(("trial", "score", *NAMES, "options"), rows)
+    return with_scale(table(("trial", "score", *NAMES, "options"), rows))
 
 
 def effects() -> str:
@@ -110,7 +116,9 @@ def effects() -> str:
     rows = [(name, *(_means(own, option) for own in both)) for option, name in OPTIONS.items()]
     spreads = [np.std([float(row["score"]) for row in own], ddof=1) for own in both]
     rows.append(("standard deviation over trials", *(f"{spread:.2f}" for spread in spreads)))
-    return table(("option", "APO: mean score (trials)", "PPO: mean score (trials)"), rows)
+    return with_scale(
+        table(("option", "APO: mean score (trials)", "PPO: mean score (trials)"), rows)
+    )
 
 
 def fitted() -> str:
@@ -131,7 +139,12 @@ def fit(given: Sequence[Row], terms: dict[str, Callable[[Row], float]], words: s
         for name, value, about in zip(terms, effect[1:], error[1:], strict=True)
     ]
     rows.append(("what the fit leaves, standard deviation", f"{np.sqrt(rest):.2f}"))
-    return table((f"choice ({len(given)} {words})", "score, +- standard error"), rows)
+    return with_scale(table((f"choice ({len(given)} {words})", "score, +- standard error"), rows))
+
+
+def with_scale(scores: str) -> str:
+    """A table of scores, and what they were divided by."""
+    return f"{scores}\n\n{SCALE}"
 
 
 TERMS: dict[str, Callable[[Row], float]] = {

@@ -5,8 +5,9 @@ all contestants one after another, and ratios are formed inside a round; the tab
 over the rounds. The limit ("raw") is the simulator alone: open-loop mujoco.rollout, two threads.
 Everyone trains with 10 environments x 200 steps, minibatches of 250, 10 epochs, 64x64 tanh
 networks. Stable-Baselines3 and sbx are measured in one process and with subprocesses, with one
-thread and with two; the ratio is to the variant of the best median. The peers come with the extra `bench`, here or in an interpreter of their own (on Linux
-`pip install torch==2.13.0` from a CPU index first, or several GB of CUDA come along):
+thread and with two; the ratio is to the variant with the best median. The peers come with the extra
+`bench`, here or in an interpreter of their own (on Linux `pip install torch==2.13.0` from a CPU
+index first, or several GB of CUDA come along):
 
     pip install -e ".[bench]"
     python benchmarks/throughput.py --peers-python PEERS/bin/python --out
@@ -51,9 +52,18 @@ class Goal(NamedTuple):
 
     def value(self, rows: list[Row], rival: str | None) -> float | None:
         """The figure from the rows of one round and case; None where a measurement is missing."""
-        found = {row["contestant"]: row.get(self.column) for row in rows if row["env"] == self.env}
+        mine = [row for row in rows if row["env"] == self.env and row.get(self.column)]
+        found = {row["contestant"]: float(row[self.column]) for row in mine}
         ours, theirs = found.get(self.ours), found.get(rival) if rival else 1.0
         return ours / theirs if ours and theirs else None
+
+    def values(self, rows: list[Row]) -> tuple[str | None, list[float]]:
+        """The rival in the fastest of its variants, and the figure of each round that has it."""
+        mine = [row for row in rows if row["case"] == self.case]
+        rival = fastest(mine, self.theirs)
+        rounds = dict.fromkeys(row["round"] for row in mine)
+        each = [self.value([r for r in mine if r["round"] == k], rival) for k in rounds]
+        return rival, [value for value in each if value is not None]
 
     def verdict(self, value: float) -> str:
         """Where the figure stands: rates ought to be high, megabytes and seconds low."""
@@ -116,7 +126,7 @@ def run_rounds(options: argparse.Namespace, say: Callable[[str], None]) -> list[
 
 
 def fastest(rows: list[Row], name: str | None) -> str | None:
-    """The variant of a contestant, such as "sb3, one process, 1 threads", with the best median."""
+    """The variant of a contestant, such as "sb3, one process, 1 thread", with the best median."""
     rates: dict[str, list[float]] = {}
     for row in rows:
         if name and row["contestant"].split(",")[0] == name and row.get("steps_per_second"):
@@ -144,15 +154,12 @@ def tables(rows: list[Row], rounds: int) -> list[Any]:
         group = [r for r in rows if (r["case"], r["contestant"], r["env"]) == (case, name, env)]
         medians.add_row(case, name, env, figures(group))
     for goal in GOALS:
-        mine = [row for row in rows if row["case"] == goal.case]
-        rival = fastest(mine, goal.theirs)
-        each = [goal.value([r for r in mine if r["round"] == k + 1], rival) for k in range(rounds)]
         levels = ["-" if level is None else f"{level:g}" for level in (goal.target, goal.aim)]
-        if values := [value for value in each if value is not None]:
+        if values := goal.values(rows)[1]:
             middle, span = median(values), f"{min(values):.2f} to {max(values):.2f}"
             cells = [f"{middle:.2f}", span, *levels, goal.verdict(middle)]
             goals.add_row(goal.case, goal.title, *cells)
-        elif mine:
+        elif goal.case in {row["case"] for row in rows}:
             goals.add_row(goal.case, goal.title, "-", "-", *levels, "not measured")
     return [medians, goals]
 

@@ -12,34 +12,36 @@ import numpy as np
 from csv_rows import rows_of
 from curves import name_of
 from lambda_results import AGREEMENT, LAMBDA, SMALL_AGREEMENT
-from search_results import REFERENCES, TASKS
-from tuned_results import RESULTS, contestants, setting_of, settings
+from search_results import TASKS
+from tuned_results import RESULTS, contestants, is_fresh, returns, setting_of, settings
 
 from longrun.learn.trace import AGREEMENT as AGREED
 from longrun.picture_files import picture
-from longrun.results.plot_style import DPI, colours_of, tidy
+from longrun.results.plot_style import DPI, tidy
+
+COLOURS = {"APO": "#0a6fb8", "PPO 0.99": "#d1495b", "PPO 0.995": "#e8963c", "PPO 0.999": "#8a8f98"}
+"""Those of `examples/maintenance_picture.py`, and one more."""
 
 
 def scores() -> None:
-    """The final return of every seed on each task, beside Tianshou's."""
+    """The final return of every seed on each task."""
     places = settings()
-    colours = colours_of(len(places))
     with picture(RESULTS / "scores.png", size=(13, 5.6), dpi=DPI) as figure:
         for axis, task in zip(figure.subplots(2, 3).flat, TASKS, strict=True):
             found = contestants(task)
             for place, setting in enumerate(places):
-                returns = [float(row["episode_return"]) for row in found.get(setting, ())]
-                if not returns:
-                    continue
-                sides = place + np.linspace(-0.12, 0.12, len(returns))
-                axis.plot(sides, returns, "o", color=colours[place], alpha=0.7)
-                axis.hlines(np.mean(returns), place - 0.25, place + 0.25, color=colours[place])
-            axis.axhline(REFERENCES[task], color="grey", linestyle=":", linewidth=1)
+                own, colour = found[setting], COLOURS[name_of(setting)]
+                sides = place + np.linspace(-0.22, 0.22, len(own))
+                for side, row, value in zip(sides, own, returns(own), strict=True):
+                    inside = "none" if is_fresh(row) else colour
+                    axis.plot(side, value, "o", color=colour, markerfacecolor=inside, alpha=0.7)
+                axis.hlines(returns(own).mean(), place - 0.3, place + 0.3, color=colour)
             axis.set(title=task, ylabel="return at 3M steps", xlim=(-0.5, len(places) - 0.5))
             axis.set_ylim(0, 1.04 * axis.get_ylim()[1])
             axis.set_xticks(range(len(places)), [name_of(each) for each in places])
             tidy(axis)
-        figure.supxlabel("points: seeds; lines: their mean; dotted: Tianshou's PPO", fontsize=9)
+        words = "points: seeds; rings: APO's seeds 5 to 9; lines: means"
+        figure.supxlabel(words, fontsize=9)
 
 
 def agreement() -> None:
@@ -50,7 +52,6 @@ def agreement() -> None:
         for row in rows_of(path)
     ]
     names = sorted({row["name"] for row in found})
-    colours = dict(zip(names, colours_of(len(names)), strict=True))
     with picture(LAMBDA / "agreement.png", size=(13, 4.6), dpi=DPI) as figure:
         tasks = dict.fromkeys([*TASKS, *(row["env"] for row in found)])
         axis = figure.subplots()
@@ -60,7 +61,7 @@ def agreement() -> None:
                 values = [float(row["agreement"]) for row in own]
                 label = name if place == 0 else None
                 x = [place + side * (task in TASKS)] * len(own)
-                axis.plot(x, values, "o", color=colours[name], alpha=0.6, markersize=4, label=label)
+                axis.plot(x, values, "o", color=COLOURS[name], alpha=0.6, markersize=4, label=label)
         axis.axhline(AGREED, color="grey", linestyle=":", linewidth=1)
         axis.set_xticks(range(len(tasks)), list(tasks), rotation=20, ha="right", fontsize=9)
         axis.set_ylabel("agreement of the halves")

@@ -1,144 +1,169 @@
 """Tables of APO against PPO with the `tuned` preset; `quoted_figures.py` writes them.
 
-Scores are returns divided by those of `search_results.REFERENCES`.
+APO has seeds 0 to 9, PPO with each discount seeds 0 to 4. Scores are returns divided by the mean
+return of PPO with a discount of 0.99 on the same task. The aggregate is the interquartile mean of
+the scores of all seeds and tasks, which is also that of `longrun compare`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from csv_rows import Row, rows_of
 from curves import Setting, name_of
+from decomposition_results import change, percent
 from markdown_table import table
-from run_scores import mean_of, returns_of, rows_of_task
-from search_results import REFERENCES, TASKS
+from run_scores import mean_of, rows_of_task
+from search_results import TASKS
 
-from longrun.results.statistics import ends, interquartile_mean, resampled
+from longrun.results.statistics import as_matrix, ends, interquartile_mean, normalised, resampled
 
 RESULTS = Path(__file__).parents[1] / "results" / "tuned-3m"
 COMPARISON = RESULTS / "scores.csv"
-SEEDS = 5
-"""of each contestant on each task"""
-ADAPTIVE_PPO = RESULTS / "adaptive-ppo.csv"
+"""Seeds 0 to 4 of all contestants."""
 FRESH = RESULTS / "fresh-seeds.csv"
 """APO with seeds 5 to 9."""
+FIRST_FRESH = 5
+ADAPTIVE_PPO = RESULTS / "adaptive-ppo.csv"
+APO: Setting = ("apo", "")
+REFERENCE: Setting = ("ppo", "0.99")
+"""Its mean return on a task is 1."""
 
 
 def against_ppo() -> str:
     """APO and PPO after 3M steps: each seed, and means, also of the best checkpoints."""
-    heads = (
-        "3M steps, `tuned`",
-        "return of each seed",
-        "mean",
-        "reward per step",
-        "best checkpoint",
-        "best of Tianshou's PPO",
-    )
+    heads = ("return of each seed", "mean", "reward per step", "best checkpoint")
     rows = [
         (
             f"{task} {name_of(setting)}",
-            returns_of(own, task),
+            each_seed(own),
             mean_of(own, "episode_return"),
             mean_of(own, "average_reward", ".3g"),
             mean_of(own, "best_checkpoint"),
-            f"{REFERENCES[task]}",
         )
         for task in TASKS
         for setting, own in contestants(task).items()
     ]
-    return table(heads, rows)
+    return table(("3M steps, `tuned`", *heads), rows)
+
+
+def each_seed(rows: list[Row]) -> str:
+    """Final scores in the order of seeds; a semicolon is before seed 5."""
+    parts = [
+        ", ".join(f"{float(row['episode_return']):.0f}" for row in part)
+        for part in ([r for r in rows if not is_fresh(r)], [r for r in rows if is_fresh(r)])
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def is_fresh(row: Row) -> bool:
+    return int(row["seed"]) >= FIRST_FRESH
 
 
 def in_short() -> str:
-    """The means of APO and PPO .99, a row for each task."""
-    heads = (
-        "return after 3M steps",
-        "seeds",
-        "APO",
-        "PPO .99",
-        "best checkpoints: APO",
-        "PPO .99",
-        "Tianshou's PPO",
-    )
+    """The means of APO and PPO 0.99, a row for each task."""
+    columns = "episode_return", "best_checkpoint"
     rows = []
     for task in TASKS:
-        found = contestants(task)
-        both = [found["apo", ""], found["ppo", "0.99"]]
-        columns = "episode_return", "best_checkpoint"
-        means = [mean_of(own, column) for column in columns for own in both]
-        rows.append((task, f"{min(map(len, both))}", *means, f"{REFERENCES[task]}"))
-    return table(heads, rows)
+        both = [contestants(task)[key] for key in (APO, REFERENCE)]
+        rows.append((task, *(mean_of(own, column) for column in columns for own in both)))
+    heads = "APO", "PPO 0.99", "best checkpoints: APO", "PPO 0.99"
+    return table(("return after 3M steps", *heads), rows)
 
 
 def headline() -> str:
-    """APO beside PPO with the task's best discount, and with the one that is best elsewhere.
+    """Percent of the best contestant's mean on each task, and of each contestant the worst task."""
+    shares = shares_of_best()
+    rows = [(task, *(f"{own[task]:.0f} %" for own in shares.values())) for task in TASKS]
+    worst = [f"**{min(own.values()):.0f} %**" for own in shares.values()]
+    rows.append(("**worst task**", *worst))
+    return table(("percent of the best return", *map(name_of, shares)), rows)
 
-    Best elsewhere is the discount with the highest score over the other tasks.
-    """
-    discounts = {key: own for key, own in _scores().items() if key[0] == "ppo"}
+
+def headline_scores() -> str:
+    """The aggregate of each contestant in a sentence, for the README."""
+    scores = {key: interquartile_mean(scores_of(rows_of_contestant(key))) for key in settings()}
+    each = ", ".join(f"{name_of(key)} {score:.2f}" for key, score in scores.items())
+    return f"Interquartile mean of return / mean return of PPO 0.99 on the same robot: {each}."
+
+
+def other_scale() -> str:
+    """The interquartile mean with the scale of `longrun compare`, as a sentence."""
+    tasks = {task: contestants(task) for task in TASKS}
+    found = {key: as_matrix([returns(own[key]) for own in tasks.values()]) for key in settings()}
+    scores = {key: interquartile_mean(own) for key, own in normalised(found).items()}
+    each = ", ".join(f"{name_of(key)} {score:.2f}" for key, score in scores.items())
+    scale = "the scale of `longrun compare`, 0 for the lowest seed of a task and 1 for the highest"
+    return f"With {scale}: {each}."
+
+
+def headline_returns() -> str:
+    """The same as mean returns; of PPO also how far APO's mean is above or below."""
     rows = []
-    for index, task in enumerate(TASKS):
-        means = {key: mean_of(own, "episode_return") for key, own in contestants(task).items()}
-        apo = means.pop(("apo", ""))
-        best = max(means, key=lambda key: float(means[key]))
-        others = np.arange(len(TASKS)) != index
-        elsewhere = max(discounts, key=lambda key: interquartile_mean(discounts[key][:, others]))
-        named = [f"{means[key]} ({name_of(key).split()[1]})" for key in (best, elsewhere)]
-        rows.append((task, apo, *named))
-    heads = "return after 3M steps", "APO", "PPO, best discount", "PPO, the discount best elsewhere"
-    return table(heads, rows)
+    for task in TASKS:
+        found = contestants(task)
+        apo = returns(found.pop(APO))
+        others = {key: returns(own) for key, own in found.items()}
+        leads = [percent(change(apo, own)) for own in others.values()]
+        means = [f"{own.mean():.0f}" for own in others.values()]
+        cells = [f"{mean}: {lead}" for mean, lead in zip(means, leads, strict=True)]
+        rows.append((task, f"{apo.mean():.0f}", *cells))
+    shares = shares_of_best()
+    worst = {key: min(own, key=lambda task: own[task]) for key, own in shares.items()}
+    named = [
+        f"{shares[key][task]:.0f} % ({task.removesuffix('-v5')})" for key, task in worst.items()
+    ]
+    rows.append(("worst task, percent of the best", *named))
+    heads = [name_of(key) + (": APO's is higher by" if key != APO else "") for key in shares]
+    return table(("mean return after 3M steps", *heads), rows)
+
+
+def shares_of_best() -> dict[Setting, dict[str, float]]:
+    """Of each contestant its mean on each task, in percent of the highest of all contestants."""
+    means = {
+        task: {key: returns(own).mean() for key, own in contestants(task).items()} for task in TASKS
+    }
+    return {
+        key: {task: 100 * means[task][key] / max(means[task].values()) for task in TASKS}
+        for key in settings()
+    }
 
 
 def aggregates() -> str:
-    """Of each contestant the score over all tasks, how far APO is ahead, and its worst task."""
-    return _aggregates("APO", _scores()["apo", ""])
-
-
-def aggregates_of_fresh_seeds() -> str:
-    """The same for APO with seeds 5 to 9 against the same runs of PPO."""
-    return _aggregates("APO, seeds 5 to 9", _matrix(rows_of(FRESH), ("apo", "")))
-
-
-def _aggregates(name: str, apo: np.ndarray) -> str:
-    named = {name_of(key): own for key, own in _scores().items() if key[0] == "ppo"}
+    """Of each contestant the score over all tasks, and how far APO is ahead."""
+    apo = scores_of(rows_of_contestant(APO))
+    rivals = {name_of(key): own for key, own in _rivals().items()}
     for key in sorted({setting_of(row) for row in rows_of(ADAPTIVE_PPO)}):
-        named[f"{name_of(key)}, on Swimmer with an adaptive lambda"] = _adaptive_on_swimmer(key)
+        rivals[f"{name_of(key)}, on Swimmer with an adaptive lambda"] = _adaptive_on_swimmer(key)
     left_out = "Swimmer-v5", "Humanoid-v5"
     without = [np.array([task != each for task in TASKS]) for each in left_out]
-    rows = [(name, f"{interquartile_mean(apo):.2f}", "", "", "", "", _worst(apo))]
-    for rival, own in named.items():
+    rows = [("APO", f"{interquartile_mean(apo):.2f}", "", "", "")]
+    for rival, own in rivals.items():
         leads = [_lead(apo, own), *(_lead(apo[:, kept], own[:, kept]) for kept in without)]
-        ratio = "{:.2f} [{:.2f}, {:.2f}]".format(*times(apo, own))
-        rows.append((rival, f"{interquartile_mean(own):.2f}", *leads, ratio, _worst(own)))
-    heads = (
-        "score",
-        "APO's is higher by",
-        "without Swimmer",
-        "without Humanoid",
-        "geometric means: APO's divided by its",
-        "worst task",
-    )
-    return table(("all tasks, 3M steps", *heads), rows)
+        rows.append((rival, f"{interquartile_mean(own):.2f}", *leads))
+    heads = "score", "APO's is higher by", "without Swimmer", "without Humanoid"
+    return table(("interquartile mean, all tasks, 3M steps", *heads), rows)
 
 
-def _worst(scores: np.ndarray) -> str:
-    means = scores.mean(0)
-    return f"{TASKS[means.argmin()]} {means.min():.2f}"
+def _rivals() -> dict[Setting, np.ndarray]:
+    return {key: scores_of(rows_of_contestant(key)) for key in settings() if key != APO}
 
 
 def fresh_seeds() -> str:
-    """APO with seeds that no version of lambda had seen, beside those of the comparison."""
-    fresh, rows = rows_of(FRESH), []
+    """APO with seeds that no version of lambda had seen, beside those that were looked at."""
+    rows = []
     for task in TASKS:
-        if own := rows_of_task(fresh, task):
-            both = contestants(task)["apo", ""], own
-            cells = [(returns_of(each, task), mean_of(each, "episode_return")) for each in both]
-            rows.append((task, *cells[0], *cells[1]))
-    heads = "seeds 0 to 4", "mean", "seeds 5 to 9", "mean"
-    return table(("APO, return after 3M steps", *heads), rows)
+        own = contestants(task)[APO]
+        halves = [[row for row in own if is_fresh(row) == fresh] for fresh in (False, True)]
+        rows.append((task, *(mean_of(half, "episode_return") for half in (*halves, own))))
+    apo = rows_of_contestant(APO)
+    halves = [[row for row in apo if is_fresh(row) == fresh] for fresh in (False, True)]
+    groups = [scores_of(each) for each in (*halves, apo)]
+    rows.append(("score, all tasks", *(f"{interquartile_mean(own):.2f}" for own in groups)))
+    for key, rival in _rivals().items():
+        rows.append((f"higher than {name_of(key)} by", *(_lead(own, rival) for own in groups)))
+    return table(("APO, 3M steps", "seeds 0 to 4", "seeds 5 to 9", "all ten"), rows)
 
 
 def _lead(scores: np.ndarray, others: np.ndarray) -> str:
@@ -147,62 +172,33 @@ def _lead(scores: np.ndarray, others: np.ndarray) -> str:
 
 def _adaptive_on_swimmer(setting: Setting) -> np.ndarray:
     """Scores [seeds, tasks] of PPO, those on Swimmer-v5 from the runs with an adaptive lambda."""
-    scores, column = _scores()[setting].copy(), TASKS.index("Swimmer-v5")
-    scores[:, column] = _matrix(rows_of(ADAPTIVE_PPO), setting)[:, column]
-    return scores
+    task = "Swimmer-v5"
+    others = [row for row in rows_of_contestant(setting) if row["env"] != task]
+    adaptive = [row for row in rows_of(ADAPTIVE_PPO) if setting_of(row) == setting]
+    return scores_of(others + rows_of_task(adaptive, task))
 
 
 def ahead(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
-    """Difference of the interquartile means of scores [seeds, tasks]: estimate, low, high."""
-    return _with_interval(
-        lambda own, other: interquartile_mean(own) - interquartile_mean(other),
-        scores,
-        others,
-        np.hstack([scores, others]),
-    )
+    """Difference of the interquartile means of scores [seeds, tasks]: estimate, low, high.
 
-
-def times(scores: np.ndarray, others: np.ndarray) -> tuple[float, float, float]:
-    """Ratio of the geometric means over tasks of the mean scores: estimate, low, high."""
-
-    def ratio(own: np.ndarray, other: np.ndarray) -> np.ndarray:
-        means = [np.log(each.mean(-2)).mean(-1) for each in (own, other)]
-        return np.exp(means[0] - means[1])
-
-    relative = [each / each.mean(0) for each in (scores, others)]
-    return _with_interval(ratio, scores, others, np.hstack(relative))
-
-
-def _with_interval(
-    compared: Callable[[np.ndarray, np.ndarray], Any],
-    scores: np.ndarray,
-    others: np.ndarray,
-    groups: np.ndarray,
-) -> tuple[float, float, float]:
-    """A comparison with its bootstrap interval; seeds are drawn anew for each task and side.
-
-    `groups` [seeds, tasks of both sides] have the spreads that the comparison depends on.
+    Its bootstrap draws seeds anew for each task and side. What scores are divided by is taken as
+    given.
     """
     rng = np.random.default_rng(0)
-    drawn = [resampled(own, rng) for own in (scores, others)]
-    low, high = ends(compared(*drawn), groups)
-    return float(compared(scores, others)), float(low), float(high)
+    drawn = [interquartile_mean(resampled(own, rng)) for own in (scores, others)]
+    low, high = ends(drawn[0] - drawn[1], as_matrix([*scores.T, *others.T]))
+    return float(interquartile_mean(scores) - interquartile_mean(others)), float(low), float(high)
 
 
-def _scores() -> dict[Setting, np.ndarray]:
-    """Scores [seeds, tasks] of each contestant, NaN where there is none; APO first."""
-    rows = rows_of(COMPARISON)
-    return {key: _matrix(rows, key) for key in settings()}
+def scores_of(rows: list[Row]) -> np.ndarray:
+    """Scores [seeds, tasks] of one contestant, NaN where a task has fewer seeds than others."""
+    means = {task: returns(contestants(task)[REFERENCE]).mean() for task in TASKS}
+    return as_matrix([returns(rows_of_task(rows, task)) / means[task] for task in TASKS])
 
 
-def _matrix(rows: list[Row], setting: Setting) -> np.ndarray:
-    """Scores [seeds, tasks] of one contestant, NaN where there is none; seeds 0 to 4, or 5 to 9."""
-    own = [row for row in rows if setting_of(row) == setting]
-    scores = np.full((SEEDS, len(TASKS)), np.nan)
-    for row in own:
-        score = float(row["episode_return"]) / REFERENCES[row["env"]]
-        scores[int(row["seed"]) % SEEDS, TASKS.index(row["env"])] = score
-    return scores
+def returns(rows: list[Row]) -> np.ndarray:
+    """Final returns [seeds]."""
+    return np.array([float(row["episode_return"]) for row in rows])
 
 
 def setting_of(row: Row) -> Setting:
@@ -214,10 +210,11 @@ def settings() -> list[Setting]:
     return sorted({setting_of(row) for row in rows_of(COMPARISON)})
 
 
+def rows_of_contestant(setting: Setting) -> list[Row]:
+    """Of all tasks; APO with its ten seeds."""
+    return [row for row in rows_of(COMPARISON) + rows_of(FRESH) if setting_of(row) == setting]
+
+
 def contestants(task: str) -> dict[Setting, list[Row]]:
-    """Rows of each on a task: APO first, then PPO by its discount."""
-    found: dict[Setting, list[Row]] = {}
-    for row in rows_of(COMPARISON):
-        if row["env"] == task:
-            found.setdefault(setting_of(row), []).append(row)
-    return dict(sorted(found.items()))
+    """Rows of each on a task, by seed: APO first, then PPO by its discount."""
+    return {key: rows_of_task(rows_of_contestant(key), task) for key in settings()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -25,7 +26,7 @@ from longrun.errors import EnvironmentFailure, InputError
 from longrun.queueing import n_model
 from longrun.tabular.models.classic import access_control, inventory
 from longrun.train.run_csv import columns_of, read_rows
-from tiny_envs import ITERATION, TINY, Drift
+from tiny_envs import ITERATION, TINY, Counter, Drift
 
 ALL = ["cost", "right", "left", *READY]
 
@@ -89,6 +90,17 @@ def test_rollouts_and_evaluations_record_costs():
     free, _ = costs_of(env, [])  # nothing that is learned changes
     assert {name: metrics[name] for name in free} == free
     assert set(metrics) - set(free) == {f"cost_{name}" for name in ALL}
+
+
+def test_a_time_limit_is_no_termination():
+    """Of 16 steps of an environment in training and 20 in an evaluation, 5 and 6 end episodes."""
+    for terminates in (True, False):
+        logged: list[Any] = []
+        agent = APO(partial(Counter, 3, terminates), num_workers=0, costs=["terminated"], **TINY)
+        options = {"eval_every": ITERATION, "eval_steps": 20}
+        agent.learn(ITERATION, **options, on_log=logged.append)
+        assert logged[0].metrics["cost_terminated"] == pytest.approx(terminates * 5 / 16)
+        assert logged[0].evaluation.costs["terminated"].rate == pytest.approx(terminates * 6 / 20)
 
 
 @pytest.mark.parametrize("xp", [np, jnp])

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors.numpy
+from scipy import special, stats
 from test_learner import (
     BOX,
     QUICK,
@@ -117,8 +118,26 @@ def test_losses_are_means_over_the_samples_that_count() -> None:
     order = np.tile(np.arange(2, dtype=np.int32), (config.epochs, 1))
     _, _, metrics = learner.fit_value(config, state, batch, order, 0.0)
     assert float(metrics["value_loss"]) == 0.03125  # 1 + 1 - .75 against 1: .25^2 / 2, of one alone
-    _, _, metrics = learner.improve_policy(config, spaces, state, batch, order, 0.0)
+    policy, _, metrics = learner.improve_policy(config, spaces, state, batch, order, 0.0)
     assert float(metrics["policy_loss"]) == -1.0
+    entropies = entropies_of(policy, batch.features)
+    assert abs(entropies[0] - entropies[1]) > 0.01
+    assert float(metrics["entropy"]) == pytest.approx(entropies[0], rel=1e-5)
+
+
+def entropies_of(policy: Any, features: Any) -> np.ndarray:
+    """[n] of a policy with one choice and no hidden layer."""
+    ((weights, bias),) = policy.layers
+    return np.asarray(stats.entropy(special.softmax(features @ weights + bias, axis=1), axis=1))
+
+
+def test_a_trust_region_reports_the_entropy_where_samples_count() -> None:
+    config, spaces = paper_config("atrpo", **SMALL, **CUT_OFF), Spaces(3, 1, (4,))
+    rollout, order = random_rollout(0, config, spaces), shuffles(0, config).policy
+    batch, state, _ = preparation.prepare(config, spaces, fresh(config, spaces), rollout)
+    policy, _, metrics = learner.improve_policy(config, spaces, state, batch, order, 0.0)
+    entropies = entropies_of(policy, batch.features)[~rollout.truncated.ravel()]
+    assert float(metrics["entropy"]) == pytest.approx(entropies.mean(), rel=1e-5)
 
 
 def test_advantages_are_standardised_by_the_samples_that_count() -> None:

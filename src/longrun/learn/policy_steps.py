@@ -106,7 +106,7 @@ def trust_region_step(
     outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
     metrics = {
         "policy_loss": -surrogate,
-        "entropy": distribution.entropy(outputs, new.log_std).mean(),
+        "entropy": weighted_mean(distribution.entropy(outputs, new.log_std), batch.weight),
         "kl": step.kl,
         "step_fraction": step.fraction,
     }

@@ -296,7 +296,7 @@ LEARNING = (
         "epochs have the same minibatches",
         "learn/shuffling.py",
         "turns = jax.random.randint(turn_key, (rows, 1, minibatch_size), 0, minibatches)",
-        "turns = jax.random.randint(turn_key, (1, 1, minibatch_size), 0, minibatches)",
+        "turns = jax.random.randint(turn_key, (rows, 1, minibatch_size), 0, 1)",
         ("learn/test_shuffling.py",),
     ),
     Mutant(
@@ -516,7 +516,7 @@ SOLVERS = (
         "tabular/truncation.py",
         "remainder = last * shrink / (1 - shrink) if shrink < 10 / 11",
         "remainder = last * shrink if shrink < 10 / 11",
-        ("queueing/test_network.py", "tabular/test_solvers.py"),
+        ("tabular/test_trust_region_iteration.py",),
     ),
     Mutant(
         "differential Q-learning's gain moves the wrong way",

@@ -72,7 +72,7 @@ def run_tests(source: Path, tests: Sequence[str], *options: str) -> Outcome:
     except subprocess.TimeoutExpired:
         return Outcome("", SECONDS, f"took more than {SECONDS} s")
     seconds = time.monotonic() - begin
-    failed = re.search(r"^FAILED (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     if done.returncode == CAUGHT and failed:
         return Outcome(failed[1].removeprefix("tests/"), seconds)
     if done.returncode == SURVIVED:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -469,6 +470,150 @@ def test_every_option_changes_what_is_learned(algorithm: str, field: str) -> Non
     assert np.isfinite(after).all()
     if before.shape == after.shape:
         assert np.abs(before - after).max() > 1e-4
+
+
+# --- in which direction options act ----------------------------------------------------------
+
+
+class Learned(NamedTuple):
+    """What two iterations with some options have learned, the second one with all it was given."""
+
+    config: Config
+    before: TrainState
+    """the second iteration"""
+    rollout: Rollout
+    batch: Batch
+    after: TrainState
+    metrics: Metrics
+
+    @property
+    def moved(self) -> float:
+        """The distance of all parameters from those at the start."""
+        pairs = zip(leaves(fresh(self.config, BOX).params), leaves(self.after.params), strict=True)
+        return float(np.sqrt(sum(((one - other) ** 2).sum() for one, other in pairs)))
+
+    @property
+    def momentum(self) -> float:
+        """Of the value's optimiser: the size of a mean of its clipped gradients."""
+        (adam,) = (x for x in self.after.opt_state.value if hasattr(x, "mu"))
+        return float(np.linalg.norm(adam.mu))
+
+    @property
+    def spread(self) -> float:
+        return float(self.batch.advantage.std())
+
+    @property
+    def future(self) -> float:
+        """How much more advantage there is where the successor has a larger value."""
+        found = preparation.predict(
+            self.config, BOX, self.before, self.before.params.value, self.rollout
+        )
+        goes_on = ~(self.rollout.terminated | self.rollout.truncated).ravel()
+        values = np.asarray(found[0].successor).ravel()[goes_on]
+        return float(np.cov(values, np.asarray(self.batch.advantage)[goes_on])[0, 1])
+
+    @property
+    def pull(self) -> float:
+        """Of value targets away from the mean value: below 0 is towards a mean of 0."""
+        offset = float(self.after.criterion.offset)
+        values = self.batch.value_target - self.batch.advantage
+        found = preparation.predict(
+            self.config, BOX, self.before, self.before.params.value, self.rollout
+        )
+        return float((values - found[0].here.ravel()).mean() * np.sign(offset))
+
+
+Measure = Callable[[Learned], float]
+
+
+def metric(name: str) -> Measure:
+    return lambda learned: float(learned.metrics[name])
+
+
+def moved(learned: Learned) -> float:
+    return learned.moved
+
+
+DIRECTIONS: list[tuple[str, str, Any, Any, Measure, int, dict[str, Any]]] = [
+    # algorithm, option, its lower and its higher value; what becomes larger (1) or smaller (-1) by
+    # the higher one; other options
+    ("apo", "learning_rate", 0.003, 0.03, moved, 1, {}),
+    ("apo", "learning_rate", 0.0, 0.03, metric("value_loss"), -1, {}),
+    ("apo", "learning_rate", 0.0, 0.03, metric("policy_loss"), -1, {}),
+    ("apo", "learning_rate_decay", False, True, moved, -1, {}),
+    ("apo", "max_grad_norm", 0.01, 10.0, lambda learned: learned.momentum, 1, {}),
+    ("apo", "epochs", 2, 3, moved, 1, {}),
+    ("apo", "minibatch_size", 4, 8, moved, -1, {}),
+    ("apo", "entropy_coefficient", 0.0, 1.0, metric("entropy"), 1, {}),
+    ("ppo", "entropy_coefficient", 0.0, 1.0, metric("entropy"), 1, {}),
+    ("apo", "clip_range", 0.001, 0.5, metric("kl"), 1, {}),
+    ("apo", "gae_lambda", 0.0, 0.95, lambda learned: learned.spread, 1, {}),
+    ("apo", "value_discount", 0.0, 1.0, lambda learned: learned.future, 1, {"gae_lambda": 0.0}),
+    ("ppo", "discount", 0.0, 1.0, lambda learned: learned.future, 1, {"gae_lambda": 0.0}),
+    ("apo", "value_constraint", 0.0, 0.5, lambda learned: learned.pull, -1, {}),
+    ("apo", "value_constraint_step_size", 0.0, 0.1, metric("value_constraint"), 1, {}),
+    (
+        "apo",
+        "gain_step_size",
+        0.0,
+        0.9,
+        lambda learned: abs(float(learned.metrics["gain"] - learned.metrics["reward"])),
+        -1,
+        {},
+    ),
+    ("apo", "reset_cost", 0.0, 2.0, metric("gain"), -1, RESET),
+    ("apo", "reset_cost_step_size", 0.0, 0.1, metric("reset_cost"), 1, RESET),
+    (
+        "apo",
+        "termination_target",
+        0.001,
+        0.25,
+        metric("reset_cost"),
+        -1,
+        RESET | {"reset_cost_step_size": 0.1, "reset_cost": 1.0},
+    ),
+    ("trpo", "kl_limit", 0.001, 0.01, metric("kl"), 1, {}),
+    ("trpo", "step_decay", False, True, metric("kl"), -1, {}),
+    ("trpo", "cg_damping", 0.01, 10.0, metric("kl"), -1, {}),
+    ("trpo", "cg_iterations", 1, 10, metric("policy_loss"), -1, {}),
+]
+
+
+@cache
+def learned_with(algorithm: str, options: tuple[tuple[str, Any], ...]) -> Learned:
+    config = paper_config(algorithm, **SMALL | dict(options))
+    state = fresh(config, BOX)
+    for seed in (0, 1):
+        before, rollout = state, random_rollout(seed, config, BOX)
+        batch, _, _ = preparation.prepare(config, BOX, before, rollout)
+        state, metrics = three_programs(config, BOX, before, seed, progress=0.5)
+    return Learned(config, before, rollout, batch, state, metrics)
+
+
+def test_the_direction_in_which_options_act() -> None:
+    wrong = []
+    for algorithm, option, low, high, measure, sign, others in DIRECTIONS:
+        less, more = (
+            measure(learned_with(algorithm, tuple((others | {option: value}).items())))
+            for value in (low, high)
+        )
+        if not sign * (more - less) > 1e-3 * max(abs(less), abs(more)):
+            wrong.append(f"{algorithm} {option}: {less:.6g} with {low}, {more:.6g} with {high}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_scale_of_rewards_takes_out_their_unit() -> None:
+    """With values of 0, so that advantages are in proportion to rewards."""
+    config = paper_config("ppo", **SMALL, scale_rewards=True)
+    rollout, spreads = random_rollout(0, config, BOX), []
+    for unit in (1, 10):
+        state = fresh(config, BOX)
+        no_values = jax.tree.map(jnp.zeros_like, state.params.value)
+        state = state._replace(params=state.params._replace(value=no_values))
+        paid = rollout._replace(reward=np.float32(unit) * rollout.reward)
+        batch, _, _ = preparation.prepare(config, BOX, state, paid)
+        spreads.append(float(batch.advantage.std()))
+    assert spreads[1] == pytest.approx(spreads[0], rel=1e-4)
 
 
 WHOLE = ("recompute_advantages", "joint_optimizer")

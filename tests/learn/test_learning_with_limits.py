@@ -21,12 +21,15 @@ from longrun.learn.criteria import Targets, Values
 from longrun.learn.limits import (
     HIGHEST,
     combined,
+    cost_batch,
     init_limits,
     learn_limits,
     prices,
     with_spread,
 )
+from longrun.learn.moments import Moments
 from longrun.learn.types import Rollout
+from longrun.learn.weights import sample_weights
 from longrun.tabular import solve
 from longrun.tabular.models.classic import access_control
 from one_state_env import OneState
@@ -57,10 +60,12 @@ def controlled(rates: list[float], steps: int = 2, **options: Any) -> tuple[list
 
 
 def test_dual_ascent_rises_above_the_limit_and_falls_below_to_zero():
-    found, state = controlled([0.75, 0.75, 0.5, 0.25, 0.0, 0.0], limit_step_size=0.1)
-    assert found == pytest.approx([0.05, 0.1, 0.1, 0.05, 0.0, 0.0])
+    rates = [0.75, 0.75, 0.5, 0.25, 0.0, 0.0, 0.75]
+    found, state = controlled(rates, limit_step_size=0.1)
+    # What is far below a limit for long gives no credit for later.
+    assert found == pytest.approx([0.05, 0.1, 0.1, 0.05, 0.0, 0.0, 0.05])
     gain = 0.75
-    for rate in (0.75, 0.5, 0.25, 0.0, 0.0):
+    for rate in rates[1:]:
         gain = 0.9 * gain + 0.1 * rate  # gain_step_size
     assert float(state.criteria[0].gain) == pytest.approx(gain)
 
@@ -172,6 +177,23 @@ def test_combined_advantages_by_hand():
     # In a batch without an event the price is that of a tenth less, and errors stay small.
     later = with_spread(controller, [reward.advantage, 0.01 * cost.advantage])
     assert np.asarray(prices(later)) == pytest.approx([0.5 / 9.01])
+
+
+def test_what_a_trust_region_gets_of_costs_by_hand():
+    """Advantages of mean 0 in the cost's own unit, and the excess of the batch and the margin."""
+    sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
+    config = paper_config("atrpo", limits={"cost": 0.5}, scale_rewards=True, **sizes)
+    state, rollout = init_limits(config), rollout_with(0.75)
+    sums = Moments(jnp.zeros(()), jnp.asarray(4.0), jnp.asarray(9.0))
+    (own,) = state.criteria
+    state = state._replace(criteria=(own._replace(reward_sums=sums),), margin=jnp.array([0.125]))
+    targets = Targets(jnp.array([[1.0, 2.0], [3.0, 6.0]]), jnp.zeros((2, 2)))
+    weights = sample_weights(config, rollout)
+    found = cost_batch(config, rollout, weights, state, [targets], 3.0)
+    # The mean is 3; a value of 1 stands for costs of 2, the standard deviation of their sums.
+    assert found.advantage[:, 0].tolist() == pytest.approx([-4, -2, 0, 6])
+    assert found.excess.tolist() == pytest.approx([0.75 - 0.5 + 0.125])
+    assert float(found.reward_unit) == 3
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,14 @@ from longrun.config import Config
 from longrun.config_options import make_config
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner, preparation, program_options
-from longrun.learn.trace import COMPARED, FIRST, init_trace, start_trace, with_current_lambda
+from longrun.learn.trace import (
+    COMPARED,
+    FIRST,
+    _gradients_of_halves,
+    init_trace,
+    start_trace,
+    with_current_lambda,
+)
 from longrun.learn.types import Networks, Rollout, TrainState
 from paper_config import paper_config
 
@@ -71,6 +78,43 @@ def test_lambda_starts_long_where_rewards_come_late(envs: int, steps: int) -> No
     np.testing.assert_allclose(lengths, expected, rtol=1e-2)
 
 
+def test_a_half_has_earlier_and_later_steps_of_alternating_environments() -> None:
+    """With an action of 1 and a mean of 0 the gradient of a bias is a sum of advantages."""
+    steps, envs = 4, 3
+    config = config_with(rollout_steps=100, num_envs=envs)
+    state = started(config)
+    silent = jax.tree.map(np.zeros_like, state.params.policy)
+    state = state._replace(params=state.params._replace(policy=silent))
+    facts = rollout(0, config, 0)
+    facts = jax.tree.map(lambda x: x[:steps] if len(x) == 100 else x, facts)
+    facts = facts._replace(action=np.ones_like(facts.action))
+    halves = np.zeros((steps, envs), int)
+    for place in np.ndindex(steps, envs):
+        advantage = np.zeros((steps, envs), np.float32)
+        advantage[place] = 1
+        first, second = (
+            float(half.layers[-1][1][0])
+            for half in _gradients_of_halves(config, BOX, state, facts, jnp.asarray(advantage))
+        )
+        # Of mean 0: the place itself has 11/12, the other five of its half have -1/12 each.
+        assert sorted([first, second]) == pytest.approx([-0.5, 0.5])
+        halves[place] = int(second > first)
+    assert halves.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 1], [1, 0, 1]]
+
+
+def test_what_is_compared_does_not_depend_on_the_unit_of_rewards() -> None:
+    config = config_with()
+    facts = rollout(0, config, 2)
+    found = []
+    for unit in (1.0, 100.0):
+        state = about_to_choose(started(config))
+        paid = facts._replace(reward=np.float32(unit) * facts.reward)
+        _, state, _ = preparation.prepare(config, BOX, state, paid)
+        found.append([float(state.trace.shared), float(state.trace.own)])
+    assert found[0][1] > 0
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+
+
 def test_lambda_that_fell_to_gae_lambda_stays_there() -> None:
     config = config_with()
     state = started(config)
@@ -114,7 +158,10 @@ def test_only_the_values_are_learned_until_lambda_is_chosen(options: dict[str, A
         assert any(jax.tree.leaves(moved.policy)) is learns
         assert any(jax.tree.leaves(moved.value))
         assert (float(metrics["kl"]) > 0) is learns
-        if not learner.has_joint_optimizer(config) and not learns:
+        if learner.has_joint_optimizer(config):  # its state is also that of the values
+            (moments,) = (x for x in after.opt_state.policy if hasattr(x, "mu"))
+            assert int(moments.count) > 0 and np.abs(moments.mu).max() > 0
+        elif not learns:
             jax.tree.map(
                 np.testing.assert_array_equal, before.opt_state.policy, after.opt_state.policy
             )

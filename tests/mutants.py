@@ -463,11 +463,11 @@ LOOPS = (
 
 SOLVERS = (
     Mutant(
-        "value iteration updates its values by the wrong share",
+        "value iteration is not made aperiodic",
         "tabular/solvers/value_iteration.py",
-        "values = STAY * values + (1 - STAY) * (rewards + transition @ values)",
-        "values = STAY * values + (rewards + transition @ values)",
-        ("tabular/test_solvers.py",),
+        "values = values + (1 - STAY) * (found.best - values)",
+        "values = found.best",
+        ("tabular/test_solvers.py::test_periodic_models",),
     ),
     Mutant(
         "a bracket takes the mean change as its lower end",
@@ -502,14 +502,14 @@ SOLVERS = (
         "tabular/limits/mixtures.py",
         "weights = _corrected(_as_weights(found.x), excess, margins)",
         "weights = _as_weights(found.x)",
-        ("tabular/test_limits.py",),
+        ("tabular/test_limits.py::test_weights_of_a_mixture_are_exact_where_highs_is_not",),
     ),
     Mutant(
         "prices of limits are not rescaled",
         "tabular/limits/mixtures.py",
         "prices = np.maximum(-found.ineqlin.marginals, 0) * spread",
         "prices = np.maximum(-found.ineqlin.marginals, 0)",
-        ("tabular/test_limits.py",),
+        ("tabular/test_limits.py::test_garnets_against_the_program",),
     ),
     Mutant(
         "the remainder of a truncation counts one change too few",

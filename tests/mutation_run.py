@@ -28,7 +28,7 @@ from mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_suffix("").parent / "mutants.csv"
-SECONDS = 300
+SECONDS = 120
 """Time of a mutant's tests; a mutant that takes longer counts as a survivor."""
 SURVIVED, CAUGHT, NOTHING_RUN = 0, 1, 5
 """Exit statuses of pytest."""

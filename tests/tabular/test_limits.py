@@ -27,6 +27,7 @@ from longrun.tabular import (
     solve,
 )
 from longrun.tabular.limits import solver as limited_solver
+from longrun.tabular.limits.mixtures import Column, best_mixture
 from longrun.tabular.models.classic import (
     access_control,
     admission,
@@ -430,3 +431,23 @@ def test_costs_of_the_other_models() -> None:
     single = NETWORKS["tandem"](service_rates=(1.2,), holding_costs=(1.0,), size=4)
     assert solve(single, limits={}).cost_rates["blocked"] == pytest.approx(0.6 * full)
     assert 0 <= garnet().costs["cost"].min() <= garnet().costs["cost"].max() <= 1
+
+
+def test_weights_of_a_mixture_are_exact_where_highs_is_not(monkeypatch) -> None:
+    """A limit that binds is kept to rounding; one that is farther than HiGHS's tolerance is not."""
+    no_policy = np.zeros(1, int)
+    columns = [
+        Column(no_policy, np.array(values), np.zeros(3), None)
+        for values in ([0.0, -1.0, -1.0], [1.0, 1.0, 0.5])
+    ]
+    off = np.array([0.5 + 9e-11, 0.5 - 9e-11])  # 0.5 is exact: the first limit binds
+    monkeypatch.setattr(
+        "longrun.tabular.limits.mixtures.optimize.linprog",
+        lambda *_, **__: optimize.OptimizeResult(
+            status=0, x=off, ineqlin=optimize.OptimizeResult(marginals=np.array([-0.5, 0.0]))
+        ),
+    )
+    found = best_mixture(columns, np.zeros(2))
+    assert found is not None
+    assert found.weights.tolist() == pytest.approx([0.5, 0.5], rel=1e-15)
+    assert found.value == pytest.approx(0.5, rel=1e-15)

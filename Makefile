@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
-.PHONY: run figures docs package test test-slow test-guide test-all test-portable test-adapters lint types format clean
+.PHONY: run figures docs package test test-slow test-guide test-all test-portable test-shipped test-mutants test-adapters lint types format clean
 
 run: .venv/core             ## APO against discounted PPO on a machine to be serviced, about two minutes
 	$(BIN)/python examples/maintenance.py
@@ -24,11 +24,24 @@ test-guide: .venv/ready     ## the pages of the guide and the examples, shortene
 
 # The numerical tests run again as on another machine, always the same one, so that AVX-512 cannot
 # hide what fails elsewhere. They wait for nothing, and many slow tests do: both at the same time.
-test-all: lint              ## what .ci/run runs: the tests, the slow tests, and numerical ones again
+test-all: lint              ## what .ci/run runs: the tests, the slow tests, and some of them again
 	$(BIN)/mypy & types=$$!; $(COMPILE); \
-	$(BIN)/python tests/portable.py --quick --machine avx2 --processes 1 > .venv/portable.log 2>&1 & \
+	{ $(BIN)/python tests/portable.py --quick --machine avx2 --processes 1 && $(SHIPPED); } \
+		> .venv/portable.log 2>&1 & \
 	portable=$$!; $(BIN)/pytest -n 3 -m 'not long and not guide'; tests=$$?; \
 	wait $$portable || tests=1; cat .venv/portable.log; wait $$types && exit $$tests
+
+# Some tests of learning without what conftest.py switches off: XLA's optimisations and emitters of
+# loops, and unrolled scans. One kind of actions and of policy steps is enough for these.
+SHIPPED := JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(BIN)/pytest -n 0 -m 'shipped and not slow' \
+	-k 'not categorical and not trpo' tests/learn tests/native
+
+test-shipped: .venv/ready   ## some tests of learning with programs that are optimised as users have them
+	$(SHIPPED)
+
+# Minutes. Nothing runs it by itself; tests/test_mutants.py keeps its list in step with the code.
+test-mutants: .venv/ready   ## apply the mutants of tests/mutants.py, each of which a test must notice
+	$(BIN)/python tests/mutation_run.py
 
 test-portable: .venv/ready  ## the numerical tests as if on older machines (instruction sets, BLAS, order)
 	$(BIN)/python tests/portable.py

@@ -14,7 +14,7 @@ import pytest
 CACHE = Path(__file__).parents[1] / ".pytest_cache"
 
 # Hundreds of programs are compiled here for a few steps each: optimising them would take longer
-# than running them. JAX_DISABLE_MOST_OPTIMIZATIONS=0 make test runs what users run.
+# than running them. `make test-shipped` sets the variable to 0 and runs some of them as users do.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 # A third of the compile time: fused loops by the older code generator, each program in one piece.
 # Only for the pinned version: XLA ends the process at a flag that it does not know.
@@ -78,8 +78,9 @@ def pytest_collection_finish() -> None:
     from longrun import picture_files
     from longrun.learn import advantages
 
-    # A fifth of the time to compile what computes advantages.
-    advantages.UNROLL = 1
+    if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1":
+        # A fifth of the time to compile what computes advantages.
+        advantages.UNROLL = 1
     # Three quarters of the time to draw a figure; the tests of each kind of figure ask for it.
     picture_files.LAYOUT = None
     gc.freeze()  # what was imported stays

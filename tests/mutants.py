@@ -54,6 +54,20 @@ SEEDING = (
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
     Mutant(
+        "workers draw the same exploration noise",
+        "envs/shard.py",
+        "for i in range(part.first, part.last)",
+        "for i in range(part.last - part.first)",
+        (f"{INDEPENDENCE}::test_on_the_host",),
+    ),
+    Mutant(
+        "environments of several workers start from the same seeds",
+        "envs/shard.py",
+        "Chain(stepper, (seed, seeding.EPISODE, part.first + i), self.heartbeat)",
+        "Chain(stepper, (seed, seeding.EPISODE, i), self.heartbeat)",
+        (f"{INDEPENDENCE}::test_on_the_host",),
+    ),
+    Mutant(
         "host environments of training start from the same seeds",
         "envs/shard.py",
         "Chain(stepper, (seed, seeding.EPISODE, part.first + i), self.heartbeat)",

@@ -28,6 +28,7 @@ from longrun.envs.plan import Plan
 from longrun.envs.shared_memory import SharedArrays
 from longrun.envs.spaces import Spaces, describe
 from longrun.envs.vector_shard import make_shard
+from longrun.envs.worker_part import parts_of
 from longrun.learn import learner
 from longrun.learn.types import Networks, Rollout, TrainState
 from longrun.train.device import program
@@ -87,8 +88,8 @@ def vector_of_dice(pays: str) -> Any:
     return SyncVectorEnv([partial(Dice, pays)] * ENVS, autoreset_mode=AutoresetMode.NEXT_STEP)
 
 
-def rewards_on_the_host(pays: str, is_vector: bool = False) -> Rewards:
-    """All weights are zero: an action is noise alone."""
+def rewards_on_the_host(pays: str, is_vector: bool, workers: int) -> Rewards:
+    """All weights are zero: an action is noise alone. Workers are asked one after the other."""
     factory = partial(vector_of_dice if is_vector else Dice, pays)
     plan = Plan(
         factory,
@@ -103,18 +104,26 @@ def rewards_on_the_host(pays: str, is_vector: bool = False) -> Rewards:
         eval_noise=True,
         is_vector=is_vector,
     )
-    arrays = SharedArrays(plan.memory())
-    shard = make_shard(plan, arrays, worker=0, num_workers=1)
+    arrays = SharedArrays(plan.memory(workers))
+    shards = [make_shard(plan, arrays, worker, workers) for worker in range(workers)]
+
+    def ask(command: str, replica: int, argument: Any) -> None:
+        for worker, shard in enumerate(shards):
+            parts = parts_of(worker, workers, len(SEEDS), ENVS)
+            if replica in {part.replica for part in parts}:
+                getattr(shard, command)(replica, argument)
+
     found = {}
     for replica, seed in enumerate(SEEDS):
-        shard.restart(replica, [0] * ENVS)
+        ask("restart", replica, [0] * ENVS)
         for iteration in ITERATIONS:
             place = f"seed {seed}, iteration {iteration}"
-            shard.rollout(replica, iteration)
+            ask("rollout", replica, iteration)
             found[f"training, {place}"] = np.array(arrays["reward"][replica])
-            shard.evaluate(replica, iteration)
+            ask("evaluate", replica, iteration)
             found[f"evaluation, {place}"] = np.array(arrays["eval_reward"][replica], np.float32)
-    shard.close()
+    for shard in shards:
+        shard.close()
     arrays.close()
     return found
 
@@ -188,9 +197,19 @@ def require_all_different(found: dict[str, Rewards]) -> None:
     require_different(numbers)
 
 
-@pytest.mark.parametrize("is_vector", [False, True], ids=["single", "VectorEnv"])
-def test_on_the_host(is_vector: bool) -> None:
-    require_all_different({pays: rewards_on_the_host(pays, is_vector) for pays in PAYS})
+@pytest.mark.parametrize(
+    ("is_vector", "workers"),
+    [(False, 1), (False, 4), (True, 1)],
+    ids=["one worker", "four workers", "VectorEnv"],
+)
+def test_on_the_host(is_vector: bool, workers: int) -> None:
+    """Four workers share the environments of two replicas, of which each is in several workers."""
+    found = {pays: rewards_on_the_host(pays, is_vector, workers) for pays in PAYS}
+    require_all_different(found)
+    if workers > 1:
+        again = rewards_on_the_host("action", is_vector, 1)
+        for name, paid in found["action"].items():
+            np.testing.assert_array_equal(paid, again[name], err_msg=name)
 
 
 def test_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:

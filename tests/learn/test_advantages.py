@@ -6,6 +6,7 @@ to the bit.
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from longrun.config import Config
+from longrun.learn import advantages
 from longrun.learn.adaptation import adapt_reset_cost
 from longrun.learn.advantages import lambda_advantages, moving_average, td_errors, value_targets
 from longrun.learn.config_pytree import register_config
@@ -132,6 +134,15 @@ ZERO_VALUES = VALUES._replace(after_reset=jnp.full((3, 3), 99.0))
 ROLLOUT = facts(REWARD, TERMINATED, TRUNCATED)
 
 
+@pytest.mark.shipped
+def test_what_is_shipped_is_compiled_as_shipped() -> None:
+    """Only where the variable says so: see conftest.py."""
+    is_quick = os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1"
+    assert jax.config.read("jax_disable_most_optimizations") is is_quick
+    assert (1 if is_quick else 16) == advantages.UNROLL
+
+
+@pytest.mark.shipped
 def test_average_criterion_with_value_zero_after_terminations() -> None:
     config = paper_config("apo", gae_lambda=0.5, value_constraint=0.25)
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
@@ -148,6 +159,7 @@ def test_average_criterion_with_value_zero_after_terminations() -> None:
     assert (float(state.value_constraint), float(state.reset_cost)) == (0.25, 0)
 
 
+@pytest.mark.shipped
 def test_average_criterion_that_continues_through_resets() -> None:
     config = paper_config(
         "apo", gae_lambda=0.5, value_constraint=0.25, termination="reset", reset_cost=9
@@ -166,6 +178,7 @@ def test_average_criterion_that_continues_through_resets() -> None:
     assert (float(state.gain), float(state.offset), float(state.reset_cost)) == (1, 2, 9)
 
 
+@pytest.mark.shipped
 def test_discounted_criterion() -> None:
     config = paper_config("ppo", gae_lambda=0.5, discount=0.5)
     targets, state = criterion_targets(config, fresh(config), ROLLOUT, ZERO_VALUES)
@@ -254,6 +267,7 @@ def test_a_termination_takes_precedence_over_a_time_limit_in_the_same_step(
 # --- what a criterion learns -----------------------------------------------------------------
 
 
+@pytest.mark.shipped
 def test_running_means_start_at_the_first_batch_and_move_by_the_step_size() -> None:
     config = paper_config("apo", gain_step_size=0.25)
     reward = rows([2, 0, 4])
@@ -511,6 +525,7 @@ def test_discounted_rewards_are_scaled_by_the_spread_of_their_decayed_sums() -> 
     np.testing.assert_allclose(targets.advantage[:, 0], [0.8838835, 1.0606602], rtol=1e-6)
 
 
+@pytest.mark.shipped
 def test_decayed_sums_restart_after_an_end() -> None:
     config = paper_config("ppo", discount=0.5, gae_lambda=1, scale_rewards=True, num_envs=1)
     reward = rows([1, 5])

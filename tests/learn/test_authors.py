@@ -17,7 +17,6 @@ import safetensors.numpy
 from scipy import special, stats
 from test_learner import (
     BOX,
-    QUICK,
     SMALL,
     fresh,
     iterate,
@@ -37,6 +36,7 @@ from longrun.learn.weights import weighted_mean
 from longrun.presets import PRESETS
 from longrun.train.host.replica import Replica
 from paper_config import paper_config
+from quick import QUICK
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 FORGIVING = partial(Drift, limit=9, wall=1.5, forgiving=True)

@@ -28,6 +28,7 @@ from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, Train
 from longrun.train.host import loop as host
 from longrun.train.host.replica import flat_weights
 from paper_config import paper_config
+from quick import QUICK
 from tiny_envs import Drift
 
 BOX = Spaces(3, 2, (), (-1.0, -1.0), (1.0, 1.0))
@@ -44,8 +45,6 @@ SMALL: dict[str, Any] = {
     "learning_rate": 0.03,
 }
 
-# Compiled dozens of times for a few steps each: optimising would take twice as long.
-QUICK = {"xla_backend_optimization_level": 0}
 quick_update = jax.jit(learner.update, static_argnums=1, compiler_options=QUICK)
 
 
@@ -222,7 +221,7 @@ def test_a_new_replica_is_compiled_once_for_all_shapes_of_a_rollout() -> None:
 
 
 @families
-@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("normalize", [False, pytest.param(True, marks=pytest.mark.shipped)])
 def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> None:
     """Old log-probabilities come from a product with the whole batch, new ones from products with
     minibatches, which a machine may sum in another order. Sums of at most 64 terms of size 1 then
@@ -300,6 +299,7 @@ def two_steps(**options: Any) -> tuple[Config, TrainState, Rollout]:
     return config, state, rollout
 
 
+@pytest.mark.shipped
 def test_a_batch_and_its_metrics_by_hand() -> None:
     config, state, rollout = two_steps(termination="reset", reset_cost=2.0)
     batch, state, metrics = preparation.prepare(config, Spaces(1, 1, (2,)), state, rollout)
@@ -622,7 +622,7 @@ APART = ("policy_network", "value_network", "time_limit")
 """Options that exclude some of the others."""
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("apart", [pytest.param(False, marks=pytest.mark.shipped), True])
 @pytest.mark.parametrize("algorithm", ["apo", "trpo"])  # together they have all the options
 def test_a_whole_update_is_its_three_programs(algorithm: str, apart: bool) -> None:
     """With all options changed at once: what each of them changes above, it changes here, too."""
@@ -671,6 +671,7 @@ def test_learning_rate_decay_scales_the_learning_rate_by_what_remains() -> None:
 # --- the criteria inside the whole update ----------------------------------------------------
 
 
+@pytest.mark.shipped
 @families
 def test_apo_with_the_gain_frozen_at_0_learns_as_ppo_without_discount_to_the_bit(
     spaces: Spaces,

@@ -15,8 +15,8 @@ from longrun.learn.limited_step import limited_step
 from longrun.learn.policy_steps import trust_region_step
 from longrun.learn.types import Batch, CostBatch, Policy
 from paper_config import paper_config
+from quick import QUICK
 
-UNOPTIMISED = {"xla_backend_optimization_level": 0}
 FISHER = jnp.asarray([4.0, 1.0, 1.0])
 
 
@@ -29,7 +29,7 @@ def step(surrogates: Any, excess: Any, mean_kl: Any = quadratic, **options: Any)
     defaults = {"approach": 1.0, "kl_limit": 0.5, "damping": 0.0}
     counts = {"cg_iterations": 10, "line_search_steps": 6}
     take = partial(limited_step, surrogates, mean_kl, **{**defaults, **counts, **options})
-    run = jax.jit(take, compiler_options=UNOPTIMISED)
+    run = jax.jit(take, compiler_options=QUICK)
     return run(jnp.zeros(3), jnp.asarray(excess, jnp.float32))
 
 
@@ -128,7 +128,7 @@ def random_batch(seed: int, excess: list[float]) -> tuple[Policy, Batch]:
 
 def take(policy: Policy, batch: Batch, limits: dict[str, float]) -> Any:
     config = paper_config("atrpo", limits=limits, hidden_sizes=(), limit_approach=1.0)
-    run = jax.jit(partial(trust_region_step, config, SPACES), compiler_options=UNOPTIMISED)
+    run = jax.jit(partial(trust_region_step, config, SPACES), compiler_options=QUICK)
     return run(policy, batch)
 
 

@@ -125,6 +125,7 @@ def tries_of_action_1(agent: Agent) -> float:
     return float(actions.mean())
 
 
+@pytest.mark.shipped
 @everyone
 def test_the_better_arm_is_found(kind: type[Agent]) -> None:
     agent = kind(Bandit, **QUICK)

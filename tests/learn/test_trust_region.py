@@ -26,13 +26,10 @@ from longrun.learn.mlp import apply_mlp
 from longrun.learn.trust_region import conjugate_gradient, fisher_product, natural_step
 from longrun.learn.types import Batch, Networks, Policy, TrainState
 from paper_config import paper_config
+from quick import QUICK
 from tiny_envs import ITERATION, TINY, Drift
 
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
-
-
-UNOPTIMISED = {"xla_backend_optimization_level": 0}
-"""Without optimisation: these tests spend nearly all their time on compilation."""
 
 
 def vector(*values: float) -> jax.Array:
@@ -42,7 +39,7 @@ def vector(*values: float) -> jax.Array:
 def step(surrogate: Any, mean_kl: Any, start: Any, **options: Any) -> Any:
     defaults = {"kl_limit": 0.02, "damping": 0.0, "cg_iterations": 10, "line_search_steps": 10}
     take = partial(natural_step, surrogate, mean_kl, **defaults | options)
-    return jax.jit(take, compiler_options=UNOPTIMISED)(start)
+    return jax.jit(take, compiler_options=QUICK)(start)
 
 
 def half_square(x: jax.Array) -> jax.Array:
@@ -109,6 +106,7 @@ def test_conjugate_gradient_never_multiplies_zeros() -> None:
     np.testing.assert_array_equal(conjugate_gradient(product, jnp.zeros(2), 5), 0)
 
 
+@pytest.mark.shipped
 def test_natural_step_solves_a_linear_problem_in_a_quadratic_region() -> None:
     # F = diag(3, 1/2), damping 1/2: (F + I/2) d = (3.5, 1) has the solution d = (1, 1), of squared
     # length 4.5. With a KL limit of .09 the step is sqrt(2 * .09 / 4.5) = .2 of it.

@@ -98,6 +98,7 @@ def test_an_interrupted_run_resumes_bit_identically(
     ]
 
 
+@pytest.mark.shipped
 def test_the_length_of_calls_does_not_change_what_is_learned(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -460,6 +460,13 @@ LOOPS = (
         ("train/test_resume.py::test_a_decaying_learning_rate_starts_anew_in_each_call_of_learn",),
     ),
     Mutant(
+        "a start-up that cannot be seen is left out too early",
+        "train/settling.py",
+        "FORGETTING = 3\n",
+        "FORGETTING = 2\n",
+        ("train/test_settling.py::test_a_start_up_is_left_out_whether_it_can_be_seen_or_not",),
+    ),
+    Mutant(
         "a replay does not compare observations",
         "envs/chain.py",
         "same = expected in (UNKNOWN, row_hashes(obs_out))",

@@ -15,9 +15,11 @@ import csv
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +31,11 @@ from mutants import MUTANTS, Mutant
 ROOT = Path(__file__).parents[1]
 TABLE = Path(__file__).with_suffix("").parent / "mutants.csv"
 SECONDS = 120
-"""Time of a mutant's tests; a mutant that takes longer counts as a survivor."""
+"""CPU time of a mutant's tests; a mutant that takes longer counts as a survivor."""
+WITHOUT_ANY = 600
+"""CPU time of all these tests without a mutant."""
+PATIENCE = 10
+"""Seconds for each of CPU time, after which tests are ended that wait for something."""
 SURVIVED, CAUGHT, NOTHING_RUN = 0, 1, 5
 """Exit statuses of pytest."""
 
@@ -40,6 +46,7 @@ class Outcome(NamedTuple):
     caught_by: str
     """the first test that failed; "" if none did"""
     seconds: float
+    """CPU time"""
     problem: str = ""
     """why nothing can be said; "" otherwise"""
 
@@ -53,32 +60,36 @@ def mutated(mutant: Mutant, source: Path) -> None:
     file.write_text(text.replace(mutant.old, mutant.new))
 
 
-def run_tests(source: Path, tests: Sequence[str], *options: str) -> Outcome:
-    """Run tests against the code in a folder, in a process of its own."""
+def run_tests(
+    source: Path, tests: Sequence[str], *options: str, processes: int = 0, limit: int = SECONDS
+) -> Outcome:
+    """Run tests against the code in a folder: in one process, or in others that it starts."""
     names = [f"tests/{test}" for test in tests]
-    # Quick programs, no other process, and no plugin that these tests do not need.
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", *options]
+    pytest = [sys.executable, "-m", "pytest", "-n", str(processes), *options, *names]
+    # In seconds of CPU time: other programs may need the cores, too.
+    limited = ["sh", "-c", f'ulimit -t {limit}; exec "$@"', "sh", *pytest]
     environment = os.environ | {"PYTHONPATH": str(source)}
-    begin = time.monotonic()
-    try:
-        done = subprocess.run(
-            [*command, *names],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
+    with tempfile.TemporaryFile("w+") as output:
+        begun = subprocess.Popen(
+            limited, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
-    except subprocess.TimeoutExpired:
-        return Outcome("", SECONDS, f"took more than {SECONDS} s")
-    seconds = time.monotonic() - begin
-    failed = re.search(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
-    if done.returncode == CAUGHT and failed:
+        stuck = threading.Timer(PATIENCE * limit, begun.kill)
+        stuck.start()
+        _, status, used = os.wait4(begun.pid, 0)
+        stuck.cancel()
+        begun.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        told = output.read()
+    seconds = used.ru_utime + used.ru_stime
+    failed = re.search(r"^FAILED (.+?)(?: - .*)?$", told, re.MULTILINE)
+    if begun.returncode == CAUGHT and failed:
         return Outcome(failed[1].removeprefix("tests/"), seconds)
-    if done.returncode == SURVIVED:
+    if begun.returncode == SURVIVED:
         return Outcome("", seconds)
-    what = "ran no test" if done.returncode == NOTHING_RUN else "could not be run"
-    return Outcome("", seconds, f"{what}: {(done.stdout + done.stderr)[-600:]}")
+    if begun.returncode < 0:
+        return Outcome("", seconds, f"ended by {signal.Signals(-begun.returncode).name}")
+    what = "ran no test" if begun.returncode == NOTHING_RUN else "could not be run"
+    return Outcome("", seconds, f"{what}: {told[-600:]}")
 
 
 def outcome_of(mutant: Mutant) -> Outcome:
@@ -90,7 +101,7 @@ def outcome_of(mutant: Mutant) -> Outcome:
             mutated(mutant, source)
         except ValueError as error:
             return Outcome("", 0, str(error))
-        return run_tests(source, mutant.tests, "-x")
+        return run_tests(source, mutant.tests, "-x", "-p", "no:cacheprovider")
 
 
 def chosen(words: Sequence[str]) -> list[Mutant]:
@@ -114,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutants, begin = chosen(given.words), time.monotonic()
     tests = sorted({test for mutant in mutants for test in mutant.tests})
     print(f"{len(mutants)} mutants; first their tests without any of them")
-    found = run_tests(ROOT / "src", tests)
+    found = run_tests(ROOT / "src", tests, processes=given.processes, limit=WITHOUT_ANY)
     if found.caught_by or found.problem:
         print(f"without any mutant: {found.caught_by} {found.problem}")
         return 1

@@ -45,6 +45,8 @@ def test_a_start_up_is_left_out_whether_it_can_be_seen_or_not() -> None:
     assert 60 <= seen.steps <= 500 and seen.done
     hidden = settling(autoregressive(1000, 10, 0.95, 1.0))
     assert 60 <= hidden.steps <= 300 and hidden.done  # three times 39, as far as it is measured
+    tail = autoregressive(1000, 10, 0.95, 1.0)[500:]
+    assert hidden.steps == math.ceil(3 * correlation_time(tail))
 
 
 def test_a_stationary_stream_is_kept_and_one_that_drifts_is_told() -> None:

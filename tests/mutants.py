@@ -49,7 +49,7 @@ SEEDING = (
     Mutant(
         "evaluations on the host act with training's noise",
         "envs/shard.py",
-        "return self._noise(part, iteration, seeding.EVALUATION_NOISE, plan.eval_steps)",
+        "return self._noise(part, iteration, plan.eval_purposes[1], plan.eval_steps)",
         "return self._noise(part, iteration, seeding.NOISE, plan.eval_steps)",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
@@ -91,7 +91,7 @@ SEEDING = (
     Mutant(
         "evaluations of a VectorEnv act with training's noise",
         "envs/vector_shard.py",
-        "return self._noise(replica, seeding.EVALUATION_NOISE, iteration)",
+        "return self._noise(replica, self._plan.eval_purposes[1], iteration)",
         "return self._noise(replica, seeding.NOISE, iteration)",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
@@ -100,7 +100,21 @@ SEEDING = (
         "train/host/replica.py",
         'evaluated = pool.start("evaluate", self.index, iteration)',
         'evaluated = pool.start("evaluate", self.index, 0)',
-        (f"{INDEPENDENCE}::test_evaluations_of_a_training_differ",),
+        (f"{INDEPENDENCE}::test_evaluations_of_a_training_and_of_its_agent_differ",),
+    ),
+    Mutant(
+        "an agent on the host repeats the evaluation of its training",
+        "train/host/loop.py",
+        "eval_purposes=seeding.AFTERWARDS,",
+        "eval_purposes=seeding.IN_TRAINING,",
+        (f"{INDEPENDENCE}::test_evaluations_of_a_training_and_of_its_agent_differ",),
+    ),
+    Mutant(
+        "an agent on a device repeats the evaluation of its training",
+        "train/device/loop.py",
+        "how = shape, explore, device.MEASUREMENT",
+        "how = shape, explore, device.EVALUATION",
+        (f"{INDEPENDENCE}::test_evaluations_of_a_training_and_of_its_agent_differ",),
     ),
     Mutant(
         "the same orders of samples in every iteration on the host",
@@ -154,15 +168,15 @@ SEEDING = (
     Mutant(
         "evaluations on a device use training's keys",
         "train/device/program.py",
-        "start_key, key = jax.random.split(key_of(seed, EVALUATION, learned.iteration))",
+        "start_key, key = jax.random.split(key_of(seed, purpose, learned.iteration))",
         "start_key, key = jax.random.split(key_of(seed, ITERATION, learned.iteration))",
         (f"{INDEPENDENCE}::test_every_purpose_on_a_device_has_keys_of_its_own",),
     ),
     Mutant(
         "all evaluations on a device are those of iteration 0",
         "train/device/program.py",
-        "start_key, key = jax.random.split(key_of(seed, EVALUATION, learned.iteration))",
-        "start_key, key = jax.random.split(key_of(seed, EVALUATION))",
+        "start_key, key = jax.random.split(key_of(seed, purpose, learned.iteration))",
+        "start_key, key = jax.random.split(key_of(seed, purpose))",
         (f"{INDEPENDENCE}::test_on_a_device",),
     ),
     Mutant(
@@ -561,8 +575,8 @@ RESULTS = (
     Mutant(
         "ties are wins",
         "results/statistics.py",
-        "wins = (own[:, None] > other) + 0.5 * (own[:, None] == other)",
-        "wins = (own[:, None] > other) + 1.0 * (own[:, None] == other)",
+        "wins.append(((own > other) + 0.5 * (own == other)).mean())",
+        "wins.append(((own > other) + 1.0 * (own == other)).mean())",
         ("results/test_statistics.py",),
     ),
     Mutant(

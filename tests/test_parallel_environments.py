@@ -1,8 +1,8 @@
 """Parallel environments are independent: no random number of a run is used twice.
 
 That holds for actions, reset observations and steps of environments; across environments, time,
-iterations, seeds and purposes (training, evaluation); on the host and on a device. It holds for the
-orders of samples, too.
+iterations, seeds and purposes (training, evaluations in a training, evaluations of a finished
+policy); on the host and on a device. It holds for the orders of samples, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from longrun import APO
 from longrun.config import Config
+from longrun.envs import seeding
 from longrun.envs.native import Environment, Step
 from longrun.envs.plan import Plan
 from longrun.envs.shared_memory import SharedArrays
@@ -89,6 +90,15 @@ def vector_of_dice(pays: str) -> Any:
 
 
 def rewards_on_the_host(pays: str, is_vector: bool, workers: int) -> Rewards:
+    """In training and in evaluations during it and afterwards."""
+    of_training = _on_the_host(pays, is_vector, workers, seeding.IN_TRAINING, "evaluation")
+    afterwards = _on_the_host(pays, is_vector, workers, seeding.AFTERWARDS, "measurement")
+    return of_training | afterwards
+
+
+def _on_the_host(
+    pays: str, is_vector: bool, workers: int, purposes: tuple[int, int], name: str
+) -> Rewards:
     """All weights are zero: an action is noise alone. Workers are asked one after the other."""
     factory = partial(vector_of_dice if is_vector else Dice, pays)
     plan = Plan(
@@ -102,6 +112,7 @@ def rewards_on_the_host(pays: str, is_vector: bool, workers: int) -> Rewards:
         eval_envs=ENVS,
         eval_steps=STEPS,
         eval_noise=True,
+        eval_purposes=purposes,
         is_vector=is_vector,
     )
     arrays = SharedArrays(plan.memory(workers))
@@ -121,7 +132,7 @@ def rewards_on_the_host(pays: str, is_vector: bool, workers: int) -> Rewards:
             ask("rollout", replica, iteration)
             found[f"training, {place}"] = np.array(arrays["reward"][replica])
             ask("evaluate", replica, iteration)
-            found[f"evaluation, {place}"] = np.array(arrays["eval_reward"][replica], np.float32)
+            found[f"{name}, {place}"] = np.array(arrays["eval_reward"][replica], np.float32)
     for shard in shards:
         shard.close()
     arrays.close()
@@ -154,9 +165,9 @@ def on_a_device(
     state = learner.init(config, env.spaces, jax.random.key(0))
     silent = jax.tree.map(jnp.zeros_like, state.params.policy)
     iterate = jax.jit(partial(program.iterate, env, config))
-    evaluate = jax.jit(
-        partial(program.evaluate, env, config, shape=(ENVS, STEPS), explore=True),
-    )
+    purposes = {"evaluation": program.EVALUATION, "measurement": program.MEASUREMENT}
+    evaluate = partial(program.evaluate, env, config, shape=(ENVS, STEPS), explore=True)
+    compiled = {name: jax.jit(partial(evaluate, purpose=p)) for name, p in purposes.items()}
     rewards, orders = {}, {}
     chains = program.begin(env, ENVS, jnp.array(SEEDS))
     for replica, seed in enumerate(SEEDS):
@@ -164,10 +175,11 @@ def on_a_device(
         now = program.ReplicaState(learned, jax.tree.map(lambda x, i=replica: x[i], chains))
         for iteration in ITERATIONS:
             place = f"seed {seed}, iteration {iteration}"
-            evaluated = evaluate(jnp.uint32(seed), learned=now.learned)
+            for name, program_of in compiled.items():
+                evaluated = program_of(jnp.uint32(seed), learned=now.learned)
+                rewards[f"{name}, {place}"] = np.asarray(evaluated.reward)
             now, facts = iterate(jnp.uint32(seed), program.Span(0, 9, 1), now)
             rewards[f"training, {place}"] = np.asarray(facts["rollout"].reward)
-            rewards[f"evaluation, {place}"] = np.asarray(evaluated.reward)
             orders[place] = facts["shuffles"]
     return rewards, orders
 
@@ -193,7 +205,7 @@ def require_all_different(found: dict[str, Rewards]) -> None:
         every = EPISODE if pays == "start" else 1
         numbers |= {f"{pays}, {name}": paid[::every] for name, paid in rewards.items()}
         assert all(paid.shape == (STEPS, ENVS) for paid in rewards.values())
-    assert len(numbers) == len(PAYS) * len(SEEDS) * len(ITERATIONS) * 2
+    assert len(numbers) == len(PAYS) * len(SEEDS) * len(ITERATIONS) * 3
     require_different(numbers)
 
 
@@ -227,7 +239,7 @@ def test_every_purpose_on_a_device_has_keys_of_its_own(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(program, "key_of", noted)
     on_a_device(NativeDice("step"), monkeypatch)
-    assert len(drawn) == len(set(drawn)) == 3  # each program is traced once
+    assert len(drawn) == len(set(drawn)) == 4  # each program is traced once
     assert not {0, 1} & set(drawn)  # from which the networks are initialised
 
 
@@ -249,7 +261,7 @@ WIDE = TINY | {"initial_log_std": 0.0}
 
 
 @pytest.mark.parametrize("env", [partial(Dice, "start"), NativeDice("start")], ids=["host", "jax"])
-def test_evaluations_of_a_training_differ(env: Any) -> None:
+def test_evaluations_of_a_training_and_of_its_agent_differ(env: Any) -> None:
     """The policy stays the same, and rewards do not depend on it."""
     agent = APO(env, num_workers=0, **WIDE | {"learning_rate": 0.0})
     rates: list[float] = []
@@ -259,7 +271,8 @@ def test_evaluations_of_a_training_differ(env: Any) -> None:
         eval_steps=EPISODE,
         on_log=lambda p: rates.append(p.evaluation.average_reward),
     )
-    assert len(rates) == len(set(rates)) == 3
+    rates.append(agent.evaluate(EPISODE, warmup=0).average_reward)
+    assert len(rates) == len(set(rates)) == 4
 
 
 # --- orders of samples -----------------------------------------------------------------------

@@ -93,14 +93,14 @@ def test_rollouts_and_evaluations_record_costs():
 
 
 def test_a_time_limit_is_no_termination():
-    """Of 16 steps of an environment in training and 20 in an evaluation, 5 and 6 end episodes."""
+    """Of 16 steps of an environment in training 5 end episodes, and every third in the long run."""
     for terminates in (True, False):
         logged: list[Any] = []
         agent = APO(partial(Counter, 3, terminates), num_workers=0, costs=["terminated"], **TINY)
         options = {"eval_every": ITERATION, "eval_steps": 20}
         agent.learn(ITERATION, **options, on_log=logged.append)
         assert logged[0].metrics["cost_terminated"] == pytest.approx(terminates * 5 / 16)
-        assert logged[0].evaluation.costs["terminated"].rate == pytest.approx(terminates * 6 / 20)
+        assert logged[0].evaluation.costs["terminated"].rate == pytest.approx(terminates / 3)
 
 
 @pytest.mark.parametrize("xp", [np, jnp])

@@ -622,7 +622,7 @@ APART = ("policy_network", "value_network", "time_limit")
 """Options that exclude some of the others."""
 
 
-@pytest.mark.parametrize("apart", [pytest.param(False, marks=pytest.mark.shipped), True])
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("algorithm", ["apo", "trpo"])  # together they have all the options
 def test_a_whole_update_is_its_three_programs(algorithm: str, apart: bool) -> None:
     """With all options changed at once: what each of them changes above, it changes here, too."""

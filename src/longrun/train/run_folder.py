@@ -237,7 +237,7 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 def _header(path: Path) -> list[str]:
     """All columns of a file in their order; empty if there is no file."""
-    if not path.exists():
+    if not path.is_file():  # a device may give lines without an end
         return []
     with path.open(newline="") as file:
         return next(csv.reader(file), [])

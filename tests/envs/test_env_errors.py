@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from functools import partial
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -35,7 +38,7 @@ RAISED = {
     "exit_with_0": "SystemExit(0)",
     "exit_generator": "GeneratorExit()",
     "raise_speechless": "Speechless",
-    "raise_lines": "the motor jammed; at 12 V",
+    "raise_lines": "ArithmeticError: the motor jammed; at 12 V",
 }
 
 
@@ -43,12 +46,45 @@ RAISED = {
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_environment_that_raises_anything_is_named_in_one_line(fault, text, num_workers):
     message = error_of(partial(Failing, getattr(faults, fault), VICTIM), num_workers)
-    assert message == ("worker 1 failed: " if num_workers else "") + STEP + text
+    worker = "worker 1 failed: " if num_workers else ""
+    assert message == f"{worker}{STEP}{text} ({line_of(fault)})"
+
+
+def line_of(fault):
+    """The file and the last line of a function of `failing_envs`, as messages name them."""
+    lines, first = inspect.getsourcelines(getattr(faults, fault))
+    file = Path(faults.__file__)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f"{shown}:{first + len(lines) - 1}"
 
 
 def test_an_exit_in_a_reset_is_named():
     message = error_of(partial(Failing, faults.exit_with_0, VICTIM, at=0))
-    assert message == "environment 3 of replica 0 failed at its reset: SystemExit(0)"
+    beginning = "environment 3 of replica 0 failed at its reset: SystemExit(0)"
+    assert message == f"{beginning} ({line_of('exit_with_0')})"
+
+
+def test_the_line_is_of_the_user_s_code_and_not_of_a_library_that_it_calls():
+    def raise_in_numpy(env):
+        np.concatenate([np.zeros(2), np.zeros((2, 2))])
+
+    message = error_of(partial(Failing, raise_in_numpy, VICTIM))
+    line = raise_in_numpy.__code__.co_firstlineno + 1
+    assert re.search(rf"ValueError: .*\(\S*test_env_errors\.py:{line}\)$", message)
+
+
+def test_the_command_names_type_and_line_and_the_option_for_more(tmp_path, capsys):
+    result = call(capsys, *train_arguments(tmp_path / "run"), "--env", "failing_envs:KeyDrift-v0")
+    assert "failed at step 4 of iteration 0: KeyError: 'pump' (" in result.err
+    assert f"{line_of('raise_key')}); --debug shows the traceback\n" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_the_traceback_is_shown_on_request(tmp_path, capsys):
+    command = [*train_arguments(tmp_path / "run"), "--env", "failing_envs:KeyDrift-v0", "--debug"]
+    result = call(capsys, *command)
+    assert "in raise_key" in result.err
+    assert "--debug" not in result.err
 
 
 def test_an_exit_in_an_episode_that_is_repeated_starts_a_new_one():
@@ -63,7 +99,7 @@ def test_an_exit_in_an_episode_that_is_repeated_starts_a_new_one():
 def test_an_exit_in_an_evaluation_is_named():
     seed = seeding.episode_seed(0, seeding.MEASUREMENT, 0, 0, 0)
     env = partial(Failing, faults.exit_with_0, seed)
-    with pytest.raises(EnvironmentFailure, match=r"step 4 of the evaluation .*: SystemExit\(0\)$"):
+    with pytest.raises(EnvironmentFailure, match=r"step 4 of the evaluation .*: SystemExit\(0\) \("):
         APO(env, num_workers=0, **TINY).evaluate(100)
 
 
@@ -206,7 +242,11 @@ FORMS = {
 
 @pytest.mark.parametrize("env", FORMS)
 def test_a_method_of_another_form_is_refused_with_the_right_one(env):
-    assert error_of(env).endswith(f": {FORMS[env]}")
+    message = error_of(env)
+    if env is Careless:  # the error is of the environment's own code, whose line is named
+        message, _, line = message.rpartition(" (")
+        assert re.fullmatch(r"\S*test_env_errors\.py:\d+\)", line)
+    assert message.endswith(f": {FORMS[env]}")
 
 
 @pytest.mark.filterwarnings("ignore")  # Gymnasium's own

@@ -89,6 +89,7 @@ def _metrics(
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
         "reward_max": rollout.reward.max(),
+        "observation_size": root_mean_square(rollout.obs[..., spaces.mask_size :]),
         "gain": criterion.gain,
         "value_offset": criterion.offset,
         "value_mean": here.mean(),
@@ -120,6 +121,11 @@ def predict(
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
     every = (here, value(rollout.next_obs), after_reset)
     return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.limits))]
+
+
+def root_mean_square(x: jax.Array) -> jax.Array:
+    """[...] -> []"""
+    return jnp.sqrt(jnp.square(x).mean())
 
 
 def flat(x: jax.Array) -> jax.Array:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
@@ -18,8 +19,11 @@ from command_line import call, train_arguments
 from failing_envs import Failing
 from longrun import APO, EnvironmentFailure, InputError
 from longrun.envs import seeding
+from longrun.envs.native import Step
+from longrun.envs.spaces import Spaces
 from longrun.envs.stepper import GymnasiumStepper
 from longrun.errors import NonFiniteError, text_of
+from one_state_env import OneState
 from tiny_envs import ITERATION, TINY, Drift
 
 VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
@@ -283,3 +287,43 @@ def test_an_evaluation_refuses_rewards_beyond_float32_as_a_rollout_does():
     expected = "returned a non-finite evaluation's reward of 1e\\+300 at step 4"
     with pytest.raises(NonFiniteError, match=expected):
         agent.evaluate(20)
+
+
+def vanishing(params, x):
+    """A network of a user that takes the logarithm of something negative."""
+    return jnp.log(x[:, :1] * 0 - 1)
+
+
+def linear(key, inputs, outputs):
+    return jnp.zeros((inputs, outputs))
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_policy_network_that_returns_nan_is_named(discrete, num_workers):
+    def three(params, x):
+        return jnp.repeat(vanishing(params, x), 3 if discrete else 1, axis=1)
+
+    env = partial(Drift, discrete=discrete)
+    agent = APO(env, num_workers=num_workers, policy_network=(linear, three), **TINY)
+    with pytest.raises(NonFiniteError, match=r"^your policy_network returned nan \(output 0\)"):
+        agent.learn(ITERATION)
+    with pytest.raises(NonFiniteError, match="apply.params, x. must return finite numbers$"):
+        agent.predict(np.zeros(2, np.float32))
+
+
+class Push(OneState):
+    """It takes a force."""
+
+    @property
+    def spaces(self):
+        return Spaces(1, 1, (), (-1.0,), (1.0,))
+
+    def step(self, key, state, action):
+        return Step(state, jnp.ones(1) * action, jnp.ones(()), False)
+
+
+def test_so_it_is_on_a_device():
+    agent = APO(Push(), policy_network=(linear, vanishing), **TINY)
+    with pytest.raises(NonFiniteError, match=r"^the policy network of replica 0 \(seed 0\) gave"):
+        agent.learn(ITERATION)

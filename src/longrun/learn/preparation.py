@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
-from longrun.learn.checks import all_finite, choice_is_left
+from longrun.learn.checks import acts_finitely, all_finite, choice_is_left
 from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.limits import learn_limits
@@ -84,6 +84,7 @@ def _metrics(
         "environment_finite": all_finite(
             (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
         ),
+        "actions_finite": acts_finitely(spaces, rollout.obs, rollout.action),
         "criterion_finite": all_finite((criterion, state.limits, state.trace, state.obs_moments)),
         "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),

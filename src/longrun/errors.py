@@ -94,8 +94,8 @@ def named(error: BaseException) -> str:
 
 
 def warn(message: str) -> None:
-    """A warning of one line for the user."""
-    warnings.warn(message, UserWarning, stacklevel=2)
+    """A warning of one line for the user, about the line of the user's code that led to it."""
+    warnings.warn(message, UserWarning, stacklevel=users_level())
 
 
 def users_level() -> int:

@@ -73,8 +73,6 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     try:
         show = None if first and not given.get("quiet") else False
         session.run(show, bool(given.get("tensorboard")), end_at_once)
-        if first and "stop_at" in given and (done := min(session.steps())) < steps:
-            print(f"stopped after {done:,} steps: --stop-at {given['stop_at']:g} was reached")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; {again}") from None
     except SystemExit:

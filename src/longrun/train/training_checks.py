@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from longrun.config import TERMINATED, Average, Config
 from longrun.envs.spaces import Array
-from longrun.errors import EnvironmentFailure, NonFiniteError
+from longrun.errors import EnvironmentFailure, NonFiniteError, users_level
 
 FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
 FLAGS = ("actions_finite", "environment_finite", "mask_allows", *FINITE)
@@ -109,7 +109,7 @@ class LimitWatch:
                     f" {self.PATIENCE} iterations in which replica {replica} only lowered costs; no"
                     " policy may keep it: raise the limit",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=users_level(),
                 )
 
 
@@ -146,7 +146,7 @@ class ConstantRewardWatch:
                 f"every reward so far was {low:g} and no episode has terminated: no policy is"
                 " better than another; check the environment's reward, unless another one is rare",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )
         if self.watching and metrics["terminations"]:
             self.watching = False
@@ -157,5 +157,5 @@ class ConstantRewardWatch:
                 " average criterion cannot rank them unless resets cost something; set"
                 " termination='reset' and reset_cost (or reset_cost_step_size)",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )

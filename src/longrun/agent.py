@@ -136,7 +136,10 @@ class Agent:
 
     @property
     def gain_(self) -> float:
-        """The learned long-run average reward, net of reset costs."""
+        """A lagging estimate of the average reward from training, net of reset costs.
+
+        It is of the policies of the last iterations; `evaluate` measures the present one.
+        """
         if self.algorithm in ("ppo", "trpo"):
             raise AttributeError(
                 f"{self.algorithm.upper()} is discounted and learns no gain; see"

@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "matplotlib":
             raise
-        print("longrun: figures need a package; pip install 'longrun[plot]'", file=sys.stderr)
+        print("longrun: figures need a package; pip install matplotlib", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)

@@ -90,7 +90,7 @@ def _check_callbacks(path: Path, given: dict[str, Any]) -> None:
                 raise InputError(f"--{flag.replace('_', '-')} needs evaluations; leave out {off}")
     for package in ("wandb", "mlflow"):
         if package in given and find_spec(package) is None:
-            raise InputError(f"--{package} needs a package; pip install 'longrun[{package}]'")
+            raise InputError(f"--{package} needs a package; pip install {package}")
 
 
 def _callbacks(session: Session, given: dict[str, Any], first: bool) -> list[OnLog]:
@@ -115,7 +115,7 @@ def _tell_of_fixed_lambda(session: Session) -> None:
     if job.begins == 0 and config.adapts_lambda and not config.has_time_to_adapt(job.iterations):
         enough = FEWEST_ITERATIONS * config.steps_per_iteration
         print(
-            "lambda stays at gae_lambda, since the run is short;"
+            f"lambda stays at gae_lambda={config.gae_lambda:g}, since the run is short;"
             f" it adapts in a new run with --steps {enough} or more",
             flush=True,
         )
@@ -182,7 +182,7 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
     for name in grid:
         if why := why_unknown(name, [algorithm]):
             raise InputError(f"unknown option for --grid '{name}'; {why}")
-        known("numeric option for --grid", name, [*numeric_fields(config), "limits"])
+        _require_shared(name, config)
     pairs = [
         (make_config(algorithm, preset, **{**options, **point}), seed)
         for point in settings_for(algorithm, grid)
@@ -193,6 +193,16 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
             "--grid: limits of one run must be on the same costs; use longrun sweep for others"
         )
     return [c for c, _ in pairs], [s for _, s in pairs]
+
+
+def _require_shared(name: str, config: Config) -> None:
+    """Raise InputError for an option in which the replicas of one run cannot differ."""
+    numeric = [*numeric_fields(config), "limits"]
+    if name not in numeric:
+        raise InputError(
+            f"--grid {name}: replicas of one run differ in {', '.join(numeric)} alone; longrun"
+            f" sweep --grid {name}=... trains runs that differ in any option"
+        )
 
 
 def _require_unchanged(

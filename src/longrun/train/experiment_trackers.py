@@ -93,7 +93,7 @@ def _required(package: str) -> Any:
         return import_module(package)
     except ImportError:
         raise InputError(
-            f"to_{package} needs a package; pip install 'longrun[{package}]'"
+            f"to_{package} needs a package; pip install {package}"
         ) from None
 
 

@@ -155,14 +155,19 @@ def test_the_least_entropy_of_both_kinds_of_action() -> None:
 # --- contradiction -----------------------------------------------------------------------------
 
 
+def contradiction(rollout_steps: int = 10_000) -> Contradiction:
+    job = job_of(100, rollout_steps=rollout_steps)
+    return Contradiction(job, job.configs[0])
+
+
 def test_an_evaluation_beyond_the_range_of_rewards_contradicts_at_once() -> None:
-    message = Contradiction()(event(1, evaluated(-600_000.0)))
+    message = contradiction()(event(1, evaluated(-600_000.0)))
     assert message is not None
     assert "the evaluation has -6e+05 per step [-6e+05, -6e+05], the batches before it -5" in message
 
 
 def test_one_that_is_a_quarter_of_the_range_away_contradicts_twice() -> None:
-    watch = Contradiction()
+    watch = contradiction()
     far, near = evaluated(-10.5), evaluated(-9.5)  # of a range of 20
     found = said(watch, [event(1, far), event(2), event(3, near), event(4, far), event(5, far)])
     assert [message is not None for message in found] == [False] * 4 + [True]
@@ -170,16 +175,22 @@ def test_one_that_is_a_quarter_of_the_range_away_contradicts_twice() -> None:
 
 def test_one_whose_interval_has_the_mean_of_a_batch_does_not_contradict() -> None:
     wide, unknown = evaluated(-500.0, 496.0), evaluated(-500.0, math.inf)
-    watch = Contradiction()
+    watch = contradiction()
     assert said(watch, [event(1, wide), event(2, wide), event(3, unknown)]) == [None] * 3
     batches = [event(4, reward=-499.0, reward_min=-1e3), event(5), event(6, evaluated(-499.5))]
     assert said(watch, batches) == [None] * 3
 
 
+def test_nothing_is_said_before_training_has_been_as_far_from_the_start() -> None:
+    """An evaluation of 10 000 steps is 1000 of each of ten environments."""
+    found = said(contradiction(400), [event(i, evaluated(-6e5)) for i in (1, 2, 3)])
+    assert [message is not None for message in found] == [False, False, True]
+
+
 def test_equal_rewards_are_no_contradiction() -> None:
     ones = {"reward": 1.0, "reward_min": 1.0, "reward_max": 1.0}
-    assert Contradiction()(event(1, evaluated(1.0, 0.0), **ones)) is None
-    assert Contradiction()(event(1, evaluated(1.0 + 1e-6, 0.0), **ones)) is None
+    assert contradiction()(event(1, evaluated(1.0, 0.0), **ones)) is None
+    assert contradiction()(event(1, evaluated(1.0 + 1e-6, 0.0), **ones)) is None
 
 
 # --- limits ------------------------------------------------------------------------------------

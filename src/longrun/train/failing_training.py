@@ -16,7 +16,7 @@ import numpy as np
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.errors import users_level
-from longrun.train.evaluation import EvaluationReport
+from longrun.train.evaluation import EvaluationReport, evaluation_shape
 from longrun.train.job import Job, TrainingEvent
 
 GROWN = 10.0
@@ -63,7 +63,7 @@ class FailureWatch:
             {
                 "drift": Drift(),
                 "collapse": Collapse(job, spaces),
-                "contradiction": Contradiction(),
+                "contradiction": Contradiction(job, config),
                 "limits": UnkeptLimits(job, config),
             }
             for config in job.configs
@@ -139,24 +139,32 @@ class Collapse:
 class Contradiction:
     """Evaluations whose average reward is far from that of all batches since the one before.
 
-    Far is a share of the range of single rewards. Deterministic actions earn more or less than
-    drawn ones, too, but that is a smaller share.
+    Far is a share of the range of all single rewards so far. Deterministic actions earn more or less than
+    drawn ones, too, but that is a smaller share. Nothing is said before an environment has been
+    trained for as many steps as it is evaluated: until then it is nearer to its start.
     """
 
-    def __init__(self) -> None:
-        self._rows: list[dict[str, float]] = []
+    def __init__(self, job: Job, config: Config) -> None:
+        _, steps = evaluation_shape(job.eval_steps)
+        self._enough = job.begins + -(-steps // config.rollout_steps)
+        self._rewards: list[float] = []
+        self._lowest, self._highest = math.inf, -math.inf
         self._before = False
 
     def __call__(self, event: TrainingEvent) -> str | None:
-        self._rows.append(event.metrics)
+        now = event.metrics
+        self._rewards.append(now["reward"])
+        self._lowest = min(self._lowest, now["reward_min"])
+        self._highest = max(self._highest, now["reward_max"])
         if event.evaluation is None:
             return None
-        rows, self._rows = self._rows, []
-        before, far = self._before, distance(event.evaluation, rows)
+        rewards, self._rewards = self._rewards, []
+        spread = self._highest - self._lowest
+        before, far = self._before, distance(event.evaluation, rewards, spread)
         self._before = far > APART
-        if not (far > 1 or (before and far > APART)):
+        if event.iteration < self._enough or not (far > 1 or (before and far > APART)):
             return None
-        report, rewards = event.evaluation, [row["reward"] for row in rows]
+        report = event.evaluation
         batches = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(rewards), max(rewards))))
         return (
             f"training and evaluation contradict each other: the evaluation has"
@@ -253,15 +261,13 @@ def least_entropy(spaces: Spaces, first: float) -> float:
     return first + spaces.action_size * math.log(COLLAPSED)
 
 
-def distance(report: EvaluationReport, rows: Sequence[dict[str, float]]) -> float:
-    """How far an evaluation is from the mean rewards of all rows, in ranges of single rewards.
+def distance(report: EvaluationReport, rewards: Sequence[float], spread: float) -> float:
+    """How far an evaluation is from the mean rewards of all batches, in units of `spread`.
 
     It is 0 if the interval contains one of them, or is infinite.
     """
-    rewards = [row["reward"] for row in rows]
     lowest, highest, rate = min(rewards), max(rewards), report.average_reward
     if not (report.low > highest or report.high < lowest):
         return 0.0
-    spread = max(row["reward_max"] for row in rows) - min(row["reward_min"] for row in rows)
     gap, negligible = max(rate - highest, lowest - rate), 1e-3 * max(abs(lowest), abs(highest))
     return gap / max(spread, negligible) if gap > negligible else 0.0

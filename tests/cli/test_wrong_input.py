@@ -123,7 +123,9 @@ def test_a_report_of_two_folders_names_what_takes_several(longrun):
 def test_an_existing_run_is_not_written_over(longrun, run):
     before = files_of(run)
     refused(
-        longrun(*train_arguments(run)), f"already holds a run; longrun train --resume --out {run} resumes it", str(run)
+        longrun(*train_arguments(run)),
+        f"already holds a run; longrun train --resume --out {run} resumes it",
+        str(run),
     )
     assert files_of(run) == before
 

@@ -308,7 +308,7 @@ def test_a_policy_network_that_returns_nan_is_named(discrete, num_workers):
     agent = APO(env, num_workers=num_workers, policy_network=(linear, three), **TINY)
     with pytest.raises(NonFiniteError, match=r"^your policy_network returned nan \(output 0\)"):
         agent.learn(ITERATION)
-    with pytest.raises(NonFiniteError, match="apply.params, x. must return finite numbers$"):
+    with pytest.raises(NonFiniteError, match=r"apply\(params, x\) must return finite numbers$"):
         agent.predict(np.zeros(2, np.float32))
 
 

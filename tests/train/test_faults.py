@@ -63,7 +63,6 @@ def crashing() -> Iterator[Crashing]:
     hook.folder = ""
 
 
-@pytest.mark.filterwarnings("ignore:training and evaluation contradict")  # a point that drifts
 def test_a_run_that_is_killed_at_a_file_operation_can_be_resumed(crashing, tmp_path) -> None:
     from faults.processes import TINY, differences, resume, train
 

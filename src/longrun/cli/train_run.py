@@ -19,7 +19,7 @@ from longrun.envs.env_strings import parse_args, with_args
 from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
-from longrun.option_fields import MOST_STEPS, known, whole_number
+from longrun.option_fields import MOST_STEPS, whole_number
 from longrun.presets import DEFAULT, EARLIER_DEFAULT
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for

@@ -57,8 +57,9 @@ def failure(
 ) -> EnvironmentFailure:
     """The error, in one line, for one that an environment has raised; None is a whole VectorEnv.
 
-    It names the type, the text, and the line of the environment's code that it came from. A KeyboardInterrupt is the user's, and a NonFiniteError is that of `check_finite`: they are
-    raised as they are.
+    It names the type, the text, and the line of the environment's code that it came from. A
+    KeyboardInterrupt is the user's, and a NonFiniteError is that of `check_finite`: they are raised
+    as they are.
     """
     if isinstance(error, KeyboardInterrupt | NonFiniteError):
         raise error

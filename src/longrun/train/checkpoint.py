@@ -200,8 +200,8 @@ def require_algorithm(checkpoint: Checkpoint, path: Path, algorithm: str) -> Non
     found = checkpoint.algorithm
     if found != algorithm:
         raise FolderError(
-            f"'{path}' holds algorithm '{found}', not '{algorithm}'; use {found.upper()}.load('{path}'),"
-            f" or longrun train {found} --resume --out {path}"
+            f"'{path}' holds algorithm '{found}', not '{algorithm}'; use"
+            f" {found.upper()}.load('{path}'), or longrun train {found} --resume --out {path}"
         )
 
 

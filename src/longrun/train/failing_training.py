@@ -137,11 +137,12 @@ class Collapse:
 
 
 class Contradiction:
-    """Evaluations whose average reward is far from that of all batches since the one before.
+    """Evaluations whose average reward is far below that of all batches since the one before.
 
-    Far is a share of the range of all single rewards so far. Deterministic actions earn more or less than
-    drawn ones, too, but that is a smaller share. Nothing is said before an environment has been
-    trained for as many steps as it is evaluated: until then it is nearer to its start.
+    Far is a share of the range of all single rewards so far. Deterministic actions earn less than
+    drawn ones in some environments, but not by that much. Nothing is said before an environment has
+    been trained for as many steps as it is evaluated: until then it is nearer to its start. An
+    evaluation that is far above contradicts nothing: it starts anew, maybe with an empty queue.
     """
 
     def __init__(self, job: Job, config: Config) -> None:
@@ -167,10 +168,10 @@ class Contradiction:
         report = event.evaluation
         batches = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(rewards), max(rewards))))
         return (
-            f"training and evaluation contradict each other: the evaluation has"
-            f" {report.average_reward:.4g} per step [{report.low:.4g}, {report.high:.4g}], the"
-            f" batches before it {batches}. The system may be unstable, or slower than an"
-            " evaluation: measure it by evaluate with many more steps"
+            f"the evaluation contradicts the training: {report.average_reward:.4g} per step"
+            f" [{report.low:.4g}, {report.high:.4g}], and {batches} in the batches before it. What"
+            " was learned may be unstable, or bad without random actions: compare evaluate with"
+            " deterministic=False, and with many more steps"
         )
 
 
@@ -262,12 +263,12 @@ def least_entropy(spaces: Spaces, first: float) -> float:
 
 
 def distance(report: EvaluationReport, rewards: Sequence[float], spread: float) -> float:
-    """How far an evaluation is from the mean rewards of all batches, in units of `spread`.
+    """How far an evaluation is below the mean rewards of all batches, in units of `spread`.
 
-    It is 0 if the interval contains one of them, or is infinite.
+    It is 0 if the interval is not below all of them.
     """
-    lowest, highest, rate = min(rewards), max(rewards), report.average_reward
-    if not (report.low > highest or report.high < lowest):
+    lowest = min(rewards)
+    if not report.high < lowest:
         return 0.0
-    gap, negligible = max(rate - highest, lowest - rate), 1e-3 * max(abs(lowest), abs(highest))
+    gap, negligible = lowest - report.average_reward, 1e-3 * abs(lowest)
     return gap / max(spread, negligible) if gap > negligible else 0.0

@@ -88,7 +88,7 @@ def time_text(seconds: float) -> str:
 
 
 class ProgressBar:
-    """Progress, reward of the last batch, speed and time left: a live line on a terminal, else a line at times.
+    """Progress, the last reward, speed, time left: a live line on a terminal, else one at times.
 
     `wanted` shows the live line in any case (True) or nothing at all (False).
     """

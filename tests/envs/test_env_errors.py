@@ -103,7 +103,9 @@ def test_an_exit_in_an_episode_that_is_repeated_starts_a_new_one():
 def test_an_exit_in_an_evaluation_is_named():
     seed = seeding.episode_seed(0, seeding.MEASUREMENT, 0, 0, 0)
     env = partial(Failing, faults.exit_with_0, seed)
-    with pytest.raises(EnvironmentFailure, match=r"step 4 of the evaluation .*: SystemExit\(0\) \("):
+    with pytest.raises(
+        EnvironmentFailure, match=r"step 4 of the evaluation .*: SystemExit\(0\) \("
+    ):
         APO(env, num_workers=0, **TINY).evaluate(100)
 
 

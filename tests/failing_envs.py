@@ -121,6 +121,10 @@ def raise_speechless(env: Failing) -> None:
     raise Speechless
 
 
+def raise_key(env: Failing) -> None:
+    {}["pump"]
+
+
 def raise_lines(env: Failing) -> None:
     raise ArithmeticError("the motor jammed\n\n  at 12 V\n")
 
@@ -130,7 +134,13 @@ def returned(index: int, value: Any) -> Callable[[Failing], dict[int, Any]]:
     return lambda env: {index: value}
 
 
-for name, fault in {"Exit": exit_with_0, "Generator": exit_generator, "Sleep": sleep}.items():
+FAULTS = {
+    "Exit": exit_with_0,
+    "Generator": exit_generator,
+    "Key": raise_key,
+    "Sleep": sleep,
+}
+for name, fault in FAULTS.items():
     gymnasium.register(f"{name}Drift-v0", "failing_envs:Failing", kwargs={"fault": fault})
 
 

@@ -135,7 +135,7 @@ CALLS = {
     ),
     "another algorithm's file": (
         lambda path: PPO.load(saved_without_an_id(path)),
-        r"holds algorithm 'apo', not 'ppo'; use apo$",
+        r"holds algorithm 'apo', not 'ppo'; use APO.load\('.*'\), or longrun train apo --resume",
     ),
     "a folder of runs": (
         lambda path: learned_twice(path / "run", path),

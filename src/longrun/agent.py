@@ -15,7 +15,7 @@ from longrun.config_options import make_config
 from longrun.envs.env_strings import with_args
 from longrun.envs.factories import require_saved
 from longrun.envs.watchdog import STEP_TIMEOUT, checked_timeout
-from longrun.errors import FolderError, InputError
+from longrun.errors import FolderError, InputError, users_level
 from longrun.files import FolderLock, make_folder
 from longrun.learn.types import TrainState
 from longrun.option_fields import whole_number
@@ -136,7 +136,10 @@ class Agent:
 
     @property
     def gain_(self) -> float:
-        """The learned long-run average reward, net of reset costs."""
+        """A lagging estimate of the average reward from training, net of reset costs.
+
+        It is of the policies of the last iterations; `evaluate` measures the present one.
+        """
         if self.algorithm in ("ppo", "trpo"):
             raise AttributeError(
                 f"{self.algorithm.upper()} is discounted and learns no gain; see"
@@ -295,7 +298,7 @@ class Agent:
                 f"the rewards still change {found.unsettled_after}, so that the average is not that"
                 f" of the long run; evaluate more than steps={steps}",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )
         return found
 

@@ -8,6 +8,7 @@ the agent where they save or name something. A callback of your own is any funct
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,13 +49,20 @@ def on_evaluation(function: Callable[[Progress, EvaluationReport], Any]) -> OnLo
 
 
 def stop_at(average_reward: float, *, replicas: int = 1) -> OnLog:
-    """Stop when an evaluation has reached this average reward; of each of several replicas."""
+    """Stop when an evaluation has reached this average reward; of each of several replicas.
+
+    A line on the standard error says so.
+    """
     reached: set[int] = set()
 
     def stop_at(progress: Progress, evaluation: EvaluationReport) -> bool:
         if evaluation.average_reward >= average_reward:
             reached.add(progress.replica)
-        return len(reached) < replicas
+        goes_on = len(reached) < replicas
+        if not goes_on:
+            rate = f"{evaluation.average_reward:.4g} per step"
+            _tell(progress, f"the evaluation has {rate}, and stop_at is {average_reward:g}")
+        return goes_on
 
     return on_evaluation(stop_at)
 
@@ -63,19 +71,33 @@ def stop_on_plateau(evaluations: int = 10, *, min_improvement: float = 0.0) -> O
     """Stop when the best average reward has not risen for so many evaluations.
 
     It has risen if it is more than `min_improvement` above the best before. Evaluations are noisy:
-    give `learn` enough `eval_steps` that their intervals are narrow compared with what counts.
+    give `learn` enough `eval_steps` that their intervals are narrow compared with what counts. A
+    line on the standard error says why and when it stopped.
     """
     patience = whole_number("evaluations", evaluations, 1)
     best: list[float] = [-math.inf]
     since: list[int] = [0]
+    step: list[int] = [0]
+    """of the best"""
 
     def stop_on_plateau(progress: Progress, evaluation: EvaluationReport) -> bool:
         since[0] += 1
         if evaluation.average_reward > best[0] + min_improvement:
-            best[0], since[0] = evaluation.average_reward, 0
-        return since[0] < patience
+            best[0], since[0], step[0] = evaluation.average_reward, 0, progress.step
+        goes_on = since[0] < patience
+        if not goes_on:
+            best_text = f"the best evaluation, {best[0]:.4g} per step at {step[0]:,} steps"
+            _tell(progress, f"stop_on_plateau found none above {best_text}, in {patience} more")
+        return goes_on
 
     return on_evaluation(stop_on_plateau)
+
+
+def _tell(progress: Progress, why: str) -> None:
+    """Say on the standard error why a training stops before its end, if it does."""
+    if progress.step < progress.total_steps:
+        done = f"{progress.step:,} of {progress.total_steps:,} steps"
+        print(f"longrun: stopped after {done}: {why}", file=sys.stderr, flush=True)
 
 
 def save_best(agent: Trained, folder: str | Path | None = None) -> OnLog:

@@ -87,9 +87,15 @@ def text_of(error: BaseException) -> str:
     return type(error).__name__
 
 
+def named(error: BaseException) -> str:
+    """An error's type and text in one line; the text alone where longrun has raised it."""
+    text, kind = text_of(error), type(error).__name__
+    return text if isinstance(error, LongrunError) or text.startswith(kind) else f"{kind}: {text}"
+
+
 def warn(message: str) -> None:
-    """A warning of one line for the user."""
-    warnings.warn(message, UserWarning, stacklevel=2)
+    """A warning of one line for the user, about the line of the user's code that led to it."""
+    warnings.warn(message, UserWarning, stacklevel=users_level())
 
 
 def users_level() -> int:

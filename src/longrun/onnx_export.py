@@ -50,7 +50,7 @@ def export_onnx(
         import onnx
         import onnxruntime
     except ImportError:
-        raise InputError("an ONNX file needs packages; pip install 'longrun[onnx]'") from None
+        raise InputError("an ONNX file needs packages; pip install onnx onnxruntime") from None
     if interface is None:
         raise InputError("an ONNX file needs Gymnasium's own spaces, not a subclass of the user")
     model = _Graph(config, spaces, interface, weights).model(onnx, about)

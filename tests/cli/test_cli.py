@@ -116,7 +116,7 @@ def test_a_run_too_short_for_lambda_to_adapt_says_so(longrun, tmp_path, more, to
     where = ("--env", "Drift-v0", "--workers", "0", "--out", str(tmp_path / "run"))
     result = longrun("train", "apo", *where, "--steps", "200", "--no-eval", *sizes, *more)
     assert (result.status, result.err) == (0, "")
-    words = "lambda stays at gae_lambda, since the run is short"
+    words = "lambda stays at gae_lambda=0.9, since the run is short"
     assert (words in result.out) == told
     assert ("in a new run with --steps 30000 or more" in result.out) == told
 
@@ -166,7 +166,27 @@ def test_evaluate_reports_every_replica(longrun, run):
     assert (result.status, result.err) == (0, "")
     for replica in range(4):
         assert f"{replica} (seed {replica % 2})" in result.out
+    assert result.out.count("value_constraint=0.0") == result.out.count("value_constraint=0.3") == 2
     assert files_of(run) == before
+
+
+def test_evaluate_names_the_setting_of_each_replica_of_a_grid_in_json(longrun, run, tmp_path):
+    found = json.loads(longrun("evaluate", run, "--steps", 100, "--json").out)
+    settings = [each["setting"] for each in found]
+    assert settings == [{"value_constraint": nu} for nu in (0.0, 0.0, 0.3, 0.3)]
+    grid = ["--grid", "limits=terminated=0.1,terminated=0.01"]
+    assert longrun(*train_arguments(tmp_path / "run", "--no-eval"), *grid).status == 0
+    found = json.loads(longrun("evaluate", tmp_path / "run", "--steps", 100, "--json").out)
+    settings = [each["setting"] for each in found]
+    assert settings == [{"limits": {"terminated": rate}} for rate in (0.1, 0.01)]
+
+
+def test_evaluate_names_no_setting_where_there_is_one(longrun, tmp_path):
+    assert longrun(*train_arguments(tmp_path / "run", "--no-eval", "--seeds", "2")).status == 0
+    result = longrun("evaluate", tmp_path / "run", "--steps", 100)
+    assert "=" not in result.out
+    found = json.loads(longrun("evaluate", tmp_path / "run", "--steps", 100, "--json").out)
+    assert not any("setting" in each for each in found)
 
 
 def test_evaluate_takes_a_saved_agent_too(longrun, tmp_path):

@@ -60,7 +60,7 @@ def test_figures_name_their_extra(
 ) -> None:
     assert cli.main(words.split()) == 2
     error = capsys.readouterr().err
-    assert error == "longrun: figures need a package; pip install 'longrun[plot]'\n"
+    assert error == "longrun: figures need a package; pip install matplotlib\n"
     assert not (bare / "figures").exists()
 
 
@@ -69,5 +69,5 @@ def test_robots_name_their_extra(bare: Path, capsys: pytest.CaptureFixture[str])
     assert cli.main(words.split()) == 2
     error = capsys.readouterr().err
     assert "environment 'Swimmer-v5' cannot be made" in error
-    assert error.endswith("pip install 'longrun[mujoco]'\n")
+    assert error.endswith("pip install 'gymnasium[mujoco]'\n")
     assert error.count("\n") == 1

@@ -52,7 +52,10 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
     "stray word": ([*TRAIN, "Drift-v0"], ["Drift-v0"]),
     "preset": ([*TRAIN, "--preset", "papr"], ["preset 'papr'", "paper"]),
     "grid name": ([*TRAIN, "--grid", "value_constrain=1"], ["value_constraint"]),
-    "grid of no number": ([*TRAIN, "--grid", "num_envs=1,2"], ["num_envs"]),
+    "grid of no number": (
+        [*TRAIN, "--grid", "num_envs=1,2"],
+        ["--grid num_envs: ", "longrun sweep --grid num_envs=... trains runs that differ"],
+    ),
     "grid values": ([*TRAIN, "--grid", "gae_lambda=a,b"], ["gae_lambda='a' must be a number"]),
     "grid value twice": ([*TRAIN, "--grid", "gae_lambda=0.9,0.90"], ["lists a value twice"]),
     "grid without values": ([*TRAIN, "--grid", "gae_lambda"], ["gae_lambda"]),
@@ -113,10 +116,16 @@ def test_wrong_input_is_refused_in_one_line_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_report_of_two_folders_names_what_takes_several(longrun):
+    refused(longrun("report", "a", "b"), "a report is about one folder, not 'a' and 'b'", "compare")
+
+
 def test_an_existing_run_is_not_written_over(longrun, run):
     before = files_of(run)
     refused(
-        longrun(*train_arguments(run)), "already holds a run; resume it (train --resume", str(run)
+        longrun(*train_arguments(run)),
+        f"already holds a run; longrun train --resume --out {run} resumes it",
+        str(run),
     )
     assert files_of(run) == before
 
@@ -206,7 +215,7 @@ def test_tensorboard_without_its_package_is_refused_on_resume(longrun, run, monk
     monkeypatch.setattr("longrun.train.progress.find_spec", lambda name: None)
     before = files_of(run)
     more = ("--steps", 4 * ITERATION, "--tensorboard")
-    refused(longrun("train", "--resume", "--out", run, *more), "pip install 'longrun[tensorboard]'")
+    refused(longrun("train", "--resume", "--out", run, *more), "pip install tensorboardX")
     assert files_of(run) == before
 
 

@@ -221,7 +221,7 @@ def test_an_error_that_is_not_about_bounds_gets_no_such_advice() -> None:
             raise ArithmeticError("the motor jammed")
 
     jammed = partial(Jammed, *env.args)
-    with pytest.raises(RuntimeError, match=r"the motor jammed$"):
+    with pytest.raises(RuntimeError, match=r"the motor jammed \(\S*test_actions.py:\d+\)$"):
         APO(jammed, num_workers=0, **TINY | {"action_bounds": "raw"}).learn(ITERATION)
 
 

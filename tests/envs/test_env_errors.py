@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from functools import partial
+from pathlib import Path
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
@@ -15,8 +19,11 @@ from command_line import call, train_arguments
 from failing_envs import Failing
 from longrun import APO, EnvironmentFailure, InputError
 from longrun.envs import seeding
+from longrun.envs.native import Step
+from longrun.envs.spaces import Spaces
 from longrun.envs.stepper import GymnasiumStepper
 from longrun.errors import NonFiniteError, text_of
+from one_state_env import OneState
 from tiny_envs import ITERATION, TINY, Drift
 
 VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
@@ -35,7 +42,7 @@ RAISED = {
     "exit_with_0": "SystemExit(0)",
     "exit_generator": "GeneratorExit()",
     "raise_speechless": "Speechless",
-    "raise_lines": "the motor jammed; at 12 V",
+    "raise_lines": "ArithmeticError: the motor jammed; at 12 V",
 }
 
 
@@ -43,12 +50,45 @@ RAISED = {
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_an_environment_that_raises_anything_is_named_in_one_line(fault, text, num_workers):
     message = error_of(partial(Failing, getattr(faults, fault), VICTIM), num_workers)
-    assert message == ("worker 1 failed: " if num_workers else "") + STEP + text
+    worker = "worker 1 failed: " if num_workers else ""
+    assert message == f"{worker}{STEP}{text} ({line_of(fault)})"
+
+
+def line_of(fault):
+    """The file and the last line of a function of `failing_envs`, as messages name them."""
+    lines, first = inspect.getsourcelines(getattr(faults, fault))
+    file = Path(faults.__file__)
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return f"{shown}:{first + len(lines) - 1}"
 
 
 def test_an_exit_in_a_reset_is_named():
     message = error_of(partial(Failing, faults.exit_with_0, VICTIM, at=0))
-    assert message == "environment 3 of replica 0 failed at its reset: SystemExit(0)"
+    beginning = "environment 3 of replica 0 failed at its reset: SystemExit(0)"
+    assert message == f"{beginning} ({line_of('exit_with_0')})"
+
+
+def test_the_line_is_of_the_user_s_code_and_not_of_a_library_that_it_calls():
+    def raise_in_numpy(env):
+        np.concatenate([np.zeros(2), np.zeros((2, 2))])
+
+    message = error_of(partial(Failing, raise_in_numpy, VICTIM))
+    line = raise_in_numpy.__code__.co_firstlineno + 1
+    assert re.search(rf"ValueError: .*\(\S*test_env_errors\.py:{line}\)$", message)
+
+
+def test_the_command_names_type_and_line_and_the_option_for_more(tmp_path, capsys):
+    result = call(capsys, *train_arguments(tmp_path / "run"), "--env", "failing_envs:KeyDrift-v0")
+    assert "failed at step 4 of iteration 0: KeyError: 'pump' (" in result.err
+    assert f"{line_of('raise_key')}); --debug shows the traceback\n" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_the_traceback_is_shown_on_request(tmp_path, capsys):
+    command = [*train_arguments(tmp_path / "run"), "--env", "failing_envs:KeyDrift-v0", "--debug"]
+    result = call(capsys, *command)
+    assert "in raise_key" in result.err
+    assert "--debug" not in result.err
 
 
 def test_an_exit_in_an_episode_that_is_repeated_starts_a_new_one():
@@ -63,7 +103,9 @@ def test_an_exit_in_an_episode_that_is_repeated_starts_a_new_one():
 def test_an_exit_in_an_evaluation_is_named():
     seed = seeding.episode_seed(0, seeding.MEASUREMENT, 0, 0, 0)
     env = partial(Failing, faults.exit_with_0, seed)
-    with pytest.raises(EnvironmentFailure, match=r"step 4 of the evaluation .*: SystemExit\(0\)$"):
+    with pytest.raises(
+        EnvironmentFailure, match=r"step 4 of the evaluation .*: SystemExit\(0\) \("
+    ):
         APO(env, num_workers=0, **TINY).evaluate(100)
 
 
@@ -206,7 +248,11 @@ FORMS = {
 
 @pytest.mark.parametrize("env", FORMS)
 def test_a_method_of_another_form_is_refused_with_the_right_one(env):
-    assert error_of(env).endswith(f": {FORMS[env]}")
+    message = error_of(env)
+    if env is Careless:  # the error is of the environment's own code, whose line is named
+        message, _, line = message.rpartition(" (")
+        assert re.fullmatch(r"\S*test_env_errors\.py:\d+\)", line)
+    assert message.endswith(f": {FORMS[env]}")
 
 
 @pytest.mark.filterwarnings("ignore")  # Gymnasium's own
@@ -243,3 +289,43 @@ def test_an_evaluation_refuses_rewards_beyond_float32_as_a_rollout_does():
     expected = "returned a non-finite evaluation's reward of 1e\\+300 at step 4"
     with pytest.raises(NonFiniteError, match=expected):
         agent.evaluate(20)
+
+
+def vanishing(params, x):
+    """A network of a user that takes the logarithm of something negative."""
+    return jnp.log(x[:, :1] * 0 - 1)
+
+
+def linear(key, inputs, outputs):
+    return jnp.zeros((inputs, outputs))
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+@pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_policy_network_that_returns_nan_is_named(discrete, num_workers):
+    def three(params, x):
+        return jnp.repeat(vanishing(params, x), 3 if discrete else 1, axis=1)
+
+    env = partial(Drift, discrete=discrete)
+    agent = APO(env, num_workers=num_workers, policy_network=(linear, three), **TINY)
+    with pytest.raises(NonFiniteError, match=r"^your policy_network returned nan \(output 0\)"):
+        agent.learn(ITERATION)
+    with pytest.raises(NonFiniteError, match=r"apply\(params, x\) must return finite numbers$"):
+        agent.predict(np.zeros(2, np.float32))
+
+
+class Push(OneState):
+    """It takes a force."""
+
+    @property
+    def spaces(self):
+        return Spaces(1, 1, (), (-1.0,), (1.0,))
+
+    def step(self, key, state, action):
+        return Step(state, jnp.ones(1) * action, jnp.ones(()), False)
+
+
+def test_so_it_is_on_a_device():
+    agent = APO(Push(), policy_network=(linear, vanishing), **TINY)
+    with pytest.raises(NonFiniteError, match=r"^the policy network of replica 0 \(seed 0\) gave"):
+        agent.learn(ITERATION)

@@ -314,6 +314,7 @@ def test_a_batch_and_its_metrics_by_hand() -> None:
         "reward": 2,
         "reward_min": 0,
         "reward_max": 4,
+        "observation_size": 2.5**0.5,  # of observations 1 and 2
         "gain": 1,
         "value_offset": 1.5,
         "value_mean": 1.5,

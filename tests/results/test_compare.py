@@ -66,7 +66,7 @@ def test_the_numbers_are_those_of_the_seeds(sweep):
 
 def test_few_seeds_are_shown_instead_of_an_interval(sweep, capsys):
     out = shown(capsys, sweep)
-    assert "4 (3, 4, 5)" in out
+    assert "4 (seeds 3, 4, 5)" in out
     assert "no interval for fewer than 5 seeds; (scores of the seeds) instead" in out
     assert "intervals of 5 seeds cover" not in out
 
@@ -96,14 +96,21 @@ def test_a_final_score_of_few_evaluations_says_so(tmp_path, capsys, points, coun
     sweep = fake_sweep(tmp_path / "sweep", {"a": (rising(1, 3000, points), {})})
     assert {row.evaluations for row in compare(sweep).rows} == {count}
     out = " ".join(shown(capsys, sweep).split())
-    note = f"fewer than 3 evaluations in the last tenth of training (APO: {count})"
-    assert (note in out) == (count < 3)
-    assert "fewer than 3 evaluations" not in shown(capsys, sweep, "--best")
+    note = "only 1 evaluation counts in each final score; --eval-every 150 gives more"
+    assert (note in out) == (count < 2)
+    assert "evaluation counts" not in shown(capsys, sweep, "--best")
+
+
+def test_one_setting_on_two_tasks_has_no_table_over_both(tmp_path, capsys):
+    curves = {env: (rising(1), {"env": env}) for env in ("A-v0", "B-v0")}
+    sweep = fake_sweep(tmp_path / "sweep", curves)
+    assert {row.env for row in compare(sweep).rows} == {"A-v0", "B-v0"}
+    assert "2 tasks" not in shown(capsys, sweep)
 
 
 def test_the_same_few_evaluations_of_all_settings_are_one_number(sweep, capsys):
     out = " ".join(shown(capsys, sweep).split())
-    assert "evaluations in the last tenth of training (each: 1)" in out
+    assert out.count("only 1 evaluation counts in each final score") == 2, "once for each task"
 
 
 def test_over_all_tasks_scores_are_scaled(sweep):
@@ -175,7 +182,7 @@ def test_runs_of_two_versions_can_be_compared(tmp_path, capsys):
     out = shown(capsys, tmp_path / "old", tmp_path / "new")
     assert "old: APO" in out
     assert "new: APO" in out
-    assert "1 (1, 1)" in out
+    assert "1 (seeds 1, 1)" in out
 
 
 def test_settings_of_different_lengths_are_compared_with_a_warning(tmp_path, capsys):

@@ -132,12 +132,14 @@ def test_training_ends_with_the_costs_beside_their_limits(runs, capsys, monkeypa
     print_final(read_results(runs))
     shown = capsys.readouterr().out
     assert "final score" in shown
-    assert re.search(r"0.1317 \(0.09, 0.105, 0.2\)\W+0.1\W+2\b", shown)
+    assert re.search(r"0.1317 \(seeds 0.09, 0.105, 0.2\)\W+0.1\W+2\b", shown)
 
 
 def test_without_costs_training_ends_with_the_scores_alone(tmp_path, capsys):
     print_final(read_results([fake_run(tmp_path / "run", {100: 1.0})]))
-    assert "cost" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "cost" not in out
+    assert "Drift-v0: final score of the only seed" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

@@ -118,14 +118,15 @@ def test_a_failed_run_is_listed_until_it_is_finished_and_the_others_are_trained(
     assert again in printed
     assert "1 of 2 runs are finished" in printed
     error = (
-        "EnvironmentFailure: environment 0 of replica 0 failed at step 4 of iteration 0: the motor"
-        " jammed"
+        "EnvironmentFailure: environment 0 of replica 0 failed at step 4 of iteration 0:"
+        " ArithmeticError: the motor jammed ("
     )
     assert f"failed after 2 attempts: Broken-v0_apo_seed0: {error}" in printed
     assert f"longrun sweep --resume --out {out} --trust tries them again" in printed
     (failure,) = json.loads((out / "failures.json").read_text())
     assert "ArithmeticError: the motor jammed" in failure.pop("traceback")
-    assert failure == {"run": "Broken-v0_apo_seed0", "error": error, "attempts": 2}
+    assert failure.pop("error").startswith(error)
+    assert failure == {"run": "Broken-v0_apo_seed0", "attempts": 2}
 
     assert main(["sweep", "--resume", "--out", str(out), "--retries", "0"]) == 1
     assert f"failed after 1 attempt: Broken-v0_apo_seed0: {error}" in capsys.readouterr().out

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from fake_workers import ENV, SLOW
 from longrun.cli import main
 from longrun.cli.options import parse
 from longrun.cli.sweep import EXAMPLES, sweep_parser
-from longrun.sweeps.closing_table import flag
+from longrun.sweeps.closing_table import finished_folders, flag
 
 SEARCH = ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9"]
 REFUSED: dict[str, tuple[list[str], str]] = {
@@ -264,3 +267,10 @@ def test_the_examples_of_the_help_are_parsed():
     for command in commands:
         algorithms = [word for word in command[:2] if not word.startswith("-")]
         assert parse(sweep_parser(algorithms), command[len(algorithms) :])
+
+
+def test_finished_runs_are_in_the_order_of_the_plan_and_not_of_their_ends():
+    first, second, third = (SimpleNamespace(name=name) for name in "abc")
+    plan = SimpleNamespace(runs=[first, second, third], folder=lambda run: Path(run.name))
+    outcome = SimpleNamespace(finished=[third, first])
+    assert finished_folders(plan, outcome) == [Path("a"), Path("c")]

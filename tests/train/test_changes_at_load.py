@@ -87,6 +87,7 @@ def short_runs_adapt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longrun.config.FEWEST_ITERATIONS", 0)
 
 
+@pytest.mark.filterwarnings("ignore:observations drift")  # they do
 @pytest.mark.usefixtures("short_runs_adapt")
 @pytest.mark.parametrize("kind", [APO, PPO])
 def test_a_lambda_that_adapts_resumes_to_the_bit(kind: type[Agent], tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_missing_package_is_named_in_one_line(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InputError, match=r"pip install 'longrun\[onnx\]'"):
+    with pytest.raises(InputError, match="pip install onnx onnxruntime"):
         case_agent("clipped").export(tmp_path / "policy.onnx")
 
 

@@ -108,8 +108,9 @@ def test_an_evaluation_that_never_settles_says_so() -> None:
     class Slow(Filling):
         scale = 2000
 
-    with pytest.warns(UserWarning, match=r"still change after .* steps=4000"):
+    with pytest.warns(UserWarning, match=r"still change after .* steps=4000") as warned:
         found = APO(Slow, **LOCAL).evaluate(4000)
+    assert warned[0].filename == __file__, "the caller's line, not one of longrun"
     assert not found.settled and "have not settled" in str(found)
 
 

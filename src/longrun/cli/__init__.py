@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
-from longrun.errors import InputError, LongrunError
+from longrun.errors import EnvironmentFailure, InputError, LongrunError
 from longrun.option_fields import known
 
 COMMANDS = {
@@ -73,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 128 + signal.SIGPIPE  # as shells report it of other programs
         if debug:
             traceback.print_exc()
-        print(f"longrun: {error}", file=sys.stderr)
+        more = "" if debug or not _has_traceback(error) else "; --debug shows the traceback"
+        print(f"longrun: {error}{more}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except MemoryError as error:
         if debug:
@@ -83,11 +84,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] != "matplotlib":
             raise
-        print("longrun: figures need a package; pip install 'longrun[plot]'", file=sys.stderr)
+        print("longrun: figures need a package; pip install matplotlib", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130
+
+
+def _has_traceback(error: BaseException) -> bool:
+    """Whether an environment raised another error, whose traceback says more than this message."""
+    is_environments = isinstance(error, EnvironmentFailure)
+    return is_environments and bool(error.__cause__ or getattr(error, "__notes__", None))
 
 
 @contextmanager

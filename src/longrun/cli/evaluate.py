@@ -27,6 +27,7 @@ example: longrun evaluate runs/swimmer --steps 50000"""
 def evaluate_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
     from longrun.algorithms import AGENTS
+    from longrun.config_options import differing, value_text
     from longrun.results.tables import print_reports
     from longrun.train import checkpoint
 
@@ -38,13 +39,16 @@ def evaluate_command(arguments: list[str]) -> int:
         "seed": given.get("seed"),
     }
     loading = {name: given[name] for name in ("trust", "step_timeout") if name in given}
-    rows, found = [], []
+    rows, found, varied = [], [], differing(saved.configs)
     for replica, seed in enumerate(saved.seeds):
         agent = kind.from_checkpoint(saved, given["run"], replica=replica, **loading)
         report = agent.evaluate(given.get("steps", 10_000), **options)
-        rows.append((f"{replica} (seed {seed})", report))
+        setting = {name: getattr(agent.config, name) for name in varied}
+        texts = [f"{name}={value_text(value)}" for name, value in setting.items()]
+        rows.append((" ".join([f"{replica} (seed {seed})", *texts]), report))
         where = {"replica": replica, "seed": seed, "trained_steps": agent.steps_}
-        found.append(where | as_json(report))
+        own = {"setting": {n: _json_value(v) for n, v in setting.items()}} if varied else {}
+        found.append(where | own | as_json(report))
     if given.get("json"):
         print(json.dumps(found, indent=2))
     else:
@@ -52,6 +56,11 @@ def evaluate_command(arguments: list[str]) -> int:
         trained = dict.fromkeys(f"{each['trained_steps']:,}" for each in found)
         print_reports(rows, f"{which} policy after {' or '.join(trained)} steps of training")
     return 0
+
+
+def _json_value(option: Any) -> Any:
+    """Limits as an object, any other option as it is."""
+    return dict(option) if isinstance(option, tuple) else option
 
 
 def as_json(report: EvaluationReport) -> dict[str, Any]:

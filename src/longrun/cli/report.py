@@ -23,7 +23,9 @@ examples:
 
 def report_command(arguments: list[str]) -> int:
     parser = Parser(prog="longrun report", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.add_argument("folder", type=Path, help="run folder, sweep folder or a folder of these")
+    parser.add_argument(
+        "folder", type=Path, nargs="+", help="run folder, sweep folder or a folder of these"
+    )
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="the page (default: FOLDER/report.html)"
     )
@@ -34,7 +36,13 @@ def report_command(arguments: list[str]) -> int:
     )
     add_trust_option(parser)
     given = parse(parser, arguments)
-    out = given.get("out", given["folder"] / "report.html")
+    folder, *others = given["folder"]
+    if others:
+        raise InputError(
+            f"a report is about one folder, not '{folder}' and '{others[0]}': give the folder that"
+            " holds them; longrun compare and longrun plot take several"
+        )
+    out = given.get("out", folder / "report.html")
     if out.suffix not in (".html", ".htm"):
         raise InputError(f"--out {out} must end in .html")
     from rich.console import Console
@@ -43,6 +51,6 @@ def report_command(arguments: list[str]) -> int:
 
     with Console(stderr=True).status(f"writing {out}"):
         frames, trust = not given.get("no_frames", False), given.get("trust", False)
-        write_report(given["folder"], out, frames, trust)
+        write_report(folder, out, frames, trust)
     print(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
     return 0

@@ -19,7 +19,7 @@ from longrun.envs.env_strings import parse_args, with_args
 from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
-from longrun.option_fields import MOST_STEPS, known, whole_number
+from longrun.option_fields import MOST_STEPS, whole_number
 from longrun.presets import DEFAULT, EARLIER_DEFAULT
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for
@@ -73,8 +73,6 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     try:
         show = None if first and not given.get("quiet") else False
         session.run(show, bool(given.get("tensorboard")), end_at_once)
-        if first and "stop_at" in given and (done := min(session.steps())) < steps:
-            print(f"stopped after {done:,} steps: --stop-at {given['stop_at']:g} was reached")
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; {again}") from None
     except SystemExit:
@@ -92,7 +90,7 @@ def _check_callbacks(path: Path, given: dict[str, Any]) -> None:
                 raise InputError(f"--{flag.replace('_', '-')} needs evaluations; leave out {off}")
     for package in ("wandb", "mlflow"):
         if package in given and find_spec(package) is None:
-            raise InputError(f"--{package} needs a package; pip install 'longrun[{package}]'")
+            raise InputError(f"--{package} needs a package; pip install {package}")
 
 
 def _callbacks(session: Session, given: dict[str, Any], first: bool) -> list[OnLog]:
@@ -117,7 +115,7 @@ def _tell_of_fixed_lambda(session: Session) -> None:
     if job.begins == 0 and config.adapts_lambda and not config.has_time_to_adapt(job.iterations):
         enough = FEWEST_ITERATIONS * config.steps_per_iteration
         print(
-            "lambda stays at gae_lambda, since the run is short;"
+            f"lambda stays at gae_lambda={config.gae_lambda:g}, since the run is short;"
             f" it adapts in a new run with --steps {enough} or more",
             flush=True,
         )
@@ -184,7 +182,7 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
     for name in grid:
         if why := why_unknown(name, [algorithm]):
             raise InputError(f"unknown option for --grid '{name}'; {why}")
-        known("numeric option for --grid", name, [*numeric_fields(config), "limits"])
+        _require_shared(name, config)
     pairs = [
         (make_config(algorithm, preset, **{**options, **point}), seed)
         for point in settings_for(algorithm, grid)
@@ -195,6 +193,16 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
             "--grid: limits of one run must be on the same costs; use longrun sweep for others"
         )
     return [c for c, _ in pairs], [s for _, s in pairs]
+
+
+def _require_shared(name: str, config: Config) -> None:
+    """Raise InputError for an option in which the replicas of one run cannot differ."""
+    numeric = [*numeric_fields(config), "limits"]
+    if name not in numeric:
+        raise InputError(
+            f"--grid {name}: replicas of one run differ in {', '.join(numeric)} alone; longrun"
+            f" sweep --grid {name}=... trains runs that differ in any option"
+        )
 
 
 def _require_unchanged(

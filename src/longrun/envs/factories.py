@@ -81,7 +81,7 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
 def _not_made(factory: Factory, error: BaseException) -> str:
     text = f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
     missing = isinstance(error, ModuleNotFoundError) and error.name == "mujoco"
-    return f"{text}; pip install 'longrun[mujoco]'" if missing else text
+    return f"{text}; pip install 'gymnasium[mujoco]'" if missing else text
 
 
 def close_env(env: gymnasium.Env[Any, Any]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from longrun.envs.flat_spaces import Array, Spaces
 from longrun.envs.numpy_policy import ActingOptions, ActingPolicy, split_weights
+from longrun.errors import NonFiniteError
 
 
 def use_cpu() -> None:
@@ -47,7 +48,20 @@ class OwnPolicy(ActingPolicy):
         self._function = network[1]
 
     def _network(self, x: Array) -> Array:
-        return np.array(_apply_rows(self._function, jax.tree.map(jnp.asarray, self._params), x))
+        outputs = np.array(_apply_rows(self._function, jax.tree.map(jnp.asarray, self._params), x))
+        _require_finite(outputs, x)
+        return outputs
+
+
+def _require_finite(outputs: Array, x: Array) -> None:
+    """Raise NonFiniteError where finite inputs [n, F] have outputs [n, K] that are not."""
+    odd = ~np.isfinite(outputs) & np.isfinite(x).all(1, keepdims=True)
+    if odd.any():
+        i, k = np.argwhere(odd)[0]
+        raise NonFiniteError(
+            f"your policy_network returned {outputs[i, k]} (output {k}) for an observation that is"
+            " finite; its apply(params, x) must return finite numbers"
+        )
 
 
 @partial(jax.jit, static_argnums=0)

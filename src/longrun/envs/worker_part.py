@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from longrun.envs.spaces import Array
-from longrun.errors import EnvironmentFailure, NonFiniteError, text_of
+from longrun.errors import OWN_CODE, EnvironmentFailure, NonFiniteError, named
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -46,6 +48,8 @@ FORMS = {
     "step": "write step(action), which returns (observation, reward, terminated, truncated, info)",
 }
 """What these have to be, for messages; the names of the functions that call them contain theirs."""
+LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+"""Folders of code that is not the user's own."""
 
 
 def failure(
@@ -53,15 +57,35 @@ def failure(
 ) -> EnvironmentFailure:
     """The error, in one line, for one that an environment has raised; None is a whole VectorEnv.
 
-    A KeyboardInterrupt is the user's, and a NonFiniteError is that of `check_finite`: they are
-    raised as they are.
+    It names the type, the text, and the line of the environment's code that it came from. A
+    KeyboardInterrupt is the user's, and a NonFiniteError is that of `check_finite`: they are raised
+    as they are.
     """
     if isinstance(error, KeyboardInterrupt | NonFiniteError):
         raise error
     who = "the VectorEnv" if env is None else f"environment {part.first + env}"
-    return EnvironmentFailure(
-        f"{who} of replica {part.replica} failed at {where}: {text_of(error)}{_wanted(error)}{more}"
-    )
+    told = f"{named(error)}{_line_of(error)}{_wanted(error)}{more}"
+    return EnvironmentFailure(f"{who} of replica {part.replica} failed at {where}: {told}")
+
+
+def _line_of(error: BaseException) -> str:
+    """The innermost line of the user's own code that an error went through: " (plant.py:17)".
+
+    If there is none, it is that of the installed package that has the environment.
+    """
+    frames = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith(("<", *OWN_CODE))
+        and not frame.f_globals.get("__name__", "").startswith(CALLERS)
+    ]
+    own = [(file, line) for file, line in frames if not file.startswith(LIBRARIES)]
+    if not frames:
+        return ""
+    file, line = (own or frames)[-1]
+    here = Path.cwd()
+    shown = Path(file).relative_to(here) if Path(file).is_relative_to(here) else file
+    return f" ({shown}:{line})"
 
 
 def _wanted(error: BaseException) -> str:

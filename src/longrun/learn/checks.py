@@ -26,6 +26,14 @@ def choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:
     return jnp.stack([part.any(-1).all() for part in parts]).all()
 
 
+def acts_finitely(spaces: Spaces, obs: jax.Array, action: jax.Array) -> jax.Array:
+    """[] bool: whether finite observations [..., D] have finite actions [..., A]."""
+    if spaces.categories:  # choices are integers
+        return jnp.ones((), bool)
+    acted = jnp.isfinite(action).all(-1) | ~jnp.isfinite(obs).all(-1)
+    return acted.all()
+
+
 def all_finite(arrays: object) -> jax.Array:
     """[] bool: whether all leaves are free of NaN and infinity."""
     return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(arrays)]).all()

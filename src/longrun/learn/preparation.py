@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from longrun.config import Config
 from longrun.envs.spaces import Spaces
 from longrun.learn.acting import read
-from longrun.learn.checks import all_finite, choice_is_left
+from longrun.learn.checks import acts_finitely, all_finite, choice_is_left
 from longrun.learn.config_pytree import register_config
 from longrun.learn.criteria import Values, criterion_of
 from longrun.learn.limits import learn_limits
@@ -84,11 +84,13 @@ def _metrics(
         "environment_finite": all_finite(
             (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
         ),
+        "actions_finite": acts_finitely(spaces, rollout.obs, rollout.action),
         "criterion_finite": all_finite((criterion, state.limits, state.trace, state.obs_moments)),
         "mask_allows": choice_is_left(spaces, batch.mask),
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
         "reward_max": rollout.reward.max(),
+        "observation_size": root_mean_square(rollout.obs[..., spaces.mask_size :]),
         "gain": criterion.gain,
         "value_offset": criterion.offset,
         "value_mean": here.mean(),
@@ -120,6 +122,11 @@ def predict(
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
     every = (here, value(rollout.next_obs), after_reset)
     return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.limits))]
+
+
+def root_mean_square(x: jax.Array) -> jax.Array:
+    """[...] -> []"""
+    return jnp.sqrt(jnp.square(x).mean())
 
 
 def flat(x: jax.Array) -> jax.Array:

@@ -157,6 +157,8 @@ def _compared(
     by_label = {metric: _by_label(own) for metric, own in scores.items()}
     if len(tasks) > 1:
         for metric, matrices in by_label.items():
+            if len(matrices) == 1:  # from its own worst to its own best seed: that says nothing
+                continue
             rows += _overall_rows(metric, matrices, baselines.get(""))
     count = Counter(s.label for s in settings)
     partial = [label for label in count if count[label] < len(tasks)]

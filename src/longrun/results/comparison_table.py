@@ -122,16 +122,14 @@ def _tasks_left_out(metrics: Sequence[str], found: Comparison) -> list[str]:
 
 def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
     """Scores of few evaluations, what intervals cover, and aggregates of few seeds."""
-    counts = {short[row.label]: row.evaluations for row in rows if row.evaluations is not None}
-    few = {label: count for label, count in counts.items() if count < FEWEST_EVALUATIONS}
+    counted = [row for row in rows if row.evaluations is not None]
+    few = [row for row in counted if (row.evaluations or 0) < FEWEST_EVALUATIONS]
     found = []
     if few:
-        several = len(counts) > 1 and few == counts and len(set(few.values())) == 1
-        listed = {"each": min(few.values())} if several else few
-        numbers = ", ".join(f"{label}: {count}" for label, count in listed.items())
-        found.append(
-            f"fewer than {FEWEST_EVALUATIONS} evaluations in the last tenth of training ({numbers})"
-        )
+        names = ", ".join(dict.fromkeys(short[row.label] for row in few))
+        whose = "each final score" if len(few) == len(counted) else f"the final score of {names}"
+        often = min(row.steps or 0 for row in few) // 20
+        found.append(f"only 1 evaluation counts in {whose}; --eval-every {often} gives more")
     shown = [np.isfinite(row.aggregates["iqm"].low) for row in rows if row.aggregates]
     if any(shown):
         better = any(row.improvement for row in rows)

@@ -99,5 +99,5 @@ def _pandas() -> Any:
     try:
         import pandas
     except ImportError:
-        raise InputError("to_pandas needs a package; pip install 'longrun[pandas]'") from None
+        raise InputError("to_pandas needs a package; pip install pandas") from None
     return pandas

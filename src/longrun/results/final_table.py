@@ -50,14 +50,22 @@ def _score_table(settings: Sequence[Setting], short: Mapping[str, str], shared: 
     place = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
     header = ["environment"] if len(environments) > 1 else []
     header += ["setting", "seeds", "steps", *map(metric_name, METRICS)]
-    few = any(len(setting.seeds) < FEWEST_SEEDS for setting in settings)
-    instead = f", or (scores of the seeds) if fewer than {FEWEST_SEEDS}" if few else ""
-    title = f"{place}: final score, mean over seeds [nominal 95 % interval]{instead}"
+    title = f"{place}: final score{_seeds_text([len(setting.seeds) for setting in settings])}"
     notes = [_final_score_text(settings)]
     if any(len(setting.seeds) >= FEWEST_SEEDS for setting in settings):
         notes.append(f"intervals of {FEWEST_SEEDS} seeds cover {COVERED['mean']} in simulations")
     notes += [f"all with {shared}"] if shared else []
     return TextTable(title, header, rows, "; ".join(notes))
+
+
+def _seeds_text(counts: Sequence[int]) -> str:
+    """What a score with several seeds is, and what stands behind it."""
+    if max(counts, default=1) == 1:
+        return " of the only seed"
+    if max(counts) < FEWEST_SEEDS:
+        return ", mean over seeds (scores of the seeds)"
+    few = f" or (scores of the seeds), if fewer than {FEWEST_SEEDS}"
+    return f", mean over seeds [nominal 95 % interval]{few if min(counts) < FEWEST_SEEDS else ''}"
 
 
 def _final_score_text(settings: Sequence[Setting]) -> str:

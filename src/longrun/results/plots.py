@@ -127,7 +127,9 @@ def draw_panels(
         has_band = max(seeds, default=0) >= FEWEST_SEEDS and not points  # of a point it is nothing
         about = f"{thick}: {middle}{banded if has_band else ''}"
         about += "" if len(labels) > CROWDED else f", {thin}: seeds"
-        about += ", dashed: limit" if any(_limits(p) for p in panels) else ""
+        about = about if max(seeds, default=0) > 1 else ""
+        limits = ["dashed: limit"] * any(_limits(p) for p in panels)
+        about = ", ".join([*([about] if about else []), *limits])
         legend(figure, [(short[label], colours[label]) for label in labels], about, shared)
 
 

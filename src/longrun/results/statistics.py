@@ -36,7 +36,7 @@ from longrun.train.long_run_rate import student_quantile
 
 FINAL_SHARE = 0.1
 """A final score is the mean of the evaluations in this last part of training."""
-FEWEST_EVALUATIONS = 3
+FEWEST_EVALUATIONS = 2
 """A final score of fewer depends much on the last of them: tables then say how many there are."""
 FEWEST_SEEDS = 5
 """With fewer there is no interval, and tables list the seeds.

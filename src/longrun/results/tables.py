@@ -182,12 +182,12 @@ def latex_escaped(text: str) -> str:
 
 
 def estimate_text(found: ScoreEstimate | None, seeds: Sequence[float] = ()) -> str:
-    """Like `0.27 [0.25, 0.29]`; without an interval the seeds instead, like `0.27 (0.25, 0.29)`."""
+    """Like `0.27 [0.25, 0.29]`; else the seeds, like `0.27 (seeds 0.25, 0.29)`."""
     if found is None:
         return "-"
     if np.isnan(found.low):
         own = ", ".join(number_text(seed, 3) for seed in seeds)
-        return number_text(found.value, 4) + (f" ({own})" if len(seeds) > 1 else "")
+        return number_text(found.value, 4) + (f" (seeds {own})" if len(seeds) > 1 else "")
     low, high = number_text(found.low, 3), number_text(found.high, 3)
     return f"{number_text(found.value, 4)} [{low}, {high}]"
 

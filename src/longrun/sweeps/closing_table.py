@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from longrun.results.final_table import print_final
@@ -14,7 +15,7 @@ from longrun.sweeps.sweep_folder import SweepFolder
 
 def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | None) -> None:
     """Print the tables of the finished runs, then one line for each best point and each failure."""
-    finished = [folder.folder(run) for run in outcome.finished]
+    finished = finished_folders(folder, outcome)
     if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
         print_final(read_results(evaluated))
     for name, options, score in search.best() if search else []:
@@ -27,6 +28,12 @@ def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | No
         print(f"failed after {times}: {failure.run}: {one_line(failure.error)}")
     if outcome.failures:
         print(f"{folder.resume_command()} tries them again")
+
+
+def finished_folders(folder: SweepFolder, outcome: Outcome) -> list[Path]:
+    """Folders of the finished runs, in the order of the plan and not in that of their ends."""
+    ended = {run.name for run in outcome.finished}
+    return [folder.folder(run) for run in folder.runs if run.name in ended]
 
 
 def flag(option: str, value: Any) -> str:

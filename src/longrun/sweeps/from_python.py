@@ -17,6 +17,7 @@ from longrun.errors import InputError, LongrunError
 from longrun.option_fields import known, whole_number
 from longrun.presets import DEFAULT
 from longrun.results import Results, read_results
+from longrun.sweeps.closing_table import finished_folders
 from longrun.sweeps.grids import Range, checked_range
 from longrun.sweeps.messages import one_line
 from longrun.sweeps.plan import require_known
@@ -124,7 +125,7 @@ def sweep(
         folder = create_sweep(request, Path(out))
         outcome, _ = train_sweep(folder, workers, ray, retries, quiet, step_timeout)
     _require_done(outcome, folder.path)
-    return read_results([folder.folder(run) for run in outcome.finished])
+    return read_results(finished_folders(folder, outcome))
 
 
 def _require_done(outcome: Outcome, path: Path) -> None:

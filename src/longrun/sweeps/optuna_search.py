@@ -195,6 +195,6 @@ def import_optuna() -> Any:
             warnings.simplefilter("ignore")
             import optuna
     except ImportError:
-        raise InputError("--search optuna needs a package; pip install 'longrun[optuna]'") from None
+        raise InputError("--search optuna needs a package; pip install optuna") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

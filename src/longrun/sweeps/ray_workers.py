@@ -38,7 +38,7 @@ def connect(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise InputError("--ray needs a package; pip install 'longrun[ray]'") from None
+        raise InputError("--ray needs a package; pip install ray") from None
     if address != "auto":
         require_answer(address)
     failure: queue.Queue[BaseException | None] = queue.Queue()

@@ -199,7 +199,10 @@ def require_algorithm(checkpoint: Checkpoint, path: Path, algorithm: str) -> Non
     """Raise FolderError if the checkpoint is of another algorithm."""
     found = checkpoint.algorithm
     if found != algorithm:
-        raise FolderError(f"'{path}' holds algorithm '{found}', not '{algorithm}'; use {found}")
+        raise FolderError(
+            f"'{path}' holds algorithm '{found}', not '{algorithm}'; use"
+            f" {found.upper()}.load('{path}'), or longrun train {found} --resume --out {path}"
+        )
 
 
 def require_same(

@@ -92,9 +92,7 @@ def _required(package: str) -> Any:
     try:
         return import_module(package)
     except ImportError:
-        raise InputError(
-            f"to_{package} needs a package; pip install 'longrun[{package}]'"
-        ) from None
+        raise InputError(f"to_{package} needs a package; pip install {package}") from None
 
 
 def _closed_by(

@@ -82,8 +82,13 @@ LINE_SECONDS = 30.0
 """Time between two lines of progress where there is no terminal."""
 
 
+def time_text(seconds: float) -> str:
+    """A time of two minutes or more in minutes, a shorter one in seconds."""
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{math.ceil(seconds)} s"
+
+
 class ProgressBar:
-    """Progress, reward rate, speed and time left: a live line on a terminal, else a line at times.
+    """Progress, the last reward, speed, time left: a live line on a terminal, else one at times.
 
     `wanted` shows the live line in any case (True) or nothing at all (False).
     """
@@ -122,7 +127,7 @@ class ProgressBar:
     def show(self, progress: Progress) -> None:
         """Update the line."""
         speed = progress.steps_per_second  # 0 until something was timed
-        status = f"reward {progress.metrics['reward']:.3g} per step"
+        status = f"last batch {progress.metrics['reward']:.3g} per step"
         status += f", {speed:,.0f} steps/s" if speed else ""
         self._at[progress.replica] = progress.step
         done = sum(self._at.values())
@@ -130,7 +135,7 @@ class ProgressBar:
         if self._lines and time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + LINE_SECONDS
             part = f"{done / self._total:.0%} of {self._total:,} steps"
-            left = f", {(self._total - done) / speed / 60:.0f} min left" if speed else ""
+            left = f", {time_text((self._total - done) / speed)} left" if speed else ""
             print(f"{self._title}: {part}, {status}{left}", file=sys.stderr, flush=True)
 
     def __enter__(self) -> ProgressBar:
@@ -144,7 +149,7 @@ class ProgressBar:
 def require_tensorboard(folder: object) -> None:
     """Raise InputError if the package or the folder to write to is missing."""
     if find_spec("tensorboardX") is None:
-        raise InputError("tensorboard=True needs a package; pip install 'longrun[tensorboard]'")
+        raise InputError("tensorboard=True needs a package; pip install tensorboardX")
     if folder is None:
         raise InputError("tensorboard=True needs log_dir, the folder for its files")
 

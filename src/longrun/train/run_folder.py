@@ -172,8 +172,8 @@ def _taken(path: Path) -> str:
     learned = _learned(path)
     if config.exists() and (learned or not describes_run(config)):
         return (
-            f"'{path}' already holds a run; resume it (train --resume, or load it in Python) or"
-            " choose another folder"
+            f"'{path}' already holds a run; longrun train --resume --out {path} resumes it, as does"
+            " learn(log_dir=...) of the agent that load returns; or choose another folder"
         )
     if learned:
         return (

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from longrun.config import TERMINATED, Average, Config
 from longrun.envs.spaces import Array
-from longrun.errors import EnvironmentFailure, NonFiniteError
+from longrun.errors import EnvironmentFailure, NonFiniteError, users_level
 
 FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
-FLAGS = ("environment_finite", "mask_allows", *FINITE)
+FLAGS = ("actions_finite", "environment_finite", "mask_allows", *FINITE)
 WATCHED = ("recovering", "reward_min", "reward_max", "terminations")
 """Metrics that the watches read, besides the costs."""
 
@@ -27,6 +27,11 @@ def without_flags(metrics: Mapping[str, float]) -> dict[str, float]:
 def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, iteration: int) -> None:
     """Raise NonFiniteError or EnvironmentFailure if a flag among the metrics is not set."""
     who = f"replica {replica} (seed {seed})"
+    if not metrics.get("actions_finite", True):
+        raise NonFiniteError(
+            f"the policy network of {who} gave an action that is not finite for an observation that"
+            f" is, in iteration {iteration}; check policy_network, if it is your own"
+        )
     if not metrics.get("environment_finite", True):
         raise NonFiniteError(
             f"an observation or reward of {who} was not finite in iteration {iteration}; the"
@@ -43,7 +48,8 @@ def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, itera
             trace = f" ({', '.join(odd)})" if odd else ""
             raise NonFiniteError(
                 f"the {what} of {who} became non-finite in iteration {iteration}{trace}; try a"
-                " lower learning_rate, or scale_rewards=True if it is not set"
+                " lower learning_rate, or scale_rewards=True if it is not set; a network of your"
+                " own must return finite numbers"
             )
 
 
@@ -103,7 +109,7 @@ class LimitWatch:
                     f" {self.PATIENCE} iterations in which replica {replica} only lowered costs; no"
                     " policy may keep it: raise the limit",
                     UserWarning,
-                    stacklevel=2,
+                    stacklevel=users_level(),
                 )
 
 
@@ -140,7 +146,7 @@ class ConstantRewardWatch:
                 f"every reward so far was {low:g} and no episode has terminated: no policy is"
                 " better than another; check the environment's reward, unless another one is rare",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )
         if self.watching and metrics["terminations"]:
             self.watching = False
@@ -151,5 +157,5 @@ class ConstantRewardWatch:
                 " average criterion cannot rank them unless resets cost something; set"
                 " termination='reset' and reset_cost (or reset_cost_step_size)",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=users_level(),
             )

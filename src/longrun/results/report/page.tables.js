@@ -13,7 +13,7 @@ function figure(setting, key) {
   if (!found) return { value: null, cell: ["–"] };
   // Not map(number): its second argument, the index, would be the number of digits.
   const scores = found.scores.map((score) => number(score));
-  const seeds = scores.length > 1 ? `(${scores.join(", ")})` : "";
+  const seeds = scores.length > 1 ? `(seeds ${scores.join(", ")})` : "";
   const ends = found.low === null ? seeds : intervalText(found.low, found.high);
   return { value: found.mean, cell: [number(found.mean), el("span", { class: "interval" }, ends)] };
 }

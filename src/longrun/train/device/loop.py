@@ -25,6 +25,7 @@ from longrun.train.device.program import MOST_ITERATIONS, Evaluated, Span
 from longrun.train.device.sharding import Layout, agreed
 from longrun.train.device.snapshots import placed, snapshot_of, stacked
 from longrun.train.evaluation import EvaluationReport, Streams, evaluation_shape, report
+from longrun.train.failing_training import FailureWatch
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, fresh_state
 from longrun.train.training_checks import (
     FLAGS,
@@ -99,6 +100,7 @@ class DeviceLoop:
         replicas = placed(layout, self.env, job.configs[0].num_envs, seeds, starts)
         seconds = Seconds()
         watches = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
+        failures = FailureWatch(job, self.spaces)
         iteration, calls = int(starts[0].state.iteration), Calls(job)
         shape = self.evaluation_shape(job.eval_steps)
         advance = device.compiled_advance(jax.default_backend())
@@ -120,6 +122,8 @@ class DeviceLoop:
             events = _events(job, iteration, steps, log, reports)
             iteration += steps
             watch_all(watches, log, steps)
+            for event in events:
+                failures.check(event)
             if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
                 break
         return seconds

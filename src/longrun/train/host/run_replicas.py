@@ -15,6 +15,7 @@ from longrun.envs.spaces import Spaces
 from longrun.envs.worker_pool import Pool
 from longrun.learn import learner, preparation
 from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.train.failing_training import FailureWatch
 from longrun.train.host.replica import Replica
 from longrun.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, available_cores
 from longrun.train.training_checks import ConstantRewardWatch, LimitWatch
@@ -35,6 +36,7 @@ def run_replicas(
     queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
     constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
+    failures = FailureWatch(job, replicas[0].spaces)
     with ThreadPoolExecutor(available_cores()) as compute:
 
         def run(replica: Replica) -> None:
@@ -65,6 +67,7 @@ def run_replicas(
                     event, snapshot = item
                     constant.check(event.replica, event.metrics)
                     limits.check(event.replica, event.metrics)
+                    failures.check(event)
                     if not on_events([event], {event.replica: snapshot}):
                         break
             done = not running

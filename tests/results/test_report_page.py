@@ -138,7 +138,7 @@ def test_scores_of_few_seeds_are_shown_with_the_same_digits(browser, tmp_path):
     report_run(tmp_path / "run", [[0.5, 0.7261], [0.5, 0.7332], [0.5, 0.7069]])
     write_report(tmp_path / "run", tmp_path / "page.html", frames=False)
     browser.open(tmp_path / "page.html")
-    assert "(0.7261, 0.7332, 0.7069)" in " ".join(browser.texts("#table td"))
+    assert "(seeds 0.7261, 0.7332, 0.7069)" in " ".join(browser.texts("#table td"))
 
 
 def test_the_table_sorts_by_a_click_on_a_header(page):

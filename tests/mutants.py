@@ -616,4 +616,65 @@ RESULTS = (
     ),
 )
 
-MUTANTS = (*SEEDING, *LEARNING, *LIMITED, *LOOPS, *SOLVERS, *RESULTS)
+RATE = "train/test_long_run_rate.py"
+
+EVALUATION = (
+    Mutant(
+        "the rate of an evaluation is the plain mean",
+        "train/long_run_rate.py",
+        "share = visits / visits.sum()",
+        "share = count / count.sum()",
+        (RATE,),
+    ),
+    Mutant(
+        "episodes that are cut off count as ended",
+        "train/long_run_rate.py",
+        "np.append(1.0, 1 - ends[:-1] / count[:-1])",
+        "np.append(1.0, 1 - np.minimum(1, (ends[:-1] + 1) / count[:-1]))",
+        (RATE,),
+    ),
+    Mutant(
+        "few ends do not widen an interval",
+        "train/long_run_rate.py",
+        "FEW_ENDS = 10",
+        "FEW_ENDS = 1",
+        (RATE,),
+    ),
+    Mutant(
+        "ends that were not seen never matter",
+        "train/evaluation.py",
+        "UNSEEN_ENDS = 3.0",
+        "UNSEEN_ENDS = 0.0",
+        ("train/test_settling.py::test_an_evaluation_is_of_the_long_run",),
+    ),
+    Mutant(
+        "long episodes are missing from returns",
+        "train/evaluation.py",
+        "int(ended.sum(0).min())",
+        "int(ended.sum(0).max())",
+        ("train/test_evaluation.py",),
+    ),
+    Mutant(
+        "a time limit need not fit into an evaluation",
+        "train/evaluation.py",
+        "steps // max(STEPS_EACH, time_limit)",
+        "steps // STEPS_EACH",
+        ("train/test_settling.py",),
+    ),
+    Mutant(
+        "a rate that depends on where ages end counts as settled",
+        "train/settling.py",
+        "AGREEMENT = 0.25",
+        "AGREEMENT = 25.0",
+        (RATE,),
+    ),
+    Mutant(
+        "bounds ignore the error of Kemeny's constant",
+        "tabular/bounds.py",
+        "kemeny = after.kemeny + after.kemeny_error",
+        "kemeny = after.kemeny",
+        ("tabular/test_bounds.py",),
+    ),
+)
+
+MUTANTS = (*SEEDING, *LEARNING, *LIMITED, *LOOPS, *EVALUATION, *SOLVERS, *RESULTS)

@@ -25,7 +25,7 @@ def test_report_of_two_environments() -> None:
     assert found.steps == 8
     assert found.episode_average_reward == 4.0
     assert found.low < 5.0 < found.high
-    assert str(found).endswith("episode return 12 +- 11 over the first 2 episodes, of 3 steps")
+    assert str(found).endswith("episode return 12 +- 11.3 over the first 2 episodes, of 3 steps")
 
 
 def test_a_stream_that_never_ends_has_no_episode() -> None:

@@ -82,7 +82,7 @@ def _missing_episodes(rows: Sequence[tuple[str, EvaluationReport]]) -> str:
 def _with_spread(report: EvaluationReport) -> str:
     if report.episodes < 2:
         return f"{report.episode_return:.4g}"
-    return f"{report.episode_return:.4g} ({report.episode_return_std:.2g})"
+    return f"{report.episode_return:.4g} ({number_text(report.episode_return_std, 3)})"
 
 
 def _rate(value: float, low: float, high: float) -> str:

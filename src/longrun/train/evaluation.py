@@ -102,7 +102,7 @@ class EvaluationReport:
         if not self.episodes:
             return "no episode ended"
         return (
-            f"episode return {self.episode_return:.4g} +- {self.episode_return_std:.2g}"
+            f"episode return {self.episode_return:.4g} +- {self.episode_return_std:.3g}"
             f" over the first {self.episodes} episodes, of {self.episode_length:.4g} steps"
         )
 

@@ -115,7 +115,7 @@ class Agent:
         self._made_policy: tuple[Snapshot, Policy] | None = None
         self._log_dir: Path | None = None
         self._digest: str | None = None
-        """of the checkpoint in `_log_dir`"""
+        """content hash of the checkpoint in `_log_dir`"""
         self._writes = False
         """whether `learn` is writing to `_log_dir`"""
         self._predictions = np.random.default_rng(self.seed)
@@ -362,7 +362,7 @@ class Agent:
         step_timeout: float = STEP_TIMEOUT,
         **options: Any,
     ) -> Self:
-        """From a folder that `save` wrote, or from one replica of a run folder.
+        """Load an agent from a folder that `save` wrote, or from one replica of a run folder.
 
         `env` is needed if the agent was trained on an environment without an id, or with an id in a
         module ('module:Id') that has not been imported: files that are loaded import nothing.

@@ -78,7 +78,7 @@ def stop_on_plateau(evaluations: int = 10, *, min_improvement: float = 0.0) -> O
     best: list[float] = [-math.inf]
     since: list[int] = [0]
     step: list[int] = [0]
-    """of the best"""
+    """step of the best evaluation"""
 
     def stop_on_plateau(progress: Progress, evaluation: EvaluationReport) -> bool:
         since[0] += 1

@@ -27,7 +27,7 @@ from longrun.option_fields import known
 FORMAT = 3
 """Format 2, which is read as well, had a hash of the state alone."""
 MOST_RUNS = 5
-"""That a message names."""
+"""Most runs that an error message names."""
 STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
 
 

@@ -22,14 +22,14 @@ from longrun.errors import InputError
 from longrun.option_fields import checked, choice, count, functions, limits, names, number
 
 MOST_SAMPLES = 2**31 - 1
-"""Of an iteration: they are numbered in 32 bits."""
+"""Most samples of an iteration: they are numbered in 32 bits."""
 SHORTEST_ROLLOUT = 100
 """Steps that an adaptive lambda needs. Traces are at most as long as a rollout, and those of a
 lambda of .9 are 10 steps: shorter rollouts leave little to choose from."""
 FEWEST_ITERATIONS = 300
-"""Of a run in which lambda adapts, since it takes 15 of them to choose it and 150 to lower it."""
+"""Fewest in which lambda adapts: choosing it takes 15 iterations, and lowering it 150."""
 MOST_LIMITS = 8
-"""Of a trust-region step, which tries all combinations of limits that may bind."""
+"""Most limits of a trust-region step, which tries all combinations of limits that may bind."""
 ACTIVATIONS = ("tanh", "relu", "silu")
 
 

@@ -86,7 +86,7 @@ def own_networks(options: Mapping[str, Any]) -> list[str]:
 
 
 def function_name(function: Any) -> str:
-    """For files and messages, such as `plant.networks.apply`."""
+    """A function's name in files and messages, such as `plant.networks.apply`."""
     name = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{getattr(function, '__module__', '?')}.{name}"
 

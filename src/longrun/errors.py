@@ -42,7 +42,7 @@ class InfeasibleLimits(InputError):
         self.cost_rates = dict(rates)
         """long-run averages under the policy that comes closest, by the name of the cost"""
         self.violations = dict(over)
-        """by how much each exceeds its limit; the largest, in units of the cost's range in the
+        """how far each rate exceeds its limit; the largest, in units of the cost's range in the
         model, is the least that is possible"""
 
 
@@ -117,7 +117,7 @@ def listed(names: Iterable[str], most: int = NAMED) -> str:
 
 
 def suggestion(name: str, valid: Iterable[str]) -> str:
-    """For a message about an unknown name: the names that are similar, or the valid ones."""
+    """The names that are similar to an unknown one, or the valid ones, for a message."""
     valid = list(valid)
     if near := similar(name, valid):
         return f"did you mean {', '.join(near)}?"

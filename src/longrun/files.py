@@ -114,7 +114,7 @@ def write_json(path: Path, content: Any) -> None:
 
 
 def as_read(content: Any) -> Any:
-    """As JSON reads it: tuples become lists."""
+    """The content as JSON reads it: tuples become lists."""
     return json.loads(json.dumps(content))
 
 

@@ -28,12 +28,12 @@ from longrun.errors import FolderError, InputError
 from longrun.option_fields import MLP, whole_number
 
 VARIANCE_EPSILON = 1e-8
-"""As in learning: added to a variance by which observations are standardised."""
+"""Added to a variance by which observations are standardised, as in learning."""
 MOST_WEIGHTS = 2**30
 
 
 class Interface(NamedTuple):
-    """Between the environment's own observations and actions and flat rows."""
+    """Conversions between the environment's own observations and actions and flat rows."""
 
     write: Callable[[Any, Array], None]
     """(observation, row [D])"""

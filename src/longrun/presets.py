@@ -52,9 +52,9 @@ ones for sweeps that were made with them.
 """
 
 DEFAULT = "tuned"
-"""Of everything but the paper's experiments. Names of run folders and labels leave it out."""
+"""The preset of everything but the paper's experiments. Folder names and labels leave it out."""
 EARLIER_DEFAULT = "paper"
-"""Of earlier versions, whose files may name none."""
+"""The preset of files of earlier versions that name none."""
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",

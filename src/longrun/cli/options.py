@@ -87,7 +87,7 @@ def parse(parser: Parser, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def add_trust_option(parser: Arguments | Parser) -> None:
-    """For commands that make an environment which a file names."""
+    """Add `--trust`, for commands that make an environment which a file names."""
     parser.add_argument(
         "--trust",
         action="store_true",

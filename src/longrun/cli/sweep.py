@@ -80,7 +80,7 @@ def sweep_command(arguments: list[str]) -> int:
 
 
 def sweep_parser(algorithms: Sequence[str]) -> Parser:
-    """With the options of the algorithms, or of all if none is named."""
+    """The parser of `longrun sweep`, with the options of `algorithms`, or of all if it is empty."""
     parser = Parser(
         algorithms=algorithms,
         prog="longrun sweep",
@@ -157,7 +157,7 @@ def _add_search_options(group: Arguments) -> None:
 
 
 def running_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given options that `run_sweep` takes."""
+    """The given options that `run_sweep` takes."""
     return {name: given[name] for name in RUNNING if name in given}
 
 

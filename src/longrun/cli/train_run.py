@@ -65,7 +65,7 @@ def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
     again = f"{command_for('train --resume --out', path, session.loop.name)} resumes it"
 
     def end_at_once() -> None:
-        """Without waiting for threads that compile: the last checkpoint is on disk."""
+        """End without waiting for threads that compile: the last checkpoint is on disk."""
         os.write(2, f"longrun: interrupted; {again}\n".encode())
         os._exit(130)
 
@@ -94,7 +94,7 @@ def _check_callbacks(path: Path, given: dict[str, Any]) -> None:
 
 
 def _callbacks(session: Session, given: dict[str, Any], first: bool) -> list[OnLog]:
-    """Those that the options ask for; all hosts stop at the same time, the first one writes."""
+    """Callbacks that the options ask for; all hosts stop at the same time, the first one writes."""
     found: list[OnLog] = []
     if "stop_at" in given:
         found.append(callbacks.stop_at(given["stop_at"], replicas=len(session.job.seeds)))

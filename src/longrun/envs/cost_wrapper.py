@@ -22,7 +22,7 @@ class CostWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.functions = dict(functions)
 
     def step(self, action: Any) -> Any:
-        """As the environment's own; also with six values, as in safety-gymnasium."""
+        """A step of the environment; it may return six values, as in safety-gymnasium."""
         observation, *rest, info = self.env.step(action)
         reward = rest[0]
         costs = {

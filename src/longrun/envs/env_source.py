@@ -18,7 +18,7 @@ MOST_ATTRIBUTES = 30
 
 
 def env_source(env: Any, made: Any) -> dict[str, Any]:
-    """For config.json: `env` as the user gave it, and an environment that it has made."""
+    """What config.json has of `env` as the user gave it, and of an environment that it has made."""
     inner, spec = getattr(made, "unwrapped", made), getattr(made, "spec", None)
     copied = isinstance(env, functools.partial) and env.func is pickle.loads
     arguments: list[str] = []

@@ -21,7 +21,7 @@ NATIVE_MAKERS = {
     "playground": ("longrun.envs.native.adapters.playground", "make"),
     "gymnax": ("longrun.envs.native.adapters.gymnax", "make"),
 }
-"""For the prefix of an environment in JAX, as in 'brax:halfcheetah', the module and its function
+"""The prefix of an environment in JAX, as in 'brax:halfcheetah', to the module and its function
 that makes it; any other prefix is a module of the user. An adapter for another library is one more
 line here. The table is in this file, which does not import JAX, since worker processes read it."""
 KEY = re.compile(r"[A-Za-z_][\w.]*")

@@ -1,4 +1,4 @@
-"""From a user's description of an environment to a factory that can be sent to worker processes."""
+"""Turns a user's description of an environment into a factory that worker processes can be sent."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Heartbeat:
         self.row = memoryview(row)  # type: ignore[arg-type]  # of which NumPy's types do not tell
 
     def begin(self, activity: int, part: Part, iteration: int = 0) -> None:
-        """From now on the environments of `part` take turns, beginning with turn 0."""
+        """Begin an activity: the environments of `part` take turns, from turn 0 on."""
         row = self.row
         row[TURN] = row[RESETS] = 0
         row[REPLICA], row[ITERATION] = part.replica, iteration
@@ -33,12 +33,12 @@ class Heartbeat:
         row[BEGUN] += 1
 
     def rest(self) -> None:
-        """Until the next request."""
+        """Be idle until the next request."""
         self.row[ACTIVITY] = IDLE
         self.row[BEGUN] += 1
 
     def reset(self) -> None:
-        """To be called when an environment's reset begins, and when it is done."""
+        """Count the beginning or the end of an environment's reset; call it at both."""
         self.row[RESETS] += 1
 
 

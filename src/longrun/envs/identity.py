@@ -39,7 +39,7 @@ def identity_of(causes: list[Any]) -> str:
 
 
 def numbers_of(value: object) -> dict[str, float | bool]:
-    """Those among an object's attributes."""
+    """The numbers among an object's attributes."""
     return {k: v for k, v in _attributes(value).items() if type(v) in (bool, int, float)}
 
 
@@ -94,7 +94,7 @@ def _read(value: Any) -> tuple[str, list[Any]]:
 
 
 def _of_object(value: Any) -> tuple[str, list[Any]]:
-    """Its class and attributes; less of objects of libraries, which hold what is of a process."""
+    """Class and attributes; less of objects of libraries, which hold what is of a process."""
     kind, attributes = type(value), _attributes(value)
     if not _is_installed(kind):
         return "object", [kind, attributes]
@@ -130,7 +130,7 @@ def _of_function(function: types.FunctionType) -> list[Any]:
 
 
 def _of_class(kind: type) -> list[Any]:
-    """Its bases; where there is no file, as in a notebook, its members, too."""
+    """Bases of a class; where there is no file, as in a notebook, its members, too."""
     if _is_installed(kind):
         return []
     members = {} if _home(kind) else {n: v for n, v in vars(kind).items() if n not in PLACES}

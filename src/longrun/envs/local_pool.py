@@ -79,7 +79,7 @@ class LocalPool:
             self._lock.release()
 
     def _close_shard(self) -> None:
-        """In another thread, which can be left behind if an environment does not return."""
+        """Close in another thread, which can be left behind if an environment does not return."""
         closed: Future[None] = Future()
 
         def close() -> None:

@@ -18,7 +18,7 @@ from longrun.errors import NonFiniteError
 
 
 def use_cpu() -> None:
-    """For worker processes: a GPU's memory belongs to the process that learns."""
+    """Keep worker processes on the CPU: a GPU's memory belongs to the process that learns."""
     jax.config.update("jax_platforms", "cpu")
 
 

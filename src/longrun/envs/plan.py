@@ -36,7 +36,7 @@ class Plan:
     eval_noise: bool = False
     """whether evaluations draw actions, instead of taking the most likely ones"""
     eval_purposes: tuple[int, int] = seeding.IN_TRAINING
-    """of the random streams of an evaluation: resets, noise"""
+    """purposes of the random streams of an evaluation: resets, noise"""
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
     activation: str = "tanh"

@@ -32,7 +32,7 @@ ONE_THREAD = dict.fromkeys(
 MESSAGE_SECONDS = 60
 """Longest wait for the rest of a message, or for room to send one: a worker can be stopped amid."""
 PR_SET_PDEATHSIG = 1
-"""Of <linux/prctl.h>."""
+"""The constant of <linux/prctl.h>."""
 KILL_SECONDS = 10.0
 """Longest wait for a process that was killed, but may be in a system call that does not return."""
 

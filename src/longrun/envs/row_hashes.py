@@ -9,7 +9,7 @@ import numpy as np
 from longrun.envs.spaces import Array
 
 UNKNOWN = 0
-"""In place of a hash: the row was not recorded."""
+"""Stands for the hash of a row that was not recorded."""
 
 
 def row_hashes(rows: Array) -> Array:

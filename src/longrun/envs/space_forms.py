@@ -90,7 +90,7 @@ def row_writer(form: Form) -> Callable[[Any, Array], None]:
 
 
 def array_writer(shape: tuple[int, ...]) -> Callable[[Any, Array], None]:
-    """From an array of this shape to a row."""
+    """A function that writes an array of this shape to a row."""
 
     def write(observation: Any, row: Array) -> None:
         try:

@@ -70,7 +70,7 @@ class GymnasiumStepper:
 
 
 MOST_STATE_BYTES = 2**18
-"""Of one environment with `get_state`; a larger state is not saved. Only what is used of this room
+"""Most bytes of the state that `get_state` gives; a larger one is not saved. Only what is used
 takes memory."""
 
 

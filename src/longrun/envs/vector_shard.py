@@ -163,7 +163,7 @@ class VectorShard:
             self._arrays[array][replica][times, envs, k] = cost[envs]
 
     def _eval_noise(self, replica: int, iteration: int) -> Callable[[], Array] | None:
-        """As `_noise`, or None for deterministic actions."""
+        """The noise of an evaluation, as `_noise` gives it; None for deterministic actions."""
         if not self._plan.eval_noise:
             return None
         return self._noise(replica, self._plan.eval_purposes[1], iteration)

@@ -19,7 +19,7 @@ STEP_TIMEOUT = 300.0
 START_SECONDS = 300.0
 """Shortest limit for the start of a worker and for making an environment: both import modules."""
 LOOK_SECONDS = 0.5
-"""Between two looks at the workers."""
+"""Time between two looks at the workers."""
 
 
 def checked_timeout(value: object) -> float:

@@ -143,7 +143,7 @@ class ProcessPool:
         theirs.close()
 
     def _receive(self) -> None:
-        """Until every worker has closed its connection: set results and failures of the futures."""
+        """Set results and failures of the futures until every worker has closed its connection."""
         alive = {connection: worker for worker, connection in enumerate(self._connections)}
         while alive:
             ready = wait(alive, LOOK_SECONDS)
@@ -225,7 +225,7 @@ class ProcessPool:
 
 
 def _owners(num_workers: int, replicas: int, per_replica: int) -> dict[int, list[int]]:
-    """For each replica the workers that own some of its environments."""
+    """The workers that own some environments of each replica."""
     owners: dict[int, list[int]] = defaultdict(list)
     for worker in range(num_workers):
         for part in parts_of(worker, num_workers, replicas, per_replica):

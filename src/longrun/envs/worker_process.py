@@ -72,7 +72,7 @@ def _serve(
 
 
 def _failure(error: BaseException) -> Message:
-    """For the exception that is being handled.
+    """The message about the exception that is being handled.
 
     The traceback's end must do, so that the message fits into one packet of the socket: the parent
     does not wait for a second one.

@@ -27,7 +27,7 @@ class LimitedStep(NamedTuple):
     """What the line search returns, and what the linearised problem said."""
 
     taken: NaturalStep
-    """its surrogates are [1 + K], of the reward and the costs"""
+    """the step taken; its surrogates are [1 + K], of the reward and the costs"""
     price: jax.Array
     """[K] in units of the first surrogate; 0 while recovering"""
     recovering: jax.Array

@@ -36,7 +36,7 @@ class Controller(NamedTuple):
     """The multipliers of K limits, and what their controller remembers; [K] each."""
 
     multiplier: jax.Array
-    """in units of the spreads of the reward's and the cost's advantages"""
+    """the multipliers, in units of the spreads of the reward's and the cost's advantages"""
     integral: jax.Array
     violation: jax.Array
     """the average after the last batch, for the derivative"""
@@ -153,7 +153,7 @@ def _margin(
 def _controlled(
     config: Multipliers, old: Controller, violations: jax.Array, averages: jax.Array
 ) -> Controller:
-    """From the violations [K] of a batch, and their moving averages.
+    """One PID step of the multipliers; violations: [K] of a batch; averages: their moving averages.
 
     The proportional and the derivative part follow the averages: of rare events most batches have
     none and some have several, which says little about the policy.
@@ -165,7 +165,7 @@ def _controlled(
 
 
 def with_spread(controller: Controller, advantages: list[jax.Array]) -> Controller:
-    """With the spreads of a batch averaged in; advantages: [T, N] of the reward and the K costs.
+    """Average the spreads of a batch in; advantages: [T, N] of the reward and the K costs.
 
     Of rare events most batches have none. In units of such a batch alone the errors of the value of
     their cost would be as large as an event.
@@ -195,7 +195,7 @@ def cost_batch(
     costs: list[Targets],
     reward_unit: jax.Array | float,
 ) -> CostBatch:
-    """For a policy step that keeps the limits itself: advantages, and how far rates are above."""
+    """Advantages for a policy step that keeps limits itself, and how far rates are above them."""
     assert state.margin is not None
     advantages, excess = [], []
     for k, (own, targets) in enumerate(zip(state.criteria, costs, strict=True)):

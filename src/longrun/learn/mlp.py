@@ -19,7 +19,7 @@ def split_keys(key: jax.Array, number: int) -> tuple[jax.Array, ...]:
 
 
 HIDDEN_GAIN = 2**0.5
-"""Of the orthogonal weights of layers before the last."""
+"""Gain of the orthogonal weights of layers before the last."""
 
 
 def init_mlp(key: jax.Array, sizes: Sequence[int], output_gain: float) -> Layers:

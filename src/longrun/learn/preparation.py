@@ -1,4 +1,4 @@
-"""From a rollout to a batch: values, gain, advantages and targets (lines 5 to 8 of Algorithm 1)."""
+"""Turns a rollout into a batch: values, gain, advantages, targets (lines 5 to 8 of Algorithm 1)."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ POLICY = (
     "limits",
 )
 VALUE = (*MINIBATCHES, "value_network", "limits")
-"""besides numeric options"""
+"""Options that the value update reads besides numeric ones."""
 
 
 def options_of_init(config: Config) -> Config:

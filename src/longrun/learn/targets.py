@@ -29,11 +29,11 @@ class BatchTargets(NamedTuple):
     """[T, N] advantages for the policy, normalised if the configuration says so, and value targets;
     these are [T, N, 1 + K] with K limits"""
     costs: CostBatch | None
-    """for a policy step that keeps limits itself"""
+    """advantages of the costs, for a policy step that keeps limits itself"""
     metrics: Metrics
-    """of the limits"""
+    """metrics of the limits"""
     limits: LimitState | None
-    """with what the advantages say about its units"""
+    """the state of the limits, with what the advantages say about its units"""
 
 
 def batch_targets(

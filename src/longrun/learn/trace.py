@@ -33,7 +33,7 @@ FIRST, COMPARED = 5, 10
 """Iterations before halves are compared, and in which they are. Only the values are learned in all
 of these but the last, which trains the policy with the lambda that was chosen."""
 AGREEMENT = 0.2
-"""Of the halves, as a fraction of their squared gradients, above which longer traces matter."""
+"""Longer traces matter if the halves agree more than this, as a fraction of squared gradients."""
 FALL = 150
 """Iterations in which lambda falls from the longest trace to that of `gae_lambda`."""
 

@@ -31,13 +31,13 @@ def fisher_product(
 
 
 class _Iterate(NamedTuple):
-    """Of conjugate gradient."""
+    """State of conjugate gradient between iterations."""
 
     x: jax.Array
     residual: jax.Array
     direction: jax.Array
     squares: jax.Array
-    """of the residual, their sum"""
+    """sum of the residual's squares"""
     done: jax.Array
     """iterations"""
 

@@ -39,7 +39,7 @@ class Policy(NamedTuple):
     """Parameters of a policy; `log_std` is [A], or [0] for categorical policies."""
 
     layers: Any
-    """of a perceptron `Layers`, of a user's network its parameters"""
+    """`Layers` of a perceptron; the parameters of a user's network"""
     log_std: jax.Array
 
 
@@ -118,7 +118,7 @@ class Batch(NamedTuple):
     advantage: jax.Array
     value_target: jax.Array
     costs: CostBatch | None = None
-    """for policy steps that keep limits themselves"""
+    """what policy steps that keep limits themselves need of the costs"""
 
 
 Metrics = dict[str, jax.Array]

@@ -29,7 +29,7 @@ BEST_APO: dict[str, dict[str, float]] = {
     "HalfCheetah-v5": {"gae_lambda": 0.9, "gain_step_size": 0.1, "value_constraint": 1.0},
     "Ant-v5": {"gae_lambda": 0.95, "gain_step_size": 0.1, "value_constraint": 0.3},
 }
-"""On other tasks APO has the values of the preset: lambda 0.95, alpha 0.1, nu 0.1."""
+"""APO's options by task; on others it has those of the preset: lambda 0.95, alpha 0.1, nu 0.1."""
 AUTHORS_DISCOUNT = {"Swimmer-v5": 0.999, "HalfCheetah-v5": 0.999}
 """Discount beside the gain in the names of the same settings; the paper has none."""
 NO_FORCES = {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0}
@@ -54,7 +54,7 @@ class Scale:
     whole_grid: bool = False
     """Train PPO with every lambda of Appendix B, not only with `PPO_LAMBDA`."""
     eval_every: int = 20_000
-    """As in the authors' code; the paper says 2000."""
+    """The interval of the authors' code; the paper says 2000."""
 
 
 SCALES = {

@@ -30,7 +30,7 @@ from longrun.sweeps.sweep_folder import SweepFolder
 RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_reward"
 TABLE_METRICS = (RETURN, WITHIN, RATE)
 TITLES = {"authors": "as in the authors' code"}
-"""Of figures of an experiment that is run in another way than the paper's."""
+"""Titles of figures of an experiment that is run in another way than the paper's."""
 
 
 @dataclass(frozen=True)

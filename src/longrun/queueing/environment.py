@@ -44,7 +44,7 @@ class QueueingEnv(Environment):
     idling: bool = False
     """whether a server may idle while one of its customers waits"""
     name: str = ""
-    """in tables and run folders; the network's by default"""
+    """the name in tables and run folders; the network's by default"""
     buffer: int = 0
     """most customers of each class; 0 for no limit. An arrival at a full queue is turned away, and
     a service whose customer would enter one does not happen"""

@@ -11,7 +11,7 @@ from longrun.results.read import Setting
 
 
 def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:
-    """For each environment the label of its baseline; "" is for all environments together.
+    """The label of each environment's baseline; "" is for all environments together.
 
     Options may be chosen for each environment separately: then words that fit one setting on each
     ("APO") name a baseline everywhere, but none that all environments share.

@@ -30,7 +30,7 @@ from longrun.results.statistics import (
 )
 
 SEED = 0
-"""Of every bootstrap, so that the same runs give the same table and a row does not depend on the
+"""Seed of every bootstrap: the same runs give the same table, and a row does not depend on the
 other rows."""
 
 
@@ -45,9 +45,9 @@ class Row:
     seeds: int
     steps: int | None
     evaluations: int | None
-    """of each seed in its final score; None for other scores, and over all tasks"""
+    """evaluations in each seed's final score; None for other scores, and over all tasks"""
     scores: tuple[float, ...]
-    """of each seed; empty over all tasks, and where a seed has no score"""
+    """the score of each seed; empty over all tasks, and where a seed has no score"""
     aggregates: dict[str, ScoreEstimate]
     """iqm, mean and median; none of them where a seed has no score"""
     improvement: ScoreEstimate | None
@@ -59,7 +59,7 @@ class Comparison:
     rows: list[Row]
     """one for each task, metric and setting, then those over all tasks"""
     scores: dict[str, dict[str, Array]]
-    """for each metric and label the scores [seeds, tasks], as rliable takes them: raw of a single
+    """the scores [seeds, tasks] of each metric and label, as rliable takes them: raw of a single
     task, normalised of several; only settings that have a score for all of their seeds and tasks"""
     baselines: dict[str, str]
     """the label to beat, for each task, and for all of them ("") if they share it"""
@@ -90,7 +90,7 @@ class Comparison:
 
 
 Scores = dict[str, dict[str, tuple[Array, int]]]
-"""For each environment and label the scores [seeds] and the step at which they were reached."""
+"""The scores [seeds] of each environment and label, and the step at which they were reached."""
 
 
 def compare(
@@ -146,7 +146,7 @@ def _compared(
     counts: Mapping[tuple[str, str], int],
     costs: list[CostRates],
 ) -> Comparison:
-    """From the scores in each metric; `counts` has the evaluations in those of (env, label)."""
+    """Compare the scores in each metric; `counts` has the evaluations in those of (env, label)."""
     tasks = list(dict.fromkeys(s.env for s in settings))
     rows = [
         replace(row, evaluations=counts.get((env, row.label)))

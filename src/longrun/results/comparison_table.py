@@ -110,7 +110,7 @@ def _tasks_text(found: Comparison, metric: str) -> str:
 
 
 def _tasks_left_out(metrics: Sequence[str], found: Comparison) -> list[str]:
-    """Of metrics that not all seeds have on all tasks, as returns where no episode ends."""
+    """Notes naming tasks left out since seeds lack a score, as returns where no episode ends."""
     notes = []
     for metric in metrics:
         counted = found.tasks_of(metric)
@@ -144,7 +144,7 @@ def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
 
 
 def raw_rows(found: Comparison) -> list[dict[str, object]]:
-    """For a CSV: a row for each task, setting and metric."""
+    """The rows of a CSV file: one for each task, setting and metric."""
     lines = []
     for row in found.rows:
         line: dict[str, object] = {

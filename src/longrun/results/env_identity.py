@@ -33,7 +33,7 @@ def env_names(runs: Sequence[FoundRun]) -> dict[Path, str]:
 
 
 def _identities(runs: Sequence[FoundRun]) -> dict[Path, Identity]:
-    """For each run what identifies its environment; runs of one name have that of the first.
+    """What identifies the environment of each run; runs of one name have that of the first.
 
     A run of an id that has no identity, from an earlier version, is of the same environment as
     later ones.

@@ -22,7 +22,7 @@ class Choice(NamedTuple):
 
     @classmethod
     def of(cls, config: dict[str, Any], replica: dict[str, Any]) -> Choice:
-        """From config.json and its entry for the replica."""
+        """The choice that config.json and its entry for the replica describe."""
         algorithm = config["algorithm"]
         own = {name: value for name, value in replica.items() if name != "seed"}
         preset = config.get("preset", EARLIER_DEFAULT)
@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:
-    """For each choice: the algorithm, what differs from its preset, and what is varied in a grid.
+    """Labels of choices: the algorithm, what differs from its preset, and what is varied in a grid.
 
     The preset is in parentheses after the algorithm, unless it is the default. Two labels are equal
     if and only if the choices are.

@@ -24,7 +24,7 @@ class CostRates:
     limit: float | None
     """None if there is none"""
     rates: tuple[float, ...]
-    """of each seed"""
+    """the average of each seed"""
     lows: tuple[float, ...]
     """lower ends of their 95 % intervals"""
 
@@ -52,7 +52,7 @@ def costs_of(setting: Setting) -> list[str]:
 
 
 def limits_of(settings: Sequence[Setting]) -> list[dict[str, float]]:
-    """For each setting the limits that it is measured by: its own, else its environment's."""
+    """The limits that each setting is measured by: its own, else its environment's."""
     shared = {env: _shared_limits(env, settings) for env in {s.env for s in settings}}
     return [shared[setting.env] | own_limits(setting) for setting in settings]
 
@@ -81,7 +81,7 @@ def cost_rates(settings: Sequence[Setting], at: int | None = None) -> list[CostR
 def feasible_shares(
     settings: Sequence[Setting], at: int | None = None
 ) -> dict[tuple[str, str], float]:
-    """For (env, label) of each setting the share of its seeds that keep all limits; 1 without."""
+    """The share of each setting's seeds that keep all limits, by (env, label); 1 without limits."""
     rates = [each for each in cost_rates(settings, at) if each.limit is not None]
     shares = {}
     for setting in settings:
@@ -92,7 +92,7 @@ def feasible_shares(
 
 
 def feasible_first(settings: Sequence[Setting], at: int | None = None) -> list[Setting]:
-    """In the order of the share of seeds that keep all limits, otherwise as given."""
+    """The settings by the share of seeds that keep all limits, otherwise in the order given."""
     shares = feasible_shares(settings, at)
     return sorted(settings, key=lambda setting: -shares[setting.env, setting.label])
 

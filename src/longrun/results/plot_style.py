@@ -18,7 +18,7 @@ DPI = 150
 
 
 def legend(figure: Figure, entries: Sequence[tuple[str, Colour]], about: str, shared: str) -> None:
-    """Below all panels, in as many columns as fit; the figure grows by its height."""
+    """Add a legend below all panels, in as many columns as fit; the figure grows by its height."""
     texts = [textwrap.fill(words, 44, break_on_hyphens=False) for words, _ in entries]
     handles = [
         Line2D([], [], color=colour, linewidth=2.5, label=text)
@@ -49,7 +49,7 @@ def tidy(axis: Axes) -> None:
 
 
 def colours_of(count: int) -> list[Colour]:
-    """Up to ten distinct colours; for more than that a sequence from dark to light."""
+    """Distinct colours, up to ten of them; for more than that a sequence from dark to light."""
     if count <= 10:
         return [colormaps["tab10"](i) for i in range(count)]
     return [colormaps["turbo"](x) for x in np.linspace(0.05, 0.95, count)]

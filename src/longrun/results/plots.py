@@ -29,15 +29,15 @@ Band = tuple[Array, Array, Array]
 
 DEFAULT_METRICS = ("average_reward", "episode_return")
 MOST_POINTS = 200
-"""Of a curve in a panel; longer ones are averaged in blocks."""
+"""Most points of a curve in a panel; longer ones are averaged in blocks."""
 CROWDED = 8
-"""With more settings than this, the lines of single seeds are not drawn."""
+"""Most settings of a panel in which the lines of single seeds are drawn."""
 MOST_COLUMNS = 4
 """One metric of more environments than this takes several rows."""
 SEED_POINT: Mapping[str, Any] = {"marker": "o", "ms": 4.5, "mec": "white", "mew": 0.8, "ls": ""}
 """The mark of a seed that has a single point."""
 SEED = 0
-"""Of the bootstrap of the bands."""
+"""Seed of the bootstrap of the bands."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
 
 
 def _limits(panel: Panel) -> dict[str, float]:
-    """Of a panel that shows a cost: the limit of each setting, by label."""
+    """The limit of each setting, by label, in a panel that shows a cost."""
     cost = panel.metric.removeprefix(COST)
     return {
         setting.label: limits[cost]
@@ -180,7 +180,7 @@ def limited_costs(settings: Sequence[Setting]) -> list[str]:
 
 
 def band(values: Array, iqm: bool) -> Band:
-    """Of curves [K, seeds]: mean and Student's interval, or interquartile mean and bootstrap's.
+    """Mean of curves [K, seeds] with Student's interval, or interquartile mean with bootstrap's.
 
     With few seeds there is no interval (NaN): Student's is as wide as the figure, and the
     bootstrap's too narrow.
@@ -201,7 +201,7 @@ def smoothed(values: Array, points: int) -> Array:
 
 
 def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
-    """At most 200 points: the mean of each block of values [K, seeds], at its last step [K]."""
+    """Means of at most 200 blocks of values [K, seeds], each at its last step [K]."""
     size = -(-len(steps) // MOST_POINTS)
     if size <= 1:
         return steps, values
@@ -212,7 +212,7 @@ def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
 
 
 def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
-    """For each setting the share of its seeds and tasks that score above a threshold.
+    """Draw the share of each setting's seeds and tasks that score above a threshold.
 
     A setting with few seeds on a task has no band, as in tables.
     """

@@ -204,7 +204,7 @@ def _setting(found: FoundSetting, curves: Sequence[_Curve], columns: Sequence[st
 
 
 def _far_enough(name: str, curves: Sequence[_Curve]) -> list[_Curve]:
-    """Those that got about as far as half of them did; a warning names the others."""
+    """The curves that got about as far as half of them did; a warning names the others."""
     reached = {curve.replica.seed: curve.last for curve in curves}
     started = sorted(filter(None, reached.values()), reverse=True)
     end = started[(len(started) - 1) // 2]

@@ -23,7 +23,7 @@ class SettingReplica:
     run: Path
     """the run folder"""
     index: int
-    """of the replica within the run"""
+    """number of the replica within the run"""
     seed: int
 
 
@@ -32,13 +32,13 @@ class FoundSetting:
     """Replicas that differ in their seeds alone, of one run or of many; nothing is read yet."""
 
     env: str
-    """its name, and what distinguishes it from others of that name"""
+    """the environment's name, and what distinguishes it from others of that name"""
     label: str
     """the name that the user gave; or algorithm, what differs from its preset, and what differs
     between the settings found"""
     choice: Choice
     replicas: tuple[SettingReplica, ...]
-    """by seed, which are all different"""
+    """the replicas by seed; all seeds are different"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def scan(paths: Paths) -> Scan:
 
 
 def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[FoundSetting]:
-    """As they were given and found; those of one path and algorithm by the values of options.
+    """The settings as they were given and found; those of one path and algorithm by their options.
 
     Labels of a grid name the same options. That of an ablation which names the fewest is what all
     others change, and comes first.

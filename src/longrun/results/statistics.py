@@ -39,7 +39,7 @@ FINAL_SHARE = 0.1
 FEWEST_EVALUATIONS = 2
 """A final score of fewer depends much on the last of them: tables then say how many there are."""
 FEWEST_SEEDS = 5
-"""With fewer there is no interval, and tables list the seeds.
+"""Fewest seeds for an interval; tables list the seeds if there are fewer.
 
 No interval within the range of the seeds covers a median by more than 1 - 2 / 2^n: 75 % of 3 seeds,
 87.5 % of 4, 93.8 % of 5.

@@ -182,7 +182,7 @@ def latex_escaped(text: str) -> str:
 
 
 def estimate_text(found: ScoreEstimate | None, seeds: Sequence[float] = ()) -> str:
-    """Like `0.27 [0.25, 0.29]`; else the seeds, like `0.27 (seeds 0.25, 0.29)`."""
+    """An estimate like `0.27 [0.25, 0.29]`; else the seeds, like `0.27 (seeds 0.25, 0.29)`."""
     if found is None:
         return "-"
     if np.isnan(found.low):
@@ -193,7 +193,7 @@ def estimate_text(found: ScoreEstimate | None, seeds: Sequence[float] = ()) -> s
 
 
 def number_text(number: float, digits: int) -> str:
-    """So many significant digits, but 1254 instead of 1.25e+03."""
+    """The number with `digits` significant digits, but 1254 instead of 1.25e+03."""
     return f"{number:.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.{digits}g}"
 
 

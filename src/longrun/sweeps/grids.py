@@ -22,9 +22,9 @@ from longrun.option_fields import known
 Options = Mapping[str, Any]
 
 TIE = "+"
-"""Between options that change together, as in `num_envs+rollout_steps=10+200,2+1000`."""
+"""Joins options that change together, as in `num_envs+rollout_steps=10+200,2+1000`."""
 JOIN = "/"
-"""Between costs, or limits, of one value."""
+"""Joins the costs, or limits, of one value."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Range:
     whole: bool = False
 
     def __str__(self) -> str:
-        """As `--range` takes it."""
+        """The range as `--range` takes it."""
         return f"{self.low}:{self.high}{':log' if self.log else ''}"
 
     def draw(self, rng: np.random.Generator) -> float | int:

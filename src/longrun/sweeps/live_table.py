@@ -20,10 +20,10 @@ from longrun.sweeps.plan import PlannedRun
 SHOWN = 32
 """Most runs that the table shows."""
 REFRESH_SECONDS = 0.25
-"""Between two drawings, which take milliseconds: a large machine sends many messages."""
+"""Time between two drawings, which take milliseconds: a large machine sends many messages."""
 
 ToCome = Mapping[str, tuple[int, int]]
-"""For each environment the number of runs that a search will still suggest, and their steps."""
+"""The number of runs that a search will still suggest for each environment, and their steps."""
 
 
 class Speed(NamedTuple):
@@ -64,7 +64,7 @@ class Live:
         """Steps of each environment in runs that are waiting."""
         self._to_come: ToCome = {}
         self._measured: dict[str, Speed] = {}
-        """Of the finished runs on each environment."""
+        """Speed of the finished runs on each environment."""
         self._counts = {"runs": 0, "finished": 0, "failed": 0}
 
     def __enter__(self) -> Self:

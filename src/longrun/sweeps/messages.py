@@ -15,7 +15,7 @@ from longrun.errors import HungError, text_of
 Message = dict[str, Any]
 """`kind`, and what belongs to it."""
 Report = Callable[[Message], None]
-"""Is given messages about the progress of a run."""
+"""Receives messages about the progress of a run."""
 
 
 def progress_message(steps: int, rate: float = 0.0, reward: float = float("nan")) -> Message:
@@ -24,7 +24,7 @@ def progress_message(steps: int, rate: float = 0.0, reward: float = float("nan")
 
 
 def failure_message(error: Exception) -> Message:
-    """For the exception that is being handled.
+    """The message about the exception that is being handled.
 
     `again`: whether another attempt may succeed. `ends`: whether the worker has to end, because a
     thread of it is left behind in an environment.

@@ -26,7 +26,7 @@ class Objective:
 
     metric: str = SCORES[0]
     references: Mapping[str, float] = field(default_factory=dict)
-    """For each environment the score that counts as 1, or as -1 if it is negative; empty where a
+    """The score of each environment that counts as 1, or as -1 if it is negative; empty where a
     study has one environment."""
 
     def score(self, folder: SweepFolder, runs: Sequence[PlannedRun]) -> float | None:

@@ -44,7 +44,7 @@ class OptunaSearch:
         """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
     def suggest(self, count: int) -> list[PlannedRun]:
-        """About so many further runs, each time of the study that lacks most of its trials."""
+        """Suggest about so many further runs, each of the study that lacks most of its trials."""
         runs, self._unwritten = self._unwritten, []
         while len(runs) < count:
             name = max(self._studies, key=self._unasked)
@@ -74,7 +74,7 @@ class OptunaSearch:
         return self._studies[trial[0]].objective.score(self._folder, self._runs_of[trial])
 
     def to_come(self) -> dict[str, tuple[int, int]]:
-        """For each environment the runs that have not been suggested yet, and their steps."""
+        """The runs on each environment that have not been suggested yet, and their steps."""
         found: dict[str, tuple[int, int]] = {}
         for name, study in self._studies.items():
             for env, (runs, steps) in study.runs_to_come(max(0, self._unasked(name))).items():
@@ -83,7 +83,7 @@ class OptunaSearch:
         return found
 
     def best(self) -> list[tuple[str, Options, float]]:
-        """For each study that has a score: its name, the best options, their score.
+        """The name, the best options and their score, of each study that has a score.
 
         Where the preset is not the default, it is among the options.
         """

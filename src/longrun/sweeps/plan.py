@@ -228,7 +228,7 @@ def ablations_for(
 
 
 def options_for(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that the algorithm has. `ppo.discount` is for PPO alone and overrides `discount`."""
+    """Options that the algorithm has. `ppo.discount` is for PPO alone and overrides `discount`."""
     own = {f.name for f in dataclasses.fields(ALGORITHMS[algorithm])}
     split = {name: name.rpartition(".") for name in sorted(options, key=lambda n: "." in n)}
     return {

@@ -98,7 +98,7 @@ class RayWorkers:
         self._actors: dict[int, Any] = {}
         self._runs: dict[int, PlannedRun] = {}
         self._results: dict[int, Any] = {}
-        """For each busy slot the reference to what `RemoteWorker.train` will return."""
+        """References to what `RemoteWorker.train` will return, by busy slot."""
         self._asked: dict[int, Any] = {}
         """Calls of `RemoteWorker.progress` that have not returned yet."""
         self._step_timeout = step_timeout

@@ -103,7 +103,7 @@ def _names(envs: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _on_cpu() -> Iterator[None]:
-    """If JAX has not started yet, it starts on the CPU.
+    """Let JAX start on the CPU if it has not started yet.
 
     Otherwise this process would hold the GPU's memory, which the workers need. Afterwards the
     choice is free again for a caller in Python, except where JAX has started, as some packages of

@@ -24,7 +24,7 @@ class Search(Protocol):
     """Suggests runs, from the results so far."""
 
     def suggest(self, count: int) -> list[PlannedRun]:
-        """About so many further runs; an empty list if there are none, now or at all."""
+        """Suggest about so many further runs; an empty list if there are none, now or at all."""
         ...
 
     def finished(self, run: PlannedRun) -> None:

@@ -59,7 +59,7 @@ class Study:
     """A search of one algorithm, for one environment or for one setting on several."""
 
     block: Block
-    """Its environment is the first of `envs`."""
+    """The search's block of runs; its environment is the first of `envs`."""
     space: Space
     trials: int
     batched: bool = False
@@ -101,7 +101,7 @@ class Study:
         ]
 
     def runs_to_come(self, trials: int) -> dict[str, tuple[int, int]]:
-        """For each environment the number of runs of so many trials, and their steps."""
+        """The number of runs of so many trials on each environment, and their steps."""
         seeds = len(self.block.seeds)
         return {
             env: (
@@ -149,7 +149,7 @@ def written_studies(studies: Sequence[Study]) -> list[dict[str, Any]]:
 
 
 def search_difference(there: Sequence[Study], here: Sequence[Study]) -> str:
-    """In what the studies of a folder are not those requested, as a clause that begins with "it".
+    """How the studies of a folder differ from those requested, as a clause that begins with "it".
 
     They must differ in something.
     """

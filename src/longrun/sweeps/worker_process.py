@@ -24,9 +24,9 @@ from longrun.sweeps.messages import Message, Report, failure_message, progress_m
 from longrun.sweeps.plan import PlannedRun
 
 REPORT_SECONDS = 0.5
-"""Between two messages about the progress of a run."""
+"""Time between two messages about the progress of a run."""
 ALIVE_SECONDS = 2.0
-"""Between two signs of life."""
+"""Time between two signs of life."""
 STOP_SECONDS = 60.0
 """Time for a worker to save its run when the sweep is stopped."""
 

@@ -15,7 +15,7 @@ LONGEST_LOOK = 5.0
 
 @dataclass
 class _Times:
-    """Of a busy worker, in seconds."""
+    """Times of a busy worker, in seconds."""
 
     silent: float = 0.0
     preparing: float = 0.0

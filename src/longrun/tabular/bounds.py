@@ -66,9 +66,9 @@ class Bound:
 
     xi: float
     lower: float
-    """Of `difference`."""
+    """Lower bound of `difference`."""
     upper: float
-    """Of `difference`."""
+    """Upper bound of `difference`."""
 
 
 @dataclass(frozen=True)

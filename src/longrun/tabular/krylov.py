@@ -21,7 +21,7 @@ STALLED = 0.99
 PATIENCE = 30
 """Steps of BiCGSTAB without a better solution, after which it is restarted."""
 WORTHWHILE = 0.5
-"""If BiCGSTAB leaves more than this fraction of the residual, it is not restarted; it is not
+"""BiCGSTAB is not restarted if it leaves more than this fraction of the residual; it is not
 interrupted before it has reached this fraction."""
 
 

@@ -19,7 +19,7 @@ class RecurrentClass:
 
     states: NDArray[np.intp]
     probability: float
-    """of being entered from the model's start"""
+    """probability of being entered from the model's start"""
     gain: float
 
 

@@ -111,7 +111,7 @@ class MDP:
         actions: int | Iterable[Any],
         **settings: Any,
     ) -> MDP:
-        """From `successors(state, action)`, which returns (probability, successor, reward) triples.
+        """Make a model from `successors(state, action)`: (probability, successor, reward) triples.
 
         States and actions are 0 to n - 1 or any labels, those of states hashable. None means that
         the action is not available there. Probabilities of a successor that occurs twice are added.

@@ -59,7 +59,7 @@ class Checkpoint:
     seeds: list[int]
     snapshots: list[Snapshot]
     digest: str | None = None
-    """of the file that it was read from"""
+    """content hash of the file that it was read from"""
     interface: Mapping[str, Any] | None = None
     """the environment's own spaces (`longrun.envs.space_forms`), for policies without Gymnasium"""
     preset: str | None = None

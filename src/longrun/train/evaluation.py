@@ -49,7 +49,7 @@ class EvaluationReport:
     low: float
     """lower end of the 95 % interval of the average reward"""
     high: float
-    """its upper end"""
+    """upper end of that interval"""
     episode_return: float
     """mean return of the first episodes of all environments, 10 if there are enough (the paper's);
     NaN if one of the firsts did not end, since long episodes would be missing"""

@@ -96,7 +96,7 @@ class Seconds:
 
 
 MOST_ITERATIONS = 2**31 - 1
-"""They are counted in 32 bits."""
+"""Most iterations of a run: they are counted in 32 bits."""
 
 
 def available_cores() -> int:

@@ -19,7 +19,7 @@ from longrun.envs.spaces import Array
 MIN_BATCHES = 20
 CONFIDENCE = 0.95
 FEW_ENDS = 10
-"""With fewer, their number is uncertain beyond what the batches show."""
+"""Ends of episodes below which their number is uncertain beyond what the batches show."""
 
 
 class Rate(NamedTuple):

@@ -22,14 +22,14 @@ class Progress:
     """What `on_log` is given after each iteration of each replica."""
 
     replica: int
-    """its number in the run, 0 for an agent's own"""
+    """the replica's number in the run, 0 for an agent's own"""
     seed: int
     step: int
     """environment steps that the replica has learned from"""
     total_steps: int
     """`step` at the end of the training"""
     steps_per_second: float
-    """of all replicas together"""
+    """steps per second of all replicas together"""
     metrics: dict[str, float]
     """the columns of metrics.csv for this iteration"""
     evaluation: EvaluationReport | None
@@ -37,7 +37,7 @@ class Progress:
 
 
 OnLog = Callable[[Progress], Any]
-"""May return False to stop the run; any other value continues it."""
+"""A callback; it may return False to stop the run, and any other value continues it."""
 
 
 OnLogs = OnLog | Sequence[OnLog]
@@ -77,7 +77,7 @@ class Callbacks:
 LONGEST_TITLE = 30
 """Characters of the title on the live line: at 80 columns the time left must fit behind it."""
 TIME_WIDTH = 7
-"""Of h:mm:ss."""
+"""Width of the remaining time, h:mm:ss."""
 LINE_SECONDS = 30.0
 """Time between two lines of progress where there is no terminal."""
 

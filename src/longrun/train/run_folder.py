@@ -148,7 +148,7 @@ class RunFolder:
         return checked_config(self.path / "config.json")
 
     def _stored_digest(self) -> str | None:
-        """Of the checkpoint in the folder; None if there is none."""
+        """The content hash of the checkpoint in the folder; None if there is none."""
         if not (self.checkpoint / "checkpoint.json").exists():
             return None
         header = read_json(self.checkpoint / "checkpoint.json")

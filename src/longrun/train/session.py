@@ -71,7 +71,7 @@ class Session:
         ]
         self.seconds = Seconds()
         self.digest: str | None = None
-        """of the checkpoint that was saved last"""
+        """content hash of the checkpoint that was saved last"""
         self._displays: list[OnLog] = []
         self._stop = StopRequest()
         self._folder = folder

@@ -1,4 +1,4 @@
-"""From an env string to a JAX-native environment."""
+"""Finds the JAX-native environment that an env string names."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ from longrun.results.read import Setting, mean_interval
 from longrun.results.statistics import FEWEST_SEEDS
 
 MOST_POINTS = 200
-"""of one training curve"""
+"""most points of one training curve"""
 ALL_POINTS = 150_000
-"""of all training curves together: a megabyte, however many runs there are"""
+"""most points of all training curves together: a megabyte, however many runs there are"""
 
 
 def brief(value: float) -> float | None:
@@ -43,7 +43,7 @@ def points_each(settings: Sequence[Setting | None]) -> int:
 
 
 def _curves(setting: Setting | None, metrics: Sequence[str], most: int) -> dict[str, Any]:
-    """For each metric with finite values the means of blocks of rows, at most `most` blocks."""
+    """The means of blocks of rows, at most `most`, of each metric with finite values."""
     if setting is None:
         return {"steps": [], "seeds": [], "curves": {}}
     block = max(1, math.ceil(len(setting.steps) / most))
@@ -61,7 +61,7 @@ def _curves(setting: Setting | None, metrics: Sequence[str], most: int) -> dict[
 
 
 def _curve(values: Array) -> dict[str, Any]:
-    """From [K, seeds]; the mean of a single seed is the seed, and few seeds have no interval."""
+    """A curve of values [K, seeds]; a single seed is its own mean, few seeds have no interval."""
     curve: dict[str, Any] = {"seeds": [_list(seed) for seed in values.T]}
     if values.shape[1] > 1:
         names = ("mean", "low", "high")

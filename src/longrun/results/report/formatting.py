@@ -81,7 +81,7 @@ def feasible(row: Row) -> float:
 
 
 def _ranked(rows: Sequence[Row]) -> list[Row]:
-    """By average reward, those of which most seeds keep their limits; the others are left out."""
+    """Rows of which most seeds keep their limits, by average reward; the others are left out."""
     most = max(map(feasible, rows))
     kept = [row for row in rows if feasible(row) == most]
     return sorted(kept, key=lambda row: -float(row["final"]["average_reward"]["mean"]))

@@ -50,7 +50,7 @@ class Filmed(NamedTuple):
     images: list[Image.Image]
     """every `stride` steps, from the first on"""
     rewards: list[float]
-    """of every step"""
+    """the reward of every step"""
     ended: list[int]
     """steps after which an episode ended"""
     stride: int
@@ -142,7 +142,7 @@ def _picture(env: gymnasium.Env[Any, Any]) -> Image.Image:
 
 
 def _animation(filmed: Filmed, characters: int) -> str:
-    """In the best quality that fits; with fewer frames if none does."""
+    """The animation in the best quality that fits; with fewer frames if none does."""
     images, pause = filmed.images, 1000 * filmed.stride / filmed.fps
     while True:
         for quality in QUALITIES:
@@ -170,7 +170,7 @@ def _places(count: int) -> list[int]:
 
 
 def _captions(filmed: Filmed) -> list[str]:
-    """Below each still: its time, and the reward per step since the one before."""
+    """The captions below stills: the time, and the reward per step since the still before."""
     captions, last = [], 0
     for place in _places(len(filmed.images)):
         step = place * filmed.stride + 1

@@ -99,7 +99,7 @@ def _scan(path: Path) -> Scan:
 
 
 def _with_rows(found: Scan, file: str) -> Scan:
-    """Without unfinished runs that have no row: they are listed and need no note of the reader."""
+    """Drop unfinished runs that have no row: they are listed and need no note of the reader."""
     empty = {run.path for run in found.runs if not _is_finished(run) and not _has_rows(run, file)}
     settings = [
         replace(each, replicas=tuple(r for r in each.replicas if r.run not in empty))

@@ -93,7 +93,7 @@ def _directly(transition: Matrix, earned: Array) -> Array:
 
 
 def _by_law(transition: Matrix, earned: Array) -> tuple[Array, Array]:
-    """By the stationary law, whose entries keep their relative precision in the slowest chain.
+    """Averages by the stationary law, whose entries keep their relative precision in slow chains.
 
     Elimination without subtraction is off by a few rounding errors per state (O'Cinneide 1993).
     """

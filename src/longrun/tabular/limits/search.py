@@ -27,7 +27,7 @@ from longrun.tabular.structure import chain_structure
 INNER = 0.1
 """Precision of the Lagrangian problems, relative to that of the result."""
 EARLY = 0.01
-"""Their precision while the bounds are apart, relative to the gap."""
+"""Precision of the Lagrangian problems while the bounds are apart, relative to the gap."""
 EVALUATED = 1e-3
 """Precision of the evaluations of large chains, relative to the tolerance; the payments that it is
 relative to in turn are larger than their averages."""

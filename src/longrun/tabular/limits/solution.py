@@ -25,7 +25,7 @@ class LimitedSolution:
     multipliers: dict[str, float]
     """What the gain would rise by, per unit by which a limit is raised; 0 if it does not bind."""
     excess: dict[str, float]
-    """By how much a cost's rate may exceed its limit, rounding included. It is 0 unless the limit
+    """How far a cost's rate may exceed its limit, rounding included. It is 0 unless the limit
     is so close to the least possible rate that no policy is below it by more than rounding."""
     policy: Array
     """[S, A] probabilities; one recurrent class."""

@@ -124,7 +124,7 @@ def _stationary(search: Search, columns: list[Column], margins: Array) -> Column
 
 
 def _few_columns(search: Search) -> list[Column]:
-    """With one limit, two policies that differ in one state, if there are such."""
+    """The columns; with one limit only two policies that differ in one state, if there are such."""
     mixture = best_mixture(search.columns, np.full(len(search.prices), -search.allowed))
     if mixture is None or len(search.prices) != 1 or (mixture.weights > 0).sum() != 2:
         return search.columns

@@ -36,7 +36,7 @@ def binomial_laws(most: int, probability: float) -> Array:
 
 
 def stock_after_poisson_demand(most: int, mean: float) -> tuple[Array, Array]:
-    """For stock y up to `most`: laws [y, left] of what is left, and mean demand not met [y].
+    """Laws [y, left] of what is left of stock y up to `most`, and mean demand not met [y].
 
     Both are exact for the whole demand D, for any `most`.
     """

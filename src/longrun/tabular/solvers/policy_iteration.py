@@ -138,7 +138,7 @@ def _swept(mdp: MDP, found: Bracket, tolerance: float, scale: float) -> tuple[Br
 
 
 def _dense(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:
-    """With x[0] = 0; the constant on the right takes its place among the unknowns."""
+    """Solve with x[0] = 0; the constant on the right takes its place among the unknowns."""
     system = np.eye(len(rewards)) - discount * dense(transition)
     system[:, 0] = 1
     solution = np.linalg.solve(system, rewards)

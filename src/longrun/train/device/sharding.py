@@ -87,7 +87,7 @@ def wait_for_hosts(what: str) -> None:
 
 @contextmanager
 def ends_all_hosts() -> Iterator[None]:
-    """For what only the first process does: if it fails there, all processes end."""
+    """End all processes if what only the first process does fails there."""
     try:
         yield
     except BaseException:

@@ -1,4 +1,4 @@
-"""Between snapshots of single replicas and the stacked, sharded state of all replicas."""
+"""Converts between snapshots of single replicas and the stacked, sharded state of all replicas."""
 
 from __future__ import annotations
 

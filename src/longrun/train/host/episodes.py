@@ -51,7 +51,7 @@ class Episodes(NamedTuple):
 
 
 def no_episodes(num_envs: int, spaces: Spaces) -> Episodes:
-    """Before the first step: every environment at the start of episode 0."""
+    """The episodes before the first step: every environment is at the start of episode 0."""
     zeros = np.zeros(num_envs, np.int64)
     no_action: Array = np.zeros((0, spaces.action_size), spaces.action_dtype)
     return _complete({"number": zeros, "length": zeros, "action": no_action}, spaces)

@@ -34,7 +34,7 @@ class KeptPool:
     """what closes the pool when its owner is gone, or the program ends"""
 
     def forget_owner(self) -> None:
-        """Of an entry that is not kept any more: else its memory would be held by `at_end`."""
+        """Detach `at_end`, which would hold the memory of an entry that is not kept any more."""
         if self.at_end is not None:
             self.at_end.detach()
 

@@ -50,7 +50,7 @@ class Replica:
         self.seconds = Seconds()
         self.state = start.state
         self.snapshot = start
-        """after the last iteration that was done"""
+        """the snapshot after the last iteration that was done"""
         episodes = read_episodes(start.environments, config.num_envs, spaces)
         self._live = live
         self._history = EpisodeHistory(episodes, live)

@@ -115,7 +115,7 @@ def _step(env: Any, whole: Any, action: jax.Array) -> Any:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """While it is traced, Brax reads fields of MJX that have moved, and MJX warns each time."""
+    """Hide the warnings of MJX: while it is traced, Brax reads fields that have moved."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Accessing `.*` directly from `Data`", DeprecationWarning)
         yield

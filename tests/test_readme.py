@@ -77,7 +77,7 @@ SHORTER = {
     "seeds=2": "seeds=1",
     "--seeds 5": "--seeds 1",
     "--trials 30": "--trials 1",
-    " --grid normalize_observations=false --grid termination+reset_cost_step_size=zero+0": "",
+    " --grid normalize_observations=false --grid termination=zero": "",
     "--env Swimmer-v5 HalfCheetah-v5": "--env Swimmer-v5",
     "--reference HalfCheetah-v5=7337 ": "",
     "longrun report": "longrun report --no-frames",

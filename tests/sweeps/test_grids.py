@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longrun.sweeps.grids import Range, parse_lists, parse_ranges, untied, written
-from longrun.sweeps.plan import settings_for
+from longrun.sweeps.grids import Range, parse_lists, parse_ranges, written
 from longrun.sweeps.study import Space
 
 
@@ -32,27 +31,6 @@ def test_lists_have_the_type_of_their_option():
         "termination": ["zero", "reset"],
         "ppo.discount": [0.99],
     }
-
-
-def test_tied_options_change_together():
-    lists = parse_lists(["num-envs+rollout-steps=10+200, 2+1e3", "ppo.epochs+scale_rewards=2+true"])
-    assert lists == {
-        "num_envs+rollout_steps": [[10, 200], [2, 1000]],
-        "ppo.epochs+scale_rewards": [[2, True]],
-    }
-    shapes = [{"num_envs": 10, "rollout_steps": 200}, {"num_envs": 2, "rollout_steps": 1000}]
-    assert settings_for("apo", lists) == shapes
-    more = {"epochs": 2, "scale_rewards": True}
-    assert settings_for("ppo", lists) == [shape | more for shape in shapes]
-    space = Space({"num_envs+rollout_steps": lists["num_envs+rollout_steps"]}, {})
-    assert sorted(space.draw(3, 0), key=str) == sorted(space.corners(), key=str)
-    assert list(space.corners()) == shapes
-
-
-@pytest.mark.parametrize("value", [10, [10], [10, 200, 3]])
-def test_tied_options_need_a_value_each(value):
-    with pytest.raises(ValueError, match=r"num_envs\+rollout_steps=.* must have 2 values"):
-        untied({"num_envs+rollout_steps": value})
 
 
 def test_ranges_of_integer_options_are_whole():

@@ -102,13 +102,13 @@ def test_the_first_trial_is_the_preset_where_the_space_has_it(searched: Path) ->
         assert found[1][1]["learning_rate"] != 3e-4
 
 
-def test_a_point_of_the_preset_has_tied_and_listed_values() -> None:
-    lists = {"num_envs+rollout_steps": [[2, 1000], [10, 200]], "hidden_sizes": [[8], [64, 64]]}
+def test_a_point_of_the_preset_has_listed_values() -> None:
+    lists = {"num_envs": [2, 10], "hidden_sizes": [[8], [64, 64]]}
     lists |= {"scale_rewards": [True], "initial_log_std": [-1, -0.5]}
     block = Block("apo", ENV, [], 1, [0], "tuned", fixed={"scale_rewards": True})
     point = Study(block, Space(lists, {}), 1).preset_point()
     assert point == {
-        "num_envs+rollout_steps": [2, 1000],
+        "num_envs": 2,
         "hidden_sizes": [64, 64],
         "scale_rewards": True,
         "initial_log_std": -1.0,
@@ -144,20 +144,17 @@ def test_a_search_from_python_has_the_same_objective(tmp_path) -> None:
         tmp_path,
         search="optuna",
         trials=1,
-        grid={"num_envs+rollout_steps": [(4, 16), (8, 8)]},
+        grid={"num_envs": [4, 8]},
         metric="average_reward",
         references=REFERENCES,
         eval_every=ITERATION,
         eval_steps=20,
         quiet=True,
-        **{n: v for n, v in TINY.items() if n not in ("num_envs", "rollout_steps")},
+        **{n: v for n, v in TINY.items() if n != "num_envs"},
     )
     [study] = read_studies(tmp_path)
     assert study.objective == Objective("average_reward", REFERENCES)
-    assert {
-        (run.options["num_envs"], run.options["rollout_steps"])
-        for run in SweepFolder.open(tmp_path).runs
-    } <= {(4, 16), (8, 8)}
+    assert {run.options["num_envs"] for run in SweepFolder.open(tmp_path).runs} <= {4, 8}
     with pytest.raises(longrun.InputError, match="references lacks"):
         longrun.sweep(
             "apo",

@@ -165,7 +165,8 @@ def test_numbers_of_numpy_are_written_as_those_of_python(
                 "epochs": [np.int64(1), np.int64(2)],
                 "hidden_sizes": [(np.int64(4), 4)],
                 "scale_rewards": [np.True_],
-                "num_envs+rollout_steps": [(np.int64(2), np.int64(8))],
+                "num_envs": [np.int64(2)],
+                "rollout_steps": [np.int64(8)],
             },
             ranges={
                 "learning_rate": (np.float32(1e-4), np.float32(1e-2), "log"),

@@ -124,7 +124,7 @@ def _add_search_options(group: Arguments) -> None:
         metavar="NAME=A,B,...",
         help="values of an algorithm's option, any of those listed at the end; with several --grid,"
         " every combination. Algorithms without the option ignore it; ppo.gae_lambda=0.9 is for PPO"
-        " alone; num_envs+rollout_steps=10+200,2+1000 changes two options together",
+        " alone",
     )
     group.add_argument(
         "--range",

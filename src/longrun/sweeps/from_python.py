@@ -72,8 +72,7 @@ def sweep(
         How many seeds, from 0 on, or a list of them.
     grid
         Values of options: `{"gae_lambda": [0.9, 0.95]}` trains every combination. Algorithms
-        without an option ignore it; "ppo.gae_lambda" is for PPO alone. Options that change
-        together are tied: `{"num_envs+rollout_steps": [(10, 200), (2, 1000)]}`.
+        without an option ignore it; "ppo.gae_lambda" is for PPO alone.
     ranges
         Intervals of numeric options, `{"learning_rate": (1e-5, 1e-3, "log")}`, for a search.
     search, trials

@@ -21,8 +21,6 @@ from longrun.option_fields import known
 
 Options = Mapping[str, Any]
 
-TIE = "+"
-"""Joins options that change together, as in `num_envs+rollout_steps=10+200,2+1000`."""
 JOIN = "/"
 """Joins the costs, or limits, of one value."""
 
@@ -62,7 +60,7 @@ def parse_lists(texts: Sequence[str]) -> dict[str, list[Any]]:
         name, values = _split(text, "--grid", "value_constraint=0,0.1,0.3")
         if name in lists:
             raise InputError(f"--grid names {name} twice; list all its values once")
-        lists[name] = [_listed(name, value) for value in values.split(",")]
+        lists[name] = [_value(name, value) for value in values.split(",")]
         if len({repr(v) for v in lists[name]}) < len(lists[name]):
             raise InputError(f"--grid '{text}' lists a value twice; list each once")
     return lists
@@ -122,35 +120,6 @@ def _option(name: str) -> dataclasses.Field[Any]:
     if why := why_unknown(option, list(ALGORITHMS)):
         raise InputError(f"unknown option '{option}'; {why}")
     return fields[known("option", option, fields)]
-
-
-def tied_names(name: str) -> list[str]:
-    """The options of a grid's name, without the algorithm: `ppo.a+b` -> [a, b]."""
-    return name.rpartition(".")[2].split(TIE)
-
-
-def untied(point: Options) -> dict[str, Any]:
-    """A point with each option by itself: {a+b: [1, 2], c: 3} -> {a: 1, b: 2, c: 3}."""
-    options: dict[str, Any] = {}
-    for name, value in point.items():
-        names = tied_names(name)
-        if len(names) == 1:
-            options[name] = value
-            continue
-        if not isinstance(value, list) or len(value) != len(names):
-            raise InputError(f"{name}={value} must have {len(names)} values, one for each option")
-        options |= zip(names, value, strict=True)
-    return options
-
-
-def _listed(name: str, text: str) -> Any:
-    """A value of a grid, a list of values if options are tied."""
-    names, texts = tied_names(name), text.split(TIE)
-    if len(names) == 1:
-        return _value(name, text)
-    if len(names) != len(texts):
-        raise InputError(f"--grid: {name}={text} must have {len(names)} values joined by {TIE}")
-    return [_value(option, part) for option, part in zip(names, texts, strict=True)]
 
 
 def _value(name: str, text: str) -> Any:

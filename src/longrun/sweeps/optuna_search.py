@@ -12,7 +12,7 @@ import numpy as np
 from longrun.errors import InputError, NonFiniteError
 from longrun.files import write_bytes
 from longrun.presets import DEFAULT
-from longrun.sweeps.grids import Options, untied, written
+from longrun.sweeps.grids import Options, written
 from longrun.sweeps.objective import WORST
 from longrun.sweeps.plan import PlannedRun
 from longrun.sweeps.study import Space, Study
@@ -183,9 +183,7 @@ def repair(journal: Path) -> None:
 def _options_of(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:
     """Options from Optuna's parameters, where listed values are text."""
     listed = {n: {written(v): v for v in values} for n, values in space.lists.items()}
-    return untied(
-        {n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()}
-    )
+    return {n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()}
 
 
 def import_optuna() -> Any:

@@ -22,7 +22,7 @@ from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS, known, whole_number
 from longrun.presets import DEFAULT
-from longrun.sweeps.grids import Options, tied_names, untied, written
+from longrun.sweeps.grids import Options, written
 
 LONGEST_NAME = 120
 
@@ -211,7 +211,7 @@ def settings_for(algorithm: str, grid: Mapping[str, Sequence[Any]]) -> list[Opti
     """Every point of the grid, restricted to the options that the algorithm has."""
     axes = options_for(algorithm, grid)
     points = itertools.product(*([(name, value) for value in axes[name]] for name in axes))
-    return [untied(dict(point)) for point in points]
+    return [dict(point) for point in points]
 
 
 def ablations_for(
@@ -219,7 +219,7 @@ def ablations_for(
 ) -> list[Options]:
     """No change, and each value of the grid alone; values that change nothing are left out."""
     axes = options_for(algorithm, grid)
-    changes = [untied({name: value}) for name, values in axes.items() for value in values]
+    changes = [{name: value} for name, values in axes.items() for value in values]
     usual = make_config(algorithm, preset, **fixed)
     return [
         {},
@@ -234,7 +234,7 @@ def options_for(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         option: options[name]
         for name, (owner, _, option) in split.items()
-        if own.issuperset(tied_names(option)) and owner in ("", algorithm)
+        if option in own and owner in ("", algorithm)
     }
 
 
@@ -244,7 +244,7 @@ def require_known(algorithms: Sequence[str], names: Sequence[str]) -> None:
     A name with a prefix, as in `ppo.discount`, must be an option of that algorithm.
     """
     for name in names:
-        algorithm, dot, _ = name.rpartition(".")
+        algorithm, dot, option = name.rpartition(".")
         if dot and algorithm not in algorithms:
             listed = ", ".join(algorithms)
             raise InputError(f"'{name}' is not for an algorithm of this sweep; it has {listed}")
@@ -253,7 +253,6 @@ def require_known(algorithms: Sequence[str], names: Sequence[str]) -> None:
             f.name for kind in kinds for f in dataclasses.fields(ALGORITHMS[kind])
         )
         what = f"option of {', '.join(kinds).upper()}"
-        for option in tied_names(name):
-            if why := why_unknown(option, kinds):
-                raise InputError(f"unknown {what} '{option}'; {why}")
-            known(what, option, options)
+        if why := why_unknown(option, kinds):
+            raise InputError(f"unknown {what} '{option}'; {why}")
+        known(what, option, options)

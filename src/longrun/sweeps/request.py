@@ -13,7 +13,7 @@ from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import known, whole_number
 from longrun.presets import PRESETS
-from longrun.sweeps.grids import Options, Range, tied_names
+from longrun.sweeps.grids import Options, Range
 from longrun.sweeps.objective import checked_objective
 from longrun.sweeps.plan import Block, ablations_for, options_for, require_known, settings_for
 from longrun.sweeps.study import Space, Study
@@ -175,14 +175,11 @@ def _check_flags(request: Request) -> None:
 def _check_unique(request: Request) -> None:
     """Raise InputError if an option is given twice."""
     for name in [*request.lists, *request.ranges]:
-        for option in tied_names(name):
-            if option in request.fixed:
-                flag = "--" + option.replace("_", "-")
-                raise InputError(f"{flag} contradicts {name} in the grid; give one of the two")
+        option = name.rpartition(".")[2]
+        if option in request.fixed:
+            flag = "--" + option.replace("_", "-")
+            raise InputError(f"{flag} contradicts {name} in the grid; give one of the two")
     for algorithm in request.algorithms:
         space = request.space(algorithm)
         if both := [name for name in space.lists if name in space.ranges]:
             raise InputError(f"--grid and --range both name {both[0]}; give one of the two")
-        names = [option for name in [*space.lists, *space.ranges] for option in tied_names(name)]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise InputError(f"the grid has {twice[0]} tied and by itself; give one of the two")

@@ -17,7 +17,7 @@ from longrun.errors import FolderError
 from longrun.files import as_read
 from longrun.presets import EARLIER_DEFAULT
 from longrun.sweeps.differences import difference, preset_hint
-from longrun.sweeps.grids import Options, Range, tied_names, untied, written
+from longrun.sweeps.grids import Options, Range, written
 from longrun.sweeps.objective import Objective
 from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
 from longrun.sweeps.sweep_json import read_sweep
@@ -28,7 +28,7 @@ MOST_CORNERS = 1000
 
 @dataclass(frozen=True)
 class Space:
-    """Values to choose from; each name is an option of the algorithm, or several that are tied."""
+    """Values to choose from; each name is an option of the algorithm."""
 
     lists: Mapping[str, Sequence[Any]]
     ranges: Mapping[str, Range]
@@ -40,7 +40,7 @@ class Space:
         for _ in range(100 * count):
             point = {n: values[int(rng.integers(len(values)))] for n, values in self.lists.items()}
             point |= {n: numbers.draw(rng) for n, numbers in self.ranges.items()}
-            points.setdefault(repr(point), untied(point))
+            points.setdefault(repr(point), point)
             if len(points) == count:
                 break
         return list(points.values())
@@ -51,7 +51,7 @@ class Space:
         for name, r in self.ranges.items():
             axes[name] = [int(r.low), int(r.high)] if r.whole else [r.low, r.high]
         for values in itertools.islice(itertools.product(*axes.values()), MOST_CORNERS):
-            yield untied(dict(zip(axes, values, strict=True)))
+            yield dict(zip(axes, values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,7 @@ class Study:
         block, point = self.block, {}
         config = make_config(block.algorithm, block.preset, **block.fixed)
         for name in [*self.space.lists, *self.space.ranges]:
-            own = [getattr(config, option) for option in tied_names(name)]
-            value = as_read(own if len(own) > 1 else own[0])
+            value = as_read(getattr(config, name))
             if name in self.space.ranges:
                 inside = self.space.ranges[name].low <= value <= self.space.ranges[name].high
             else:

@@ -75,7 +75,9 @@ def make_run(
     rng: np.random.Generator,
 ) -> None:
     config = make_config(algorithm, "paper", **options)
-    folder = RunFolder.create(path, describe_run(env, [config], [seed], STEPS, preset="paper"))
+    about = {"preset": "paper", "begins": 0, "env_source": {"identity": env}}
+    description = describe_run(env, [config], [seed], STEPS, **about)
+    folder = RunFolder.create(path, description)
     every = STEPS // EVALUATIONS
     folder.add_evaluations(
         (

@@ -51,7 +51,10 @@ def fake_run(
         make_config(algorithm, preset, **options[min(i, len(options) - 1)])
         for i in range(len(seeds))
     ]
-    folder = RunFolder.create(path, describe_run(env, configs, seeds, steps, preset=preset))
+    source = {"identity": env}
+    about = {"preset": preset, "begins": 0, "env_source": source}
+    description = describe_run(env, configs, seeds, steps, **about)
+    folder = RunFolder.create(path, description)
     for index, (seed, curve) in enumerate(zip(seeds, curves, strict=True)):
         where = {"replica": index, "seed": seed}
         own = costs[index] if costs else {}

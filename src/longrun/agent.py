@@ -82,7 +82,7 @@ class Agent:
         require_order(type(self).__name__, env, others)
         config = make_config(self.algorithm, preset, **options)
         self.name = None if name is None else run_name(name)
-        self.preset: str | None = preset
+        self.preset = preset
         """what the options were made from; None if it is not known"""
         env = env if env_args is None else with_args(env, env_args)
         self._open(env, config, seed, num_workers, step_timeout)
@@ -204,7 +204,7 @@ class Agent:
                 self.evaluations.append((progress.step, progress.evaluation))
             return callbacks(progress)
 
-        session = Session(self.loop, job, [self.snapshot], folder, called)
+        session = Session(self.loop, job, [self.snapshot], folder, called, self.preset)
         self._writes = folder is not None
         try:
             session.run(progress_bar, tensorboard)
@@ -422,7 +422,7 @@ class Agent:
         run = path / "config.json"
         if run.exists():
             described = RunFolder(path).read_config()
-            agent.name, agent.preset = described.get("name"), described.get("preset", saved.preset)
+            agent.name, agent.preset = described.get("name"), described["preset"]
         if env_args or options:
             agent.config, agent.snapshot = changed_at_load(
                 agent.loop, agent.config, agent.snapshot, options or {}, seed, bool(env_args)
@@ -438,7 +438,6 @@ class Agent:
         if self._log_dir == path:
             return RunFolder.reopen(path, steps, [self.steps_], self._digest, job.begins_steps)
         name = {} if self.name is None else {"name": run_name(self.name)}
-        preset = {} if self.preset is None else {"preset": self.preset}
-        folder = create_folder(path, self.loop, job, steps, **preset, **name)
+        folder = create_folder(path, self.loop, job, steps, preset=self.preset, **name)
         self._log_dir = path
         return folder

@@ -133,7 +133,13 @@ class _Best:
         self._found[progress.replica] = about, now.snapshots[progress.replica]
         snapshots = [self._found.get(i, (None, s))[1] for i, s in enumerate(now.snapshots)]
         content = Checkpoint(
-            now.env, now.spaces, now.configs, now.seeds, snapshots, interface=now.interface
+            now.env,
+            now.spaces,
+            now.configs,
+            now.seeds,
+            snapshots,
+            interface=now.interface,
+            preset=now.preset,
         )
         checkpoint.save(folder, content)
         rows = [self._found[i][0] if i in self._found else None for i in range(len(snapshots))]

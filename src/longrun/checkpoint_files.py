@@ -19,13 +19,14 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from longrun.config import ALGORITHMS
+from longrun.config_options import require_all_options
 from longrun.envs.flat_spaces import Array, Spaces
 from longrun.errors import FolderError, listed
-from longrun.files import MOST_BYTES, read_bytes, read_json
+from longrun.files import read_bytes, read_json
 from longrun.option_fields import known
+from longrun.presets import PRESETS
 
 FORMAT = 3
-"""Format 2, which is read as well, had a hash of the state alone."""
 MOST_RUNS = 5
 """Most runs that an error message names."""
 STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
@@ -72,26 +73,28 @@ def damage_named(folder: Path) -> Iterator[None]:
 
 
 def _tensors(folder: Path, header: dict[str, Any]) -> dict[str, Array]:
-    if header["format"] not in (2, FORMAT):
+    if header["format"] != FORMAT:
         raise FolderError(
-            f"checkpoint '{folder}' has format {header['format']}; this version reads 2, {FORMAT}"
+            f"checkpoint '{folder}' has format {header['format']}; this version of longrun reads"
+            f" {FORMAT}: train it again"
         )
     if not STATE_FILE.fullmatch(str(header["state"])):
         raise FolderError(f"checkpoint '{folder}' is damaged: its state is '{header['state']}'")
-    content = read_bytes(folder / header["state"], header.get("bytes", MOST_BYTES))
+    content = read_bytes(folder / header["state"], header["bytes"])
     if digest_of(header, content) != header["sha256"]:
         raise FolderError(f"checkpoint '{folder}' is damaged: it does not match its hash")
     known("algorithm", header["algorithm"], ALGORITHMS)
+    known("preset", header["preset"], PRESETS)
     if not isinstance(header["replicas"], list) or not header["replicas"]:
         raise TypeError("it has no replicas")
+    for replica in header["replicas"]:
+        require_all_options(f"checkpoint '{folder}'", header["algorithm"], replica["options"])
     tensors: dict[str, Array] = safetensors.numpy.load(content)
     return tensors
 
 
 def digest_of(header: dict[str, Any], content: bytes) -> str:
-    """The hash over the header and the state; in format 2 over the state alone."""
-    if header["format"] == 2:
-        return hashlib.sha256(content).hexdigest()
+    """The hash over the header and the state."""
     own = {name: value for name, value in header.items() if name != "sha256"}
     text = json.dumps(own, sort_keys=True).encode()
     return hashlib.sha256(text + b"\n" + content).hexdigest()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from longrun.config import ALGORITHMS, TERMINATED, Average, Config
-from longrun.errors import InputError
+from longrun.errors import FolderError, InputError
 from longrun.option_fields import MLP, known
 from longrun.other_names import hint, lack
 from longrun.presets import DEFAULT, PRESETS
@@ -40,10 +40,7 @@ def _limits_terminations(limits: Any) -> bool:
 
 
 def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
-    """A configuration as it was saved, independent of the current presets.
-
-    An option that did not exist then has its field's default, which is the behaviour of that time.
-    """
+    """A configuration as it was saved, independent of the current presets."""
     kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
     names = _field_names(kind)
     for name in options:
@@ -91,9 +88,14 @@ def function_name(function: Any) -> str:
     return f"{getattr(function, '__module__', '?')}.{name}"
 
 
-def field_defaults(algorithm: str) -> dict[str, Any]:
-    """Defaults of options that a saved run does not mention: what was done before they existed."""
-    return {option.name: option.default for option in dataclasses.fields(ALGORITHMS[algorithm])}
+def require_all_options(file: str, algorithm: str, options: Mapping[str, Any]) -> None:
+    """Raise FolderError unless a file, named as in a message, has every option of the algorithm."""
+    missing = [name for name in _field_names(ALGORITHMS[algorithm]) if name not in options]
+    if missing:
+        raise FolderError(
+            f"{file} is of another version of longrun: it has no option '{missing[0]}'; train it"
+            " again"
+        )
 
 
 def differing(configs: Sequence[Config]) -> list[str]:

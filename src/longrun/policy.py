@@ -168,7 +168,6 @@ def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
     """The policy of a saved agent, or of one replica of a run folder, with NumPy alone.
 
     It acts as `agent.predict` does. `seed` is of the stochastic actions (`deterministic=False`).
-    Checkpoints that longrun 0.1 wrote have to be saved again, since they lack the action space.
     """
     files = read_checkpoint(Path(path))
     with damage_named(files.folder):
@@ -209,7 +208,7 @@ def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Config, Spaces]:
 
 def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Any]:
     """The environment's own spaces. Raises FolderError if they were not saved or do not fit."""
-    interface = files.header.get("interface")
+    interface = files.header["interface"]
     if interface is None:
         raise FolderError(
             f"checkpoint '{files.folder}' does not hold the environment's spaces: load it with"

@@ -47,14 +47,12 @@ PRESETS: dict[str, dict[str, Any]] = {
 """The options that a preset changes; those that an algorithm does not have are left out, and
 `adaptive_lambda` for the discounted criterion (`make_config`).
 
-Sweeps name their preset: where its values change, `longrun.sweeps.sweep_json` keeps the earlier
-ones for sweeps that were made with them.
+Sweeps name their preset: where its values change, `MEANING` in `longrun.sweeps.sweep_folder` must,
+too.
 """
 
 DEFAULT = "tuned"
 """The preset of everything but the paper's experiments. Folder names and labels leave it out."""
-EARLIER_DEFAULT = "paper"
-"""The preset of files of earlier versions that name none."""
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
     "authors": "the paper's settings with every difference of its authors' code",

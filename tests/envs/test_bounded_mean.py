@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,16 +12,14 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from longrun import APO, ATRPO, PPO
-from longrun.cli import main
 from longrun.config_options import make_config
 from longrun.envs.numpy_policy import NumpyPolicy
 from longrun.envs.spaces import Spaces
 from longrun.learn import learner
 from longrun.learn.acting import act, policy_outputs
 from longrun.learn.types import Policy
-from longrun.results.read import read_results
 from longrun.train.host.replica import flat_weights
-from tiny_envs import ITERATION, MORTAL, TINY, Drift, Sampler, bits
+from tiny_envs import ITERATION, TINY, Drift, Sampler, bits
 
 LOW, HIGH = np.array([-0.5, 0.0], np.float32), np.array([0.5, 3.0], np.float32)
 UNEVEN = Spaces(2, 2, (), tuple(LOW.tolist()), tuple(HIGH.tolist()))
@@ -98,55 +93,3 @@ def test_a_bounded_mean_needs_bounds(space) -> None:
     with pytest.raises(ValueError, match=r"bounded_mean=True needs finite .*bounded_mean=False$"):
         APO(env, bounded_mean=True)
     APO(env, bounded_mean=False)
-
-
-# --- files of earlier versions ---------------------------------------------------------------
-
-
-def forget_options(path: Path) -> None:
-    """Rewrite a file as an earlier version would have written it."""
-    content = json.loads(path.read_text())
-    for part in (content, *content["replicas"]):
-        for name in ("action_bounds", "bounded_mean"):
-            part.get("options", {}).pop(name, None)
-    if "sha256" in content:  # a checkpoint; its hash was of the state alone
-        state = path.with_name(content["state"]).read_bytes()
-        content |= {"format": 2, "sha256": hashlib.sha256(state).hexdigest()}
-    path.write_text(json.dumps(content))
-
-
-def test_an_old_checkpoint_has_a_policy_that_clips_and_has_a_free_mean(tmp_path) -> None:
-    agent = APO(MORTAL, num_workers=0, **TINY).learn(ITERATION)
-    agent.save(tmp_path)
-    forget_options(tmp_path / "checkpoint.json")
-    old = APO.load(tmp_path, MORTAL, num_workers=0)
-    assert old.config == agent.config
-    assert bits(old.learn(ITERATION).snapshot) == bits(agent.learn(ITERATION).snapshot)
-
-
-@pytest.mark.parametrize("has_checkpoint", [True, False])
-def test_an_old_run_resumes_and_is_labelled_with_its_options(has_checkpoint, tmp_path) -> None:
-    whole, old, new = (tmp_path / name for name in ("whole", "old", "new"))
-    steps = ["--steps", str(2 * ITERATION), "--eval-every", str(ITERATION), "--eval-steps", "50"]
-    flags = [*steps, "--workers", "0", "--num-envs", "4", "--rollout-steps", "16"]
-    flags += ["--hidden-sizes", "8", "--epochs", "2", "--minibatch-size", "32", "--quiet"]
-    command = ["train", "apo", "--env", "Drift-v0", *flags, "--preset", "paper"]
-    for path in (whole, old):
-        assert main([*command, "--action-bounds", "clip", "--out", str(path)]) == 0
-    if has_checkpoint:
-        forget_options(old / "checkpoint" / "checkpoint.json")
-    else:
-        for file in (*(old / "checkpoint").iterdir(), old / "metrics.csv", old / "evaluations.csv"):
-            file.unlink()
-    forget_options(old / "config.json")
-    for path in (whole, old):
-        more = str((3 if has_checkpoint else 2) * ITERATION)
-        assert main(["train", "--resume", "--out", str(path), "--quiet", "--steps", more]) == 0
-    assert bits(APO.load(old).snapshot) == bits(APO.load(whole).snapshot)
-
-    command[3] = "KindDrift-v0"
-    assert main([*command, "--out", str(new)]) == 0
-    labels = [setting.label for setting in read_results([old, new])]
-    assert "action_bounds=clip" in labels[0]
-    assert "action_bounds=raw" in labels[1]
-    assert read_results([old])[0].label == read_results([whole])[0].label

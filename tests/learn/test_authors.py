@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import safetensors.numpy
 from scipy import special, stats
 from test_learner import (
     BOX,
@@ -276,34 +273,3 @@ def test_replicas_with_a_joint_optimiser_can_be_vmapped() -> None:
     found, _ = together(*(stack(x) for x in (configs, states, *facts)))
     for one, other in zip(leaves(found), leaves(stack(alone)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-
-
-# --- checkpoints of earlier versions ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale_rewards", [True, False])
-def test_a_checkpoint_without_the_carried_sum_starts_it_at_zero(
-    scale_rewards: bool, tmp_path: Path
-) -> None:
-    agent = PPO(FORGIVING, num_workers=0, **TINY, scale_rewards=scale_rewards).learn(ITERATION)
-    agent.save(tmp_path)
-    header = json.loads((tmp_path / "checkpoint.json").read_text())
-    file = tmp_path / header["state"]
-    tensors = safetensors.numpy.load(file.read_bytes())
-    carried = tensors.pop("0.state.criterion.reward_sum")
-    assert carried.shape == ((4,) if scale_rewards else (0,))
-    content = safetensors.numpy.save(tensors)
-    file.write_bytes(content)
-    del header["bytes"]
-    header |= {"format": 2, "sha256": hashlib.sha256(content).hexdigest()}
-    for name in ("time_limit", "initialisation", "joint_optimizer"):
-        del header["replicas"][0]["options"][name]
-    (tmp_path / "checkpoint.json").write_text(json.dumps(header))
-    old = PPO.load(tmp_path, FORGIVING, num_workers=0)
-    assert old.config == agent.config
-    assert not old.state.criterion.reward_sum.any()
-    before = bits(agent.snapshot)
-    after = bits(old.snapshot)
-    differ = [name for name in before if before[name] != after[name]]
-    assert differ == ([".state.criterion.reward_sum"] if scale_rewards else [])
-    old.learn(ITERATION)

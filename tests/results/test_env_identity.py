@@ -38,31 +38,6 @@ def test_a_name_tells_what_belongs_together(tmp_path: Path) -> None:
     assert APO.load(tmp_path / "0", Drift, num_workers=0).name == "a"
 
 
-def test_runs_of_earlier_versions_without_an_id_are_not_merged(tmp_path: Path) -> None:
-    for seed in (0, 1):
-        fake_run(tmp_path / f"named-{seed}", {100: 1.0}, seeds=[seed])
-        fake_run(tmp_path / f"queue-{seed}", {100: 1.0}, seeds=[seed], env="Queue")
-    found = {(s.env, s.seeds) for s in read_results(tmp_path)}
-    assert found == {("Drift-v0", (0, 1)), ("Queue (queue-0)", (0,)), ("Queue (queue-1)", (1,))}
-
-
-def test_an_id_of_an_earlier_version_is_the_same(tmp_path: Path) -> None:
-    for seed in range(3):
-        fake_run(tmp_path / str(seed), {100: 1.0}, seeds=[seed])
-    change_config(tmp_path / "1", env_source={"fingerprint": "a", "made_by": "tiny_envs:Drift"})
-    change_config(tmp_path / "2", env_source={"identity": "b", "made_by": "tiny_envs:Drift"})
-    assert [(s.env, s.seeds) for s in read_results(tmp_path)] == [("Drift-v0", (0, 1, 2))]
-
-
-def test_objects_of_version_0_2_are_known_by_their_fingerprints(tmp_path: Path) -> None:
-    """The object of an id may have had any arguments."""
-    made_by = "gymnasium.wrappers.common.TimeLimit"
-    for seed, mark in enumerate("aab"):
-        run = fake_run(tmp_path / str(seed), {100: 1.0}, seeds=[seed])
-        change_config(run, env_source={"fingerprint": mark, "made_by": made_by})
-    assert {s.seeds for s in read_results(tmp_path)} == {(0, 1), (2,)}
-
-
 def test_the_same_id_with_other_arguments_is_another_task(tmp_path: Path) -> None:
     for seed, mark in enumerate("aab"):
         run = fake_run(tmp_path / str(seed), {100: 1.0}, seeds=[seed])

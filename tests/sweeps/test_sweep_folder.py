@@ -1,4 +1,4 @@
-"""The folder of a sweep: extensions, other sweeps, files of earlier versions."""
+"""The folder of a sweep: extensions, other sweeps, files of other versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from longrun.sweeps import run_sweep as start
 from longrun.sweeps.plan import (
     runs_of,
 )
-from longrun.sweeps.study import Space, Study, read_studies, written_studies
+from longrun.sweeps.study import read_studies
 from longrun.sweeps.sweep_folder import SweepFolder
 from longrun.train.run_description import describe_run
 from longrun.train.run_folder import RunFolder
@@ -143,100 +143,51 @@ def test_another_sweep_in_the_folder_is_not_changed(changes, why, tmp_path):
     assert (tmp_path / "sweep.json").read_bytes() == before
 
 
-def as_of_another_default(path, preset="paper"):
-    """The sweep as it was written when the default was `paper`, which names of runs left out."""
-    content = json.loads((path / "sweep.json").read_text())
-    for run in content["runs"]:
-        assert run["preset"] == preset
-        run["name"] = run["name"].replace(f"_{preset}_", "_")
-        assert preset not in run["name"]
-    (path / "sweep.json").write_text(json.dumps(content))
-
-
-def test_a_sweep_from_before_the_default_changed_is_resumed_and_extended(tmp_path):
-    block = a_block(preset="paper", seeds=[0])
-    SweepFolder.create(tmp_path, runs_of([block]))
-    as_of_another_default(tmp_path)
-    old = names(SweepFolder.open(tmp_path))
-    assert old == [f"tiny_envs-Drift-v0_apo_gae_lambda={x}_seed0" for x in (0.8, 0.9)]
+def test_a_sweep_by_another_preset_is_refused_and_says_which(tmp_path):
+    SweepFolder.create(tmp_path, runs_of([a_block(preset="paper", seeds=[0])]))
     before = (tmp_path / "sweep.json").read_bytes()
-    with pytest.raises(ValueError) as caught:  # the same command means another preset by now
+    with pytest.raises(ValueError) as caught:
         SweepFolder.create(tmp_path, runs_of([a_block(seeds=[0])]))
     assert "holds another sweep: " in str(caught.value) and "\n" not in str(caught.value)
     hint = "gae_lambda=0.8_seed0' has preset=paper, not tuned (--preset paper extends it); choose"
     assert hint in str(caught.value)
     assert (tmp_path / "sweep.json").read_bytes() == before
-    again = SweepFolder.create(tmp_path, runs_of([block]))
-    assert names(again) == old
-    grown = SweepFolder.create(tmp_path, runs_of([a_block(preset="paper")]))
-    new = [f"tiny_envs-Drift-v0_apo_paper_gae_lambda={x}_seed1" for x in (0.8, 0.9)]
-    assert names(grown) == [*old, *new]
-    assert {run.preset for run in grown.runs} == {"paper"}
 
 
 def test_a_joined_run_of_another_preset_is_refused_by_its_preset_too(tmp_path):
     """Its name is none of those of its replicas."""
     blocks = {p: a_block(env="jax:tandem", grid={}, preset=p) for p in ("paper", "tuned")}
     SweepFolder.create(tmp_path, runs_of([blocks["paper"]]), batched=True)
-    as_of_another_default(tmp_path)
     for batched in (True, False):
         with pytest.raises(ValueError, match=r"2-replicas' has preset=paper, not tuned \(--preset"):
             SweepFolder.create(tmp_path, runs_of([blocks["tuned"]]), batched=batched)
     grown = SweepFolder.create(tmp_path, runs_of([blocks["paper"]]), batched=True)
-    assert names(grown) == ["jax-tandem_apo_2-replicas"]
+    assert names(grown) == ["jax-tandem_apo_paper_2-replicas"]
 
 
-def test_a_run_never_takes_the_folder_of_another_preset(tmp_path):
-    SweepFolder.create(tmp_path, runs_of([a_block(preset="paper", seeds=[0])]))
-    as_of_another_default(tmp_path)
-    both = runs_of([a_block(preset="paper", seeds=[0]), a_block(preset="tuned", seeds=[0])])
-    with pytest.raises(ValueError, match=r"gae_lambda=0.8_seed0' is a run with other options"):
-        SweepFolder.create(tmp_path, both)
+def test_a_run_never_takes_the_folder_of_another(tmp_path):
+    """An ablation of what the first sweep had in all of its runs has a setting of that name."""
+    SweepFolder.create(tmp_path, runs_of([a_block(settings=[{}], fixed={"epochs": 3})]))
+    ablation = runs_of([a_block(settings=[{}, {"epochs": 3}], fixed={})])
+    with pytest.raises(ValueError, match=r"'tiny_envs-Drift-v0_apo_seed0' is a run with other opt"):
+        SweepFolder.create(tmp_path, ablation)
 
 
-def as_first_written(path):
-    """The sweep as it was before the `paper` preset gave raw actions."""
-    content = json.loads((path / "sweep.json").read_text())
-    assert content.pop("meaning") == 4
-    (path / "sweep.json").write_text(json.dumps(content))
-
-
-FIRST_TUNED = {
-    "gae_lambda": 0.95,
-    "num_envs": 10,
-    "rollout_steps": 200,
-    "minibatch_size": 100,
-    "epochs": 10,
-    "initial_log_std": -0.5,
-    "adaptive_lambda": False,
-}
-"""What `tuned` had before it was chosen anew; now it has other values of all of them."""
-
-
-def test_a_sweep_of_the_first_tuned_preset_keeps_its_values(tmp_path):
-    blocks = {p: a_block(grid={}, preset=p) for p in ("paper", "tuned")}
-    SweepFolder.create(tmp_path, runs_of(blocks.values()))
+@pytest.mark.parametrize("meaning", [3, 5])
+def test_a_sweep_of_another_version_is_refused(meaning, tmp_path):
+    SweepFolder.create(tmp_path, runs_of([a_block()]))
     content = json.loads((tmp_path / "sweep.json").read_text())
-    (tmp_path / "sweep.json").write_text(json.dumps(content | {"meaning": 2}))
-    for _ in range(2):
-        folder = SweepFolder.open(tmp_path)
-        raw, first = ([r for r in folder.runs if r.preset == p] for p in ("paper", "tuned"))
-        assert {run.configs()[0].action_bounds for run in raw} == {"raw"}
-        for run in first:
-            options = {name: getattr(run.configs()[0], name) for name in FIRST_TUNED}
-            assert options == FIRST_TUNED
-        folder.update()
-    assert not any(make_config("apo").__dict__[name] == FIRST_TUNED[name] for name in FIRST_TUNED)
+    (tmp_path / "sweep.json").write_text(json.dumps(content | {"meaning": meaning}))
+    for read in (SweepFolder.open, read_studies):
+        with pytest.raises(LongrunError, match=r"of another version of longrun; choose another"):
+            read(tmp_path)
 
 
 def test_an_option_with_the_presets_value_may_be_given_or_not(tmp_path):
-    """As in sweeps of earlier versions, in which PPO did not have the option."""
     plain = a_block(algorithm="ppo", preset="tuned")
     given = dataclasses.replace(plain, fixed={"adaptive_lambda": False})
     other = dataclasses.replace(plain, fixed={"adaptive_lambda": True, "rollout_steps": 100})
     first = SweepFolder.create(tmp_path, runs_of([plain])).runs
-    content = json.loads((tmp_path / "sweep.json").read_text())
-    (tmp_path / "sweep.json").write_text(json.dumps(content | {"meaning": 3}))
     for block in (plain, given):
         again = SweepFolder.create(tmp_path, runs_of([block])).runs
         assert [run.configs() for run in again] == [run.configs() for run in first]
@@ -244,44 +195,12 @@ def test_an_option_with_the_presets_value_may_be_given_or_not(tmp_path):
         SweepFolder.create(tmp_path, runs_of([other]))
 
 
-def test_an_old_sweep_keeps_its_presets_old_meaning(tmp_path):
-    paper, tuned = a_block(preset="paper"), a_block(preset="tuned")
-    SweepFolder.create(tmp_path, runs_of([paper, tuned]))
-    as_first_written(tmp_path)
-    folder = SweepFolder.open(tmp_path)
-    assert {run.configs()[0].action_bounds for run in folder.runs} == {"clip"}
-    assert [run.fixed for run in folder.runs if run.preset == "tuned"] == [FIRST_TUNED] * 4
-    folder.update()
-    again = SweepFolder.open(tmp_path)
-    assert [run.as_json() for run in again.runs] == [run.as_json() for run in folder.runs]
-    with pytest.raises(ValueError, match=r"is not part of this one|has action_bounds=clip"):
-        SweepFolder.create(tmp_path, runs_of([paper, tuned]))
-    same = dataclasses.replace(paper, fixed={"action_bounds": "clip"})
-    also = dataclasses.replace(tuned, fixed=FIRST_TUNED)
-    SweepFolder.create(tmp_path, runs_of([same, also]))
-
-
-def test_an_old_search_keeps_its_presets_old_meaning(tmp_path):
-    block = a_block(preset="paper", settings=[])
-    study = Study(block, Space({"epochs": [1, 2]}, {}), 3)
-    SweepFolder.create(tmp_path, [], search=written_studies([study]))
-    as_first_written(tmp_path)
-    for _ in range(2):
-        [found] = read_studies(tmp_path)
-        assert found.block.fixed == {"action_bounds": "clip"}
-        [run, _] = found.runs(0, {"epochs": 1})
-        assert run.configs()[0].action_bounds == "clip"
-        SweepFolder.open(tmp_path).update()
-
-
-def test_an_old_run_folder_belongs_only_to_a_sweep_that_clips(tmp_path):
+def test_a_run_folder_belongs_only_to_a_sweep_with_its_options(tmp_path):
     new = SweepFolder.create(tmp_path, runs_of([a_block(preset="paper", seeds=[0])]))
     run = new.runs[0]
     clips = make_config("apo", "paper", action_bounds="clip", **run.options)
-    about = describe_run(run.env, [clips], [0], run.steps)
-    for name in ("action_bounds", "bounded_mean"):
-        del about["options"][name]
-    RunFolder.create(new.folder(run), about)
+    about = {"preset": "paper", "begins": 0, "env_source": {"identity": run.env}}
+    RunFolder.create(new.folder(run), describe_run(run.env, [clips], [0], run.steps, **about))
     with pytest.raises(ValueError, match="another sweep: it has action_bounds=clip, not raw"):
         new.require_own(run)
     new.require_own(dataclasses.replace(run, fixed={"action_bounds": "clip"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ import safetensors.numpy
 from gymnasium import spaces
 
 from longrun import APO, ATRPO, PPO, TRPO, NonFiniteError, load_policy
+from longrun.config_options import saved_config
 from longrun.envs.spaces import describe
 from longrun.errors import FolderError
 from longrun.train import checkpoint
@@ -167,6 +169,7 @@ def edit(**changes: Any) -> Any:
     return damage
 
 
+EVERY_OPTION = dataclasses.asdict(saved_config("apo", TINY))
 DAMAGES = {
     "truncated state": (truncate, "damaged"),
     "flipped byte": (flip_a_byte, "damaged"),
@@ -179,14 +182,17 @@ DAMAGES = {
     "empty header": (garbage(""), "damaged"),
     "list": (garbage("[1, 2]"), "damaged"),
     "number": (garbage("7"), "damaged"),
-    "missing key": (garbage('{"format": 2}'), "damaged.*state"),
+    "missing key": (garbage('{"format": 3}'), "damaged.*state"),
     "other format": (edit(format=99), "format 99"),
     "unknown algorithm": (edit(algorithm="dqn"), "unknown algorithm 'dqn'"),
     "strange spaces": (edit(spaces=[1]), "damaged"),
     "strange replicas": (edit(replicas=3), "damaged"),
-    "unknown option": (edit(replicas=[{"seed": 0, "options": {"x": 1}}]), "unknown APO option"),
+    "unknown option": (
+        edit(replicas=[{"seed": 0, "options": EVERY_OPTION | {"x": 1}}]),
+        "unknown APO option",
+    ),
     "other shape": (
-        edit(replicas=[{"seed": 0, "options": TINY | {"hidden_sizes": [5]}}]),
+        edit(replicas=[{"seed": 0, "options": EVERY_OPTION | {"hidden_sizes": [5]}}]),
         "damaged",
     ),
 }

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from longrun import APO, FolderError, InputError
+from longrun import APO, FolderError, InputError, read_results
 from longrun.cli import main
 from longrun.files import read_bytes, read_json
 from longrun.sweeps.objective import Objective
@@ -282,9 +282,25 @@ def test_the_hash_covers_the_header(run, what):
         APO.load(run)
 
 
-def test_checkpoints_of_format_2_are_read(run):
+def test_checkpoints_of_another_format_are_refused_with_the_fix(run):
     change_header(run, format=2)
-    assert APO.load(run).steps_ == 2 * ITERATION
+    with pytest.raises(FolderError, match=r"has format 2; .* reads 3: train it again$"):
+        APO.load(run)
+
+
+def test_a_file_without_one_of_the_options_is_refused_with_the_fix(run):
+    """Of a version that did not have it: what it did then is not guessed."""
+    header = json.loads((run / "checkpoint" / "checkpoint.json").read_text())
+    del header["replicas"][0]["options"]["gae_lambda"]
+    change_header(run, replicas=header["replicas"])
+    fix = "it has no option 'gae_lambda'; train it again$"
+    with pytest.raises(FolderError, match=fix):
+        APO.load(run)
+    config = json.loads((run / "config.json").read_text())
+    del config["options"]["gae_lambda"]
+    (run / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FolderError, match=fix):
+        read_results(run)
 
 
 @pytest.mark.parametrize(

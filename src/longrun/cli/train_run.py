@@ -20,7 +20,7 @@ from longrun.envs.factories import needs_trust
 from longrun.envs.native.lookup import is_native
 from longrun.errors import InputError
 from longrun.option_fields import MOST_STEPS, whole_number
-from longrun.presets import DEFAULT, EARLIER_DEFAULT
+from longrun.presets import DEFAULT
 from longrun.sweeps.grids import parse_lists
 from longrun.sweeps.plan import settings_for
 from longrun.train import checkpoint
@@ -132,7 +132,7 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     wanted = _canonical(config["env"], given)
     checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.loop.spaces)
     _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
-    preset = config.get("preset", EARLIER_DEFAULT)
+    preset = config["preset"]
     if given.get("preset", preset) != preset:
         raise InputError(
             f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from longrun.results.labels import names_of
 from longrun.results.run_files import FoundRun
 
-Identity = tuple[str, ...]
-ID = re.compile(r"[^\s()<>]*(-v\d+|:)[^\s()<>]*")
-"""Names that say which environment it is: a registered id or an environment string."""
+Identity = tuple[str, str]
+"""The name of an environment, and a digest of what made it."""
 
 
 def env_names(runs: Sequence[FoundRun]) -> dict[Path, str]:
@@ -33,18 +30,11 @@ def env_names(runs: Sequence[FoundRun]) -> dict[Path, str]:
 
 
 def _identities(runs: Sequence[FoundRun]) -> dict[Path, Identity]:
-    """What identifies the environment of each run; runs of one name have that of the first.
-
-    A run of an id that has no identity, from an earlier version, is of the same environment as
-    later ones.
-    """
-    later = {identity[0]: identity for identity in map(_identity, runs) if len(identity) == 2}
+    """What identifies the environment of each run; runs of one name have that of the first."""
     by_name: dict[tuple[str, str], Identity] = {}
     found = {}
     for run in runs:
         identity = _identity(run)
-        if len(identity) == 1:
-            identity = later.get(identity[0], identity)
         if name := run.config.get("name"):
             identity = by_name.setdefault((run.config["env"], name), identity)
         found[run.path] = identity
@@ -52,37 +42,22 @@ def _identities(runs: Sequence[FoundRun]) -> dict[Path, Identity]:
 
 
 def _identity(run: FoundRun) -> Identity:
-    env, source = str(run.config["env"]), _source(run)
-    if "identity" in source:
-        return env, str(source["identity"])
-    made_by, fingerprint = str(source.get("made_by", ":")), source.get("fingerprint")
-    of_text = ":" in made_by or made_by.startswith("longrun.")  # not an object that has an id
-    if of_text and ID.fullmatch(env.partition("?")[0]):
-        return (env,)
-    if fingerprint is not None:  # of version 0.2
-        return env, str(fingerprint)
-    return env, "", str(run.source)  # a sweep has one environment of a name
+    return run.config["env"], run.config["env_source"]["identity"]
 
 
 def _distinct(env: str, firsts: dict[Identity, FoundRun]) -> dict[Identity, str]:
     """A text for each identity: the plain name if there is one of it, else what differs."""
-    known = {i: run for i, run in firsts.items() if len(i) == 2}
-    if len(firsts) == 1:
-        return dict.fromkeys(firsts, env)
-    unnamed = {i: run for i, run in firsts.items() if len(i) == 3}
-    places = names_of(run.source for run in unnamed.values())
-    texts = dict.fromkeys(firsts, env)
-    texts |= {i: f"{env} ({places[run.source]})" for i, run in unnamed.items()}
-    for detail in (_arguments, _attributes(list(known.values())), _mark):
-        details = {i: detail(run) for i, run in known.items()}
-        if len(set(details.values())) == len(details) and all(details.values()):
-            return texts | {i: f"{env}{text}" for i, text in details.items()}
-    return texts
+    if len(firsts) > 1:
+        for detail in (_arguments, _attributes(list(firsts.values())), _mark):
+            details = {i: detail(run) for i, run in firsts.items()}
+            if len(set(details.values())) == len(details) and all(details.values()):
+                return {i: f"{env}{text}" for i, text in details.items()}
+    return dict.fromkeys(firsts, env)
 
 
 def _source(run: FoundRun) -> dict[str, Any]:
-    source = run.config.get("env_source")
-    return source if isinstance(source, dict) else {}
+    source: dict[str, Any] = run.config["env_source"]
+    return source
 
 
 def _arguments(run: FoundRun) -> str:

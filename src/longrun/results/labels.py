@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.config_options import field_defaults, make_config, value_text
-from longrun.presets import DEFAULT, EARLIER_DEFAULT
+from longrun.config_options import make_config, value_text
+from longrun.presets import DEFAULT
 
 
 class Choice(NamedTuple):
@@ -25,9 +25,8 @@ class Choice(NamedTuple):
         """The choice that config.json and its entry for the replica describe."""
         algorithm = config["algorithm"]
         own = {name: value for name, value in replica.items() if name != "seed"}
-        preset = config.get("preset", EARLIER_DEFAULT)
-        options = field_defaults(algorithm) | config["options"] | own
-        return cls(algorithm, preset, {n: v for n, v in options.items() if n != "costs"})
+        options = config["options"] | own
+        return cls(algorithm, config["preset"], {n: v for n, v in options.items() if n != "costs"})
 
 
 def labels_of(choices: Sequence[Choice]) -> list[str]:

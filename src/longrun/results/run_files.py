@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from longrun.config import ALGORITHMS
 from longrun.errors import FolderError, InputError, warn
 from longrun.option_fields import known
-from longrun.presets import EARLIER_DEFAULT, PRESETS
+from longrun.presets import PRESETS
 from longrun.train.run_description import checked_config
 
 
@@ -73,7 +73,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     config = checked_config(file)
     try:
         known("algorithm", config["algorithm"], ALGORITHMS)
-        known("preset", config.get("preset", EARLIER_DEFAULT), PRESETS)
+        known("preset", config["preset"], PRESETS)
     except InputError as error:
         raise FolderError(f"'{file}' cannot be read: {error}") from None
     return config

@@ -48,7 +48,7 @@ def _why_not_longer(run: PlannedRun) -> str:
 
 
 def preset_hint(there: str, here: str, option: str = "--preset") -> str:
-    """What to do about another preset; earlier versions had another default."""
+    """What to do about another preset."""
     return f"preset={there}, not {here} ({option} {there} extends it)"
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.errors import InputError, NonFiniteError
-from longrun.files import write_bytes
+from longrun.errors import FolderError, InputError, NonFiniteError
 from longrun.presets import DEFAULT
 from longrun.sweeps.grids import Options, written
 from longrun.sweeps.objective import WORST
@@ -37,10 +36,9 @@ class OptunaSearch:
         self._trial_of: dict[str, tuple[str, int]] = {}
         """The trial of each run that is not finished."""
         self._runs_of: dict[tuple[str, int], list[PlannedRun]] = {}
-        self._written = {run.name for run in folder.runs}
-        """Names of the runs that sweep.json had when the search was opened."""
+        written = {run.name for run in folder.runs}
         open_runs = [run for name in self._studies for run in self._open_runs(name)]
-        self._unwritten = [run for run in open_runs if run.name not in self._written]
+        self._unwritten = [run for run in open_runs if run.name not in written]
         """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
     def suggest(self, count: int) -> list[PlannedRun]:
@@ -148,7 +146,7 @@ class OptunaSearch:
     def register(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
         """The runs of a trial, whose ends are now waited for."""
         study = self._studies[name]
-        runs = study.runs(number, _options_of(study.space, params), self._written)
+        runs = study.runs(number, _options_of(study.space, params))
         self._runs_of[name, number] = runs
         self._trial_of |= {run.name: (name, number) for run in runs}
         return runs
@@ -156,7 +154,7 @@ class OptunaSearch:
     def _open(self, study: Study) -> Any:
         optuna = self._optuna
         journal = self._folder.path / "optuna.journal"
-        repair(journal)
+        _require_whole(journal)
         backend = optuna.storages.journal.JournalFileBackend(str(journal))
         return optuna.create_study(
             study_name=study.name,
@@ -166,18 +164,12 @@ class OptunaSearch:
         )
 
 
-def repair(journal: Path) -> None:
-    """Repair what a killed process may have left: a stale lock, an incomplete last line.
-
-    Optuna waits for the lock and refuses the line. No other process writes here: the sweep's folder
-    is locked.
-    """
-    Path(f"{journal}.lock").unlink(missing_ok=True)
-    if journal.exists():
-        content = journal.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            write_bytes(journal, whole)
+def _require_whole(journal: Path) -> None:
+    """Raise FolderError if the last line is incomplete: Optuna would write into it."""
+    if journal.exists() and not journal.read_bytes().endswith(b"\n"):
+        raise FolderError(
+            f"'{journal}' ends within a line; remove that line, or choose another --out"
+        )
 
 
 def _options_of(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:

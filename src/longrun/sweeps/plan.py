@@ -136,14 +136,12 @@ def _run(block: Block, options: Options, seed: int) -> PlannedRun:
     )
 
 
-def run_name(
-    env: str, algorithm: str, preset: str, options: Options, last: str, unnamed: str = DEFAULT
-) -> str:
+def run_name(env: str, algorithm: str, preset: str, options: Options, last: str) -> str:
     """The name of a run folder: environment, algorithm, preset, options and `last`.
 
-    The preset `unnamed` is left out.
+    The default preset is left out.
     """
-    words = [env, algorithm, *([] if preset == unnamed else [preset])]
+    words = [env, algorithm, *([] if preset == DEFAULT else [preset])]
     words += [f"{option}={written(options[option])}" for option in sorted(options)]
     name = re.sub(r"[^\w.=+-]+", "-", "_".join([*words, last]), flags=re.ASCII)
     if len(name) <= LONGEST_NAME:

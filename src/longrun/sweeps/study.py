@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,11 @@ from longrun.config_options import make_config
 from longrun.envs.native.lookup import is_native
 from longrun.errors import FolderError
 from longrun.files import as_read
-from longrun.presets import EARLIER_DEFAULT
 from longrun.sweeps.differences import difference, preset_hint
 from longrun.sweeps.grids import Options, Range, written
 from longrun.sweeps.objective import Objective
 from longrun.sweeps.plan import Block, PlannedRun, run_name, runs_of, together
-from longrun.sweeps.sweep_json import read_sweep
+from longrun.sweeps.sweep_folder import read_sweep
 
 MOST_CORNERS = 1000
 """Most combinations that are checked before a search starts."""
@@ -77,7 +76,7 @@ class Study:
             Space(content["space"]["lists"], ranges),
             content["trials"],
             content["batched"],
-            Objective(**content.get("objective", {})),  # older sweeps have none
+            Objective(**content["objective"]),
         )
 
     @property
@@ -88,15 +87,12 @@ class Study:
     def name(self) -> str:
         return " ".join([self.block.algorithm, *self.envs])
 
-    def runs(self, trial: int, options: Options, written: Collection[str] = ()) -> list[PlannedRun]:
-        """The runs of one trial, named after its number.
-
-        `written` are the names in sweep.json: runs that an earlier version wrote keep theirs.
-        """
+    def runs(self, trial: int, options: Options) -> list[PlannedRun]:
+        """The runs of one trial, named after its number."""
         block = dataclasses.replace(self.block, settings=[options])
         runs = runs_of([dataclasses.replace(block, env=env) for env in self.envs])
         return [
-            dataclasses.replace(run, name=_trial_name(run, trial, written))
+            dataclasses.replace(run, name=_trial_name(run, trial))
             for run in (together(runs) if self.batched else runs)
         ]
 
@@ -126,11 +122,9 @@ class Study:
         return point
 
 
-def _trial_name(run: PlannedRun, trial: int, written: Collection[str]) -> str:
+def _trial_name(run: PlannedRun, trial: int) -> str:
     last = run.name.rpartition("_")[2]
-    about = (run.env, run.algorithm, run.preset, {"trial": f"{trial:03}"}, last)
-    earlier = run_name(*about, unnamed=EARLIER_DEFAULT)
-    return earlier if earlier in written else run_name(*about)
+    return run_name(run.env, run.algorithm, run.preset, {"trial": f"{trial:03}"}, last)
 
 
 def read_studies(path: Path) -> list[Study]:

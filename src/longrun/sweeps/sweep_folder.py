@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config_options import field_defaults
 from longrun.envs.factories import needs_trust, require_saved
 from longrun.errors import FolderError
 from longrun.files import (
@@ -37,9 +36,11 @@ from longrun.files import (
 )
 from longrun.sweeps.differences import difference, may_grow, refusal
 from longrun.sweeps.plan import PlannedRun, apart, together
-from longrun.sweeps.sweep_json import MEANING, read_sweep
 from longrun.train.run_description import checked_config
 from longrun.train.run_folder import is_finished
+
+MEANING = 4
+"""Version of what sweep.json means, the presets that it names included."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,8 +156,6 @@ class SweepFolder:
             found = checked_config(file)
         except FolderError:
             return  # not started, or damaged: then this run will fail, and no other
-        # A later version may have more options than the one that made the run.
-        found["options"] = as_read(field_defaults(run.algorithm)) | found["options"]
         wanted = {
             "env": run.env,
             "algorithm": run.algorithm,
@@ -222,7 +221,6 @@ class SweepFolder:
         taken = [run.name for run in grown]
         new = together(list(wanted.values()), taken) if batched else list(wanted.values())
         if other := next((run.name for run in new if run.name in taken), None):
-            # Names of earlier versions left out another preset.
             raise self.another(f"'{other}' is a run with other options")
         if grown != self.runs:
             self.runs = grown
@@ -249,9 +247,19 @@ class SweepFolder:
         )
 
 
+def read_sweep(path: Path) -> dict[str, Any]:
+    """The content of the folder's sweep.json. Raises FolderError if another version wrote it."""
+    content: dict[str, Any] = read_json(path / "sweep.json")
+    if isinstance(content, dict) and content["meaning"] != MEANING:
+        raise FolderError(
+            f"'{path / 'sweep.json'}' is of another version of longrun; choose another --out"
+        )
+    return content
+
+
 def _searched_envs(content: Mapping[str, Any]) -> list[str]:
     """Environments that the searches of a sweep.json name, used or not."""
     envs: list[str] = []
     for study in content.get("search", []):
-        envs += [study["block"]["env"], *study.get("objective", {}).get("references", {})]
+        envs += [study["block"]["env"], *study["objective"]["references"]]
     return envs

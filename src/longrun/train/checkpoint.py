@@ -35,18 +35,11 @@ from longrun.files import write_bytes, write_json
 from longrun.learn import learner
 from longrun.learn.compilation import use_compilation_cache
 from longrun.learn.types import TrainState
-from longrun.presets import PRESETS
+from longrun.presets import DEFAULT
 from longrun.train.job import Snapshot
 
 OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
 """State files, and temporary files that a crash left; no other file in the folder is deleted."""
-LATER_FIELDS = (
-    ".criterion.reward_sum",
-    ".limits.excess",
-    ".limits.controller.spread",
-    ".trace.undecided",
-)
-"""Fields that checkpoints of earlier versions do not hold; they start at zero."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +55,8 @@ class Checkpoint:
     """content hash of the file that it was read from"""
     interface: Mapping[str, Any] | None = None
     """the environment's own spaces (`longrun.envs.space_forms`), for policies without Gymnasium"""
-    preset: str | None = None
-    """what the configurations were made from, for labels; None if an earlier version saved it"""
+    preset: str = DEFAULT
+    """what the configurations were made from, for labels"""
 
     @property
     def algorithm(self) -> str:
@@ -128,15 +121,9 @@ def _read(files: CheckpointFiles, networks: Mapping[str, Any]) -> Checkpoint:
         seeds,
         snapshots,
         header["sha256"],
-        header.get("interface"),
-        _preset(header),
+        header["interface"],
+        header["preset"],
     )
-
-
-def _preset(header: Mapping[str, Any]) -> str | None:
-    """The preset that the header names, if it names one and this version has it."""
-    preset = header.get("preset")
-    return preset if isinstance(preset, str) and preset in PRESETS else None
 
 
 def _with_functions(
@@ -179,10 +166,7 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
     environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
 
     def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> Array:
-        field = jax.tree_util.keystr(path)
-        name = f"{prefix}.state{field}"
-        if field in LATER_FIELDS and name not in tensors:
-            return np.zeros(expected.shape, expected.dtype)
+        name = f"{prefix}.state{jax.tree_util.keystr(path)}"
         found: Array = checked_tensor(tensors, name, expected.shape, expected.dtype)
         return found
 

@@ -13,23 +13,29 @@ from pathlib import Path
 from typing import Any
 
 from longrun import __version__
-from longrun.config import Config, algorithm_name
-from longrun.config_options import differing, written_options
+from longrun.config import ALGORITHMS, Config, algorithm_name
+from longrun.config_options import differing, require_all_options, written_options
 from longrun.errors import FolderError, InputError
 from longrun.files import read_json
 
-CONFIG_TYPES = {"algorithm": str, "env": str, "options": dict, "replicas": list, "steps": int}
-"""Entries of config.json that every run has."""
-LATER_TYPES = {
+CONFIG_TYPES = {
+    "algorithm": str,
+    "env": str,
     "preset": str,
+    "options": dict,
+    "replicas": list,
+    "steps": int,
     "begins": int,
+    "env_source": dict,
+}
+"""Entries of config.json that every run has."""
+OTHER_TYPES = {
     "name": str,
     "num_workers": int,
     "eval_every": int,
     "eval_steps": int,
-    "env_source": dict,
 }
-"""Entries that runs of earlier versions, or from Python, may lack."""
+"""Entries that need not be there."""
 LONGEST_NAME = 100
 PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
@@ -39,13 +45,17 @@ def checked_config(file: Path) -> dict[str, Any]:
     config: dict[str, Any] = read_json(file)
     if not isinstance(config, dict):
         raise FolderError(f"'{file}' is damaged: it is not an object")
-    needed = CONFIG_TYPES | {name: t for name, t in LATER_TYPES.items() if name in config}
+    needed = CONFIG_TYPES | {name: t for name, t in OTHER_TYPES.items() if name in config}
     for name, kind in needed.items():
         if not isinstance(config.get(name), kind):
             raise FolderError(f"'{file}' is damaged: it has no valid '{name}'")
     seeds = [r.get("seed") if isinstance(r, dict) else None for r in config["replicas"]]
     if not seeds or not all(isinstance(seed, int) for seed in seeds):
         raise FolderError(f"'{file}' is damaged: it has no valid 'replicas', each with a seed")
+    if not isinstance(config["env_source"].get("identity"), str):
+        raise FolderError(f"'{file}' is damaged: its 'env_source' has no identity")
+    if config["algorithm"] in ALGORITHMS:
+        require_all_options(f"'{file}'", config["algorithm"], config["options"])
     if not all(
         _are_limits(own.get("limits", [])) for own in (config["options"], *config["replicas"])
     ):

@@ -12,6 +12,7 @@ from longrun.config import algorithm_name
 from longrun.config_options import differing
 from longrun.errors import FolderError
 from longrun.learn.trace import start_trace
+from longrun.presets import DEFAULT
 from longrun.train import checkpoint
 from longrun.train.checkpoint import Checkpoint
 from longrun.train.job import Job, Seconds, Snapshot, TrainingEvent
@@ -61,6 +62,7 @@ class Session:
         starts: Sequence[Snapshot],
         folder: RunFolder | None = None,
         on_log: OnLogs | None = None,
+        preset: str = DEFAULT,
     ) -> None:
         self.loop = loop
         self.job = job
@@ -75,7 +77,7 @@ class Session:
         self._displays: list[OnLog] = []
         self._stop = StopRequest()
         self._folder = folder
-        self._preset = None if folder is None else folder.read_config().get("preset")
+        self._preset = preset if folder is None else folder.read_config()["preset"]
         self._callbacks = Callbacks(on_log)
         self._saved_at = time.monotonic()
         self._rate = Rate(len(job.seeds))

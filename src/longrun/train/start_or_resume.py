@@ -74,7 +74,7 @@ class SavedRun:
     @property
     def begins(self) -> int:
         """Iterations that were done when the folder's last training began."""
-        began = min(max(0, self.config.get("begins", 0)), *self.done)  # earlier versions have none
+        began = min(max(0, self.config["begins"]), *self.done)
         return int(began) // self._per_iteration
 
     def begins_for(self, steps: int) -> int:
@@ -114,7 +114,7 @@ def load(path: Path, trust: bool = False) -> SavedRun:
     ]
     seeds = [replica["seed"] for replica in config["replicas"]]
     starts = _fresh_snapshots(loop, configs, seeds)
-    state = Checkpoint(config["env"], loop.spaces, configs, seeds, starts)
+    state = Checkpoint(config["env"], loop.spaces, configs, seeds, starts, preset=config["preset"])
     return SavedRun(path, config, loop, state)
 
 

@@ -53,27 +53,22 @@ class Episodes(NamedTuple):
 def no_episodes(num_envs: int, spaces: Spaces) -> Episodes:
     """The episodes before the first step: every environment is at the start of episode 0."""
     zeros = np.zeros(num_envs, np.int64)
-    no_action: Array = np.zeros((0, spaces.action_size), spaces.action_dtype)
-    return _complete({"number": zeros, "length": zeros, "action": no_action}, spaces)
-
-
-def _complete(found: Mapping[str, Array], spaces: Spaces) -> Episodes:
-    """Episodes from named arrays; what earlier versions did not save is unknown."""
-    num_envs, steps = len(found["number"]), len(found["action"])
-    unknown: dict[str, Array] = {
-        "first": np.full(num_envs, UNKNOWN, np.uint32),
-        "seen": np.full(steps, UNKNOWN, np.uint32),
-        "obs": np.zeros((num_envs, spaces.observation_size), np.float32),
-        "state_size": np.zeros(num_envs, np.int64),
-        "state": np.zeros(0, np.uint8),
-    }
-    return Episodes(**unknown | dict(found))
+    return Episodes(
+        number=zeros,
+        length=zeros,
+        action=np.zeros((0, spaces.action_size), spaces.action_dtype),
+        first=np.full(num_envs, UNKNOWN, np.uint32),
+        seen=np.zeros(0, np.uint32),
+        obs=np.zeros((num_envs, spaces.observation_size), np.float32),
+        state_size=zeros,
+        state=np.zeros(0, np.uint8),
+    )
 
 
 def read_episodes(found: Mapping[str, Array], num_envs: int, spaces: Spaces) -> Episodes:
     """Episodes from a snapshot. Raises FolderError if the arrays do not fit together."""
     try:
-        episodes = _complete(found, spaces)
+        episodes = Episodes(**found)
         steps = np.maximum(episodes.length, 0).sum()
         expected = (
             (num_envs,),

@@ -26,7 +26,7 @@ from longrun.results.statistics import (
     pseudo_score_interval,
     resampled,
 )
-from longrun.train.long_run_rate import student_quantile
+from longrun.student import student_quantile
 
 OUT = Path(__file__).parents[1] / "results" / "interval-coverage.csv"
 SEEDS = (3, 5, 10)

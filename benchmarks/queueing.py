@@ -28,10 +28,10 @@ from longrun.envs.native import batching as native
 from longrun.learn.acting import act
 from longrun.queueing import policies as classical
 from longrun.queueing.ordered_queues import OrderedQueueingEnv
+from longrun.student import student_reach
 from longrun.tabular import MDP, evaluate
 from longrun.train.device.snapshots import stacked
 from longrun.train.job import make_job
-from longrun.train.long_run_rate import student_reach
 from longrun.train.loops import open_env
 from longrun.train.session import Session
 

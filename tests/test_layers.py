@@ -34,6 +34,7 @@ LAYERS = (
     ("picture_files",),
     ("files",),
     ("memory",),
+    ("student",),
     ("errors",),
 )
 """From the top to the bottom; modules and packages of a layer do not import each other."""

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import stdtrit  # scipy.stats would take a second to import
 
 from longrun.envs.native.protocol import Environment
 from longrun.errors import InputError
@@ -22,6 +21,7 @@ from longrun.option_fields import whole_number
 from longrun.queueing.environment import QueueingEnv
 from longrun.queueing.network import Activity, Network
 from longrun.queueing.ordered_queues import OrderedQueueingEnv
+from longrun.student import student_reach
 
 Policy = Callable[[Any], jax.Array]
 
@@ -151,8 +151,7 @@ def average_reward(
             f"rewards of {env.name} are not finite: a state went beyond what the environment"
             " follows; where it has a capacity, raise that"
         )
-    error = float(stdtrit(chains - 1, 0.975)) * means.std(ddof=1) / math.sqrt(chains)
-    return Estimate(float(means.mean()), float(error))
+    return Estimate(float(means.mean()), float(student_reach(means)))
 
 
 def average_cost(env: Environment, policy: Policy, **options: Any) -> Estimate:

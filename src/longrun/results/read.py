@@ -17,7 +17,7 @@ from longrun.results.data_frames import Results
 from longrun.results.labels import Choice
 from longrun.results.run_files import FoundRun
 from longrun.results.settings import FoundSetting, Paths, Scan, SettingReplica, scan
-from longrun.train.long_run_rate import student_reach
+from longrun.student import student_reach
 from longrun.train.run_csv import Rows, columns_of, read_rows
 
 EVALUATIONS = "evaluations.csv"

@@ -32,7 +32,7 @@ import numpy as np
 from longrun.envs.spaces import Array
 from longrun.errors import InputError
 from longrun.results.read import Setting
-from longrun.train.long_run_rate import student_quantile
+from longrun.student import student_quantile
 
 FINAL_SHARE = 0.1
 """A final score is the mean of the evaluations in this last part of training."""

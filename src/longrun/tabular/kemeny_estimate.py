@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import stdtrit
 
 from longrun.errors import NoConvergence
+from longrun.student import student_reach
 from longrun.tabular.mdp import Array
 from longrun.tabular.poisson import SparseChain
 
@@ -36,8 +36,7 @@ def trace_of_deviation(equations: SparseChain, law: Array, seed: int = 0) -> tup
     rest = signs()
     rest -= slow @ (slow.T @ rest)
     samples = np.einsum("sk,sk->k", rest, deviation(rest))
-    error = float(stdtrit(PROBES - 1, 0.975) * samples.std(ddof=1) / np.sqrt(PROBES))
-    return known + float(samples.mean()), error
+    return known + float(samples.mean()), float(student_reach(samples))
 
 
 def _apply(equations: SparseChain, law: Array, vector: Array) -> Array:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longrun.envs.spaces import Array
+from longrun.student import student_quantile
 
 MIN_BATCHES = 20
 CONFIDENCE = 0.95
@@ -137,18 +138,3 @@ def _uncertain_ends(ages: Ages, restart: float) -> tuple[float, float]:
     least, most = chdtri(2 * ages.ends, 1 - tail) / 2, chdtri(2 * ages.ends + 2, tail) / 2
     fewer, more = (restart * (n - ages.ends) / ages.age.size for n in (least, most))
     return max(0.0, -fewer, -more), max(0.0, fewer, more)
-
-
-def student_reach(samples: Array, confidence: float = CONFIDENCE) -> Array:
-    """Half the width of Student's interval for the mean over the last axis: [..., n] -> [...]."""
-    n = samples.shape[-1]
-    error = samples.std(-1, ddof=1) / np.sqrt(n)
-    reach: Array = student_quantile(n - 1, confidence) * error
-    return reach
-
-
-def student_quantile(freedom: float, confidence: float) -> float:
-    """How many standard errors a two-sided interval of Student's law reaches."""
-    from scipy.special import stdtrit  # a tenth of the start of every run, if it were above
-
-    return float(stdtrit(freedom, (1 + confidence) / 2))

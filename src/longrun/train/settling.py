@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from longrun.envs.spaces import Array
-from longrun.train.long_run_rate import Ages, long_run_rate, student_quantile
+from longrun.student import student_quantile
+from longrun.train.long_run_rate import Ages, long_run_rate
 
 DIVISIONS = 64
 """The first block is this part of a stream; each of the following is as long as all before it."""

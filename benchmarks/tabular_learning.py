@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
+from longrun.tabular.learning import METHODS, LearningCurves, Prediction, learn, predict
 from longrun.tabular.learning.figure import learning_curves_figure
-from longrun.tabular.learning.methods import METHODS, LearningCurves, Prediction, learn, predict
 from longrun.tabular.mdp import MDP, Array
 from longrun.tabular.models.classic import access_control, riverswim
 

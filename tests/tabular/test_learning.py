@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longrun.tabular.learning import rules
+from longrun.tabular.learning import METHODS, LearningCurves, learn, predict, rules
 from longrun.tabular.learning.figure import learning_curves_figure
-from longrun.tabular.learning.methods import METHODS, LearningCurves, learn, predict
 from longrun.tabular.mdp import MDP, Array
 from longrun.tabular.models.classic import access_control, riverswim
 

@@ -1,5 +1,16 @@
-"""Learning methods on tabular models that the paper builds on, vmapped over seeds."""
+"""Tabular average-reward learning, many seeds at once.
 
-from longrun.tabular.learning.methods import LearningCurves, Method, Prediction, learn, predict
+`learn` has Differential Q-learning, RVI Q-learning, R-learning and CSV-learning (`METHODS`);
+`predict` is differential TD.
+"""
 
-__all__ = ["LearningCurves", "Method", "Prediction", "learn", "predict"]
+from longrun.tabular.learning.methods import (
+    METHODS,
+    LearningCurves,
+    Method,
+    Prediction,
+    learn,
+    predict,
+)
+
+__all__ = ["METHODS", "LearningCurves", "Method", "Prediction", "learn", "predict"]

@@ -32,6 +32,7 @@ METHODS = {
     # Decaying exploration would make the Q-values of CSV-learning drift apart.
     "csv": Method(rules.csv_learning, 10.0, (0.3, 0.3)),
 }
+"""The methods of `learn` by name."""
 
 
 class LearningCurves(NamedTuple):

@@ -374,3 +374,12 @@ def test_options_that_cannot_be_followed_are_refused(tmp_path: Path, capsys: Any
         refused(call(capsys, *train_arguments(run, *never, flag)), reason)
     refused(call(capsys, *train_arguments(run, "--wandb", "plant")), "pip install wandb")
     assert not run.exists()
+
+
+def test_the_best_copy_names_its_preset(tmp_path: Path) -> None:
+    agent = APO(Drift, preset="queueing", num_workers=0, **TINY)
+    best = callbacks.save_best(agent, tmp_path / "best")
+    agent.learn(ITERATION, on_log=best, eval_every=ITERATION, eval_steps=50)
+    again = APO.load(tmp_path / "best", Drift, num_workers=0)
+    again.learn(ITERATION, log_dir=tmp_path / "run", eval_every=0)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["preset"] == "queueing"

@@ -24,21 +24,24 @@ from longrun.train.evaluation import Streams, evaluation_shape, measured
 from longrun.train.long_run_rate import ages_of
 
 REPETITIONS, SEED = 200, 0
-Process = Callable[[np.random.Generator, int, int], Streams]
+Process = Callable[[int, int, int], Streams]
+"""Makes the streams of a repetition from (environments, steps); longer ones begin with shorter."""
 
 
 def by_chance(
-    rng: np.random.Generator, envs: int, steps: int, chance: float, delay: int, noise: float
+    repetition: int, envs: int, steps: int, chance: float, delay: int, noise: float
 ) -> Streams:
-    ended = rng.random((steps, envs)) < chance
+    ends, noises = (np.random.default_rng([SEED, repetition, k]) for k in range(2))
+    ended = ends.random((steps, envs)) < chance
     paid = (ages_of(ended).age >= delay) * 1.0
-    return Streams(paid + noise * rng.normal(size=paid.shape), ended)
+    return Streams(paid + noise * noises.normal(size=paid.shape), ended)
 
 
-def by_law(rng: np.random.Generator, envs: int, steps: int, delay: int) -> Streams:
+def by_law(repetition: int, envs: int, steps: int, delay: int) -> Streams:
     """A fifth of the episodes take 100 steps, the others 1600."""
     ended = np.zeros((steps, envs), bool)
     for env in range(envs):
+        rng = np.random.default_rng([SEED, repetition, env])
         ends = np.where(rng.random(steps) < 0.2, 100, 1600).cumsum()
         ended[ends[ends <= steps] - 1, env] = True
     return Streams((ages_of(ended).age >= delay) * 1.0, ended)
@@ -55,9 +58,8 @@ def cases() -> Iterator[tuple[str, Process, float]]:
 
 
 def coverage(process: Process, rate: float, steps: int) -> dict[str, Any]:
-    rng = np.random.default_rng(SEED)
     shape = evaluation_shape(steps)
-    found = [measured(partial(process, rng), shape) for _ in range(REPETITIONS)]
+    found = [measured(partial(process, k), shape) for k in range(REPETITIONS)]
     held = [not f.settled or f.low - 1e-9 <= rate <= f.high + 1e-9 for f in found]
     returns = [f.episode_return for f in found if not math.isnan(f.episode_return)]
     return {

@@ -650,8 +650,8 @@ EVALUATION = (
     Mutant(
         "long episodes are missing from returns",
         "train/evaluation.py",
-        "int(ended.sum(0).min())",
-        "int(ended.sum(0).max())",
+        "int(first.sum(0).min())",
+        "int(first.sum(0).max())",
         ("train/test_evaluation.py",),
     ),
     Mutant(

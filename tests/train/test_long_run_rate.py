@@ -87,7 +87,7 @@ def test_an_episode_return_that_would_lack_long_episodes_is_missing() -> None:
     ended[99::100, 0] = True
     found = measured(lambda envs, steps: Streams(np.ones((1000, 10)), ended), (10, 1000))
     assert found.episodes == 0 and found.unfinished == 9 and math.isnan(found.episode_return)
-    assert "no episode return, since 9 first episodes did not end" in str(found)
+    assert "no episode return, since first episodes did not end (9)" in str(found)
 
 
 def test_few_ends_of_episodes_widen_the_interval() -> None:

@@ -77,7 +77,8 @@ def scores_of(
     - `best`: the seed's best evaluation (until `at`). Other libraries report it; it is never lower
       than the final score, and grows with the number of evaluations.
 
-    Evaluations in which no episode ended do not count; a seed that has no others scores NaN.
+    An evaluation has no return where a first episode did not end. A seed that lacks one of those
+    that count scores NaN, since long episodes would be missing; its best is that of the others.
     """
     if not len(setting.steps):
         raise InputError(f"{setting.env} {setting.label} has no evaluations that its seeds share")
@@ -96,7 +97,8 @@ def scores_of(
         scores = np.where(counted, values, -np.inf).max(0)
     else:
         scores = np.where(counted, values, 0).sum(0) / np.maximum(counted.sum(0), 1)
-    return np.where(counted.any(0), scores, np.nan), int(steps[-1])
+    known = counted.any(0) if best else counted.all(0)
+    return np.where(known, scores, np.nan), int(steps[-1])
 
 
 def final_evaluations(setting: Setting) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from longrun.envs.spaces import Array
 from longrun.train.long_run_rate import Ages, ages_of, long_run_rate
-from longrun.train.settling import Settling, negligible, settled_age
+from longrun.train.settling import DIVISIONS, Settling, negligible, settled_age
 
 EVAL_ENVS = 10
 STEPS_EACH = 1000
@@ -62,7 +62,8 @@ class EvaluationReport:
     warmup: int = 0
     """steps of each environment, before these, that do not count"""
     settled: bool = True
-    """False if the steps cannot tell the long run: the rewards still changed at their end"""
+    """False if the steps cannot tell the long run: rewards or costs still changed at their end;
+    fewer than 64 steps of each environment are not judged"""
     costs: dict[str, CostRate] = field(default_factory=dict)
     """the long-run average of each recorded cost"""
     episode_return_std: float = math.nan
@@ -98,7 +99,7 @@ class EvaluationReport:
 
     def _episodes_text(self) -> str:
         if self.unfinished:
-            return f"no episode return, since {self.unfinished} first episodes did not end"
+            return f"no episode return, since first episodes did not end ({self.unfinished})"
         if not self.episodes:
             return "no episode ended"
         return (
@@ -133,7 +134,7 @@ def report(
     which are plain means of the others.
     """
     ages = ages_of(streams.ended)
-    found = Settling(0, True) if warmup is not None else settled_age(streams.reward, ages)
+    found = Settling(0, True) if warmup is not None else _settled(streams, ages)
     counted = slice(warmup or 0, None)
     later = Ages(ages.age[counted], ages.ended[counted])
     rate = long_run_rate(streams.reward[counted], later, found.steps)
@@ -150,16 +151,28 @@ def report(
         episodes=len(returns),
         steps=streams.reward[left_out:].size,
         warmup=left_out,
-        settled=found.done,
+        settled=found.done and math.isfinite(rate.low),
         costs={
-            name: CostRate(*long_run_rate(streams.costs[counted, :, k], later, found.steps)[:3])
-            for k, name in enumerate(streams.names)
-            if streams.costs is not None
+            name: CostRate(*long_run_rate(cost[counted], later, found.steps)[:3])
+            for name, cost in zip(streams.names, _costs(streams), strict=True)
         },
         episode_return_std=float(returns.std(ddof=1)) if len(returns) > 1 else math.nan,
-        unfinished=int((~streams.ended.any(0)).sum()) if ages.ends and not enough else 0,
+        unfinished=int((~streams.ended[:, :PAPER_EPISODES].any(0)).sum()) if ages.ends else 0,
         deterministic=deterministic,
     )
+
+
+def _settled(streams: Streams, ages: Ages) -> Settling:
+    """The age from which on the reward and all costs are taken as constant."""
+    found = [settled_age(values, ages) for values in (streams.reward, *_costs(streams))]
+    return Settling(max(each.steps for each in found), all(each.done for each in found))
+
+
+def _costs(streams: Streams) -> list[Array]:
+    """[S, E] for each name."""
+    if streams.costs is None:
+        return []
+    return [streams.costs[..., k] for k in range(len(streams.names))]
 
 
 def measured(
@@ -172,7 +185,7 @@ def measured(
 
     With `warmup` None it is measured, within the steps. Streams are simulated again, up to four
     times as long, where the rewards have not settled or a first episode has not ended. So are those
-    that have a start-up and no end, if the ends that may be unseen would matter.
+    without an end, if ends that may be unseen would matter.
     """
     envs, each = shape
     if warmup is not None:
@@ -180,31 +193,40 @@ def measured(
     for length in LENGTHS:
         streams = simulate(envs, length * each)
         found = report(streams, deterministic=deterministic)
-        if found.settled and not found.unfinished and not _ends_would_matter(streams, found):
+        if found.settled and not found.unfinished and not _ends_would_matter(streams, found.warmup):
             break
     return found
 
 
-def _ends_would_matter(streams: Streams, found: EvaluationReport) -> bool:
-    """Whether ends of episodes could be as frequent as is possible unseen, and change the rate."""
+def _ends_would_matter(streams: Streams, warmup: int) -> bool:
+    """Whether ends of episodes could be as frequent as is possible unseen, and change a rate.
+
+    Rewards that are all equal may be so because an end alone has another one.
+    """
     if streams.ended.any():
         return False
-    restart = long_run_rate(streams.reward, ages_of(streams.ended), found.warmup).restart
-    change = abs(restart) * UNSEEN_ENDS / streams.reward.size
-    return change > (found.high - found.low) / 2 + negligible(streams.reward)
+    ages = ages_of(streams.ended)
+    for values in (streams.reward, *_costs(streams)):
+        rate = long_run_rate(values, ages, warmup)
+        change = abs(rate.restart) * UNSEEN_ENDS / values.size
+        if change > (rate.high - rate.low) / 2 + negligible(values):
+            return True
+    return len(streams.reward) >= DIVISIONS and bool(np.ptp(streams.reward) == 0)
 
 
 def first_episodes(reward: Array, ended: Array) -> list[tuple[float, float]]:
-    """Lengths and returns of the first episodes: as many of each environment, 10 in all.
+    """Lengths and returns of the first episodes of up to 10 environments, 10 in all if possible.
 
-    Fewer where one environment ends fewer: to take what has ended would favour short episodes.
+    Each environment's first, or where all have enough as many of each as make 10; none if one has
+    not ended its first. To take those that have ended would favour short episodes.
     """
-    envs = reward.shape[1]
-    each = min(-(-PAPER_EPISODES // envs), int(ended.sum(0).min()))
+    first = ended[:, :PAPER_EPISODES]
+    envs, least = first.shape[1], int(first.sum(0).min())
+    wanted = -(-PAPER_EPISODES // envs)
     found = []
-    for number in range(each):
+    for number in range(wanted if least >= wanted else min(least, 1)):
         for env in range(envs):
-            ends = np.flatnonzero(ended[:, env]) + 1
+            ends = np.flatnonzero(first[:, env]) + 1
             begin, end = ends[number - 1] if number else 0, ends[number]
             found.append((float(end - begin), float(reward[begin:end, env].sum())))
     return found[:PAPER_EPISODES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,13 +38,14 @@ def fake_run(
     finished: bool = False,
     metrics: Mapping[str, Sequence[float]] | None = None,
     costs: Sequence[dict[str, CostRate]] = (),
+    unsettled: Collection[int] = (),
 ) -> Path:
     """A run of one replica for each curve; episodes have 10 steps, or do not end.
 
     Replica i has seed i and the i-th options (the last of them if there are fewer). In metrics.csv
     `gain` is the average reward of the evaluation at the same step and `value_mean` its negative;
     or, if `metrics` are given, each replica has a row of them every 10 steps. `costs` are those of
-    all evaluations of each replica.
+    all evaluations of each replica; `unsettled` has the steps of evaluations that have not settled.
     """
     seeds = seeds or range(len(curves))
     configs = [
@@ -58,7 +59,10 @@ def fake_run(
     for index, (seed, curve) in enumerate(zip(seeds, curves, strict=True)):
         where = {"replica": index, "seed": seed}
         own = costs[index] if costs else {}
-        reports = {s: replace(_report(r, ends), costs=own) for s, r in curve.items()}
+        reports = {
+            s: replace(_report(r, ends), costs=own, settled=s not in unsettled)
+            for s, r in curve.items()
+        }
         folder.add_evaluations((where | {"step": s}, report) for s, report in reports.items())
         if metrics is None:
             rows = [{"step": s, "gain": r, "value_mean": -float(r)} for s, r in curve.items()]

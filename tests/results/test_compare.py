@@ -14,6 +14,8 @@ from longrun.results.baselines import find_baseline
 from longrun.results.tables import TextTable, as_latex, as_markdown, latex_escaped, number_text
 from svg_files import FIRST_COLOURS, heights_of_line, words_in
 
+METRIC = "average_reward"
+
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
@@ -99,6 +101,19 @@ def test_a_final_score_of_few_evaluations_says_so(tmp_path, capsys, points, coun
     note = "only 1 evaluation counts in each final score; --eval-every 150 gives more"
     assert (note in out) == (count < 2)
     assert "evaluation counts" not in shown(capsys, sweep, "--best")
+
+
+def test_final_scores_of_evaluations_that_have_not_settled_say_so(tmp_path, capsys):
+    curve = rising(1, 3000, 30)  # three evaluations count
+    fake_run(tmp_path / "a", curve, curve, unsettled=[100, 2900, 3000])
+    fake_run(tmp_path / "b", curve, algorithm="ppo")
+    found = {row.label: row.unsettled for row in compare(tmp_path).rows if row.metric == METRIC}
+    assert found == {"APO": 4, "PPO discount=0.99": 0}
+    note = "4 of 9 evaluations in the final scores had not settled (APO: 4); --eval-steps N gives"
+    assert note in " ".join(shown(capsys, tmp_path).split())
+    for more in (["--metric", "episode_return"], ["--best"], ["--at", 3000]):
+        assert "settled" not in shown(capsys, tmp_path, *more)
+    assert "settled" not in shown(capsys, tmp_path / "b")
 
 
 def test_one_setting_on_two_tasks_has_no_table_over_both(tmp_path, capsys):

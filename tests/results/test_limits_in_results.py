@@ -158,6 +158,22 @@ def test_a_final_score_says_of_how_many_evaluations_it_is(tmp_path, capsys, poin
     assert f"final score: {words}" in " ".join(capsys.readouterr().out.split())
 
 
+def test_training_ends_with_how_many_evaluations_had_not_settled(tmp_path, capsys):
+    curve = rising(1, 3000, 30)
+    paths = [
+        fake_run(tmp_path / env, curve, env=env, unsettled=late)
+        for env, late in {"A-v0": [3000], "B-v0": [10], "C-v0": [2900, 3000]}.items()
+    ]
+    print_final(read_results(paths))
+    words = (
+        "3 of 9 evaluations in the final scores had not settled (APO on A-v0: 1, APO on C-v0: 2)"
+    )
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"{words}; --eval-steps N gives longer ones" in out
+    print_final(read_results(paths[1:2]))
+    assert "settled" not in capsys.readouterr().out
+
+
 def test_data_frames_have_the_costs(runs):
     pytest.importorskip("pandas")
     frame = compare(runs, "average_reward").to_pandas()

@@ -57,6 +57,13 @@ def test_final_figures_are_means_over_seeds_with_students_interval(tmp_path):
     assert (setting["step"], setting["seeds"]) == (2000, [0, 1, 2, 3, 4])
 
 
+def test_the_note_counts_evaluations_that_have_not_settled(tmp_path):
+    run = fake_run(tmp_path / "run", {1000: 1.0}, {1000: 2.0}, unsettled=[1000])
+    words = "2 of 2 evaluations in the final scores had not settled (APO: 2)"
+    assert data_of(run)["unsettled"] == f" {words}; --eval-steps N gives longer ones."
+    assert data_of(fake_run(tmp_path / "other", {1000: 1.0}))["unsettled"] == ""
+
+
 def test_few_seeds_are_shown_instead_of_an_interval(tmp_path):
     data = data_of(report_run(tmp_path, [[1, 2], [1, 4]]))
     [setting] = data["settings"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from longrun.files import read_json, write_json
 from longrun.results.labels import names_of, shortened
 from longrun.results.read import read_metrics, training_metrics
 from longrun.results.settings import scan
+from longrun.results.tables import print_reports
+from longrun.train.evaluation import EvaluationReport
 
 
 def labels(*paths: Path) -> list[str]:
@@ -397,3 +400,31 @@ def test_labels_are_shortened_by_what_all_share():
 def test_paths_are_named_by_the_shortest_ends_that_differ():
     assert list(names_of([Path("/a/b/c"), Path("/a/x/c")]).values()) == ["b/c", "x/c"]
     assert list(names_of([Path("/a/b"), Path("/a/c")]).values()) == ["b", "c"]
+
+
+# Evaluations that have not settled.
+
+
+def test_evaluations_say_whether_they_have_settled(tmp_path):
+    run = fake_run(tmp_path / "run", {100: 1.0, 200: 2.0}, unsettled=[100])
+    (setting,) = read_results(run)
+    assert setting.values["settled"].tolist() == [[0], [1]]
+    file = run / "evaluations.csv"
+    file.write_text(file.read_text().replace("settled", "older"))
+    (setting,) = read_results(run)
+    assert setting.values["settled"].tolist() == [[1], [1]]
+
+
+def test_the_table_of_an_evaluation_marks_replicas_that_have_not_settled(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    nan = float("nan")
+    report = EvaluationReport(1.0, 0.5, 1.5, nan, nan, 0, 100)
+    short = replace(report, settled=False)
+    print_reports([("0 (seed 0)", short), ("1 (seed 1)", report)], "Policy")
+    out = capsys.readouterr().out
+    assert "not settled: 0 (seed 0); evaluate more steps" in " ".join(out.split())
+    print_reports([("0 (seed 0)", report)], "Policy")
+    assert "settled" not in capsys.readouterr().out
+    print_reports([("0 (seed 0)", replace(short, unfinished=2))], "Policy")
+    out = " ".join(capsys.readouterr().out.split())
+    assert "(0 (seed 0): 2); not settled: 0 (seed 0); evaluate more steps" in out

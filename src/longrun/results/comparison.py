@@ -27,6 +27,7 @@ from longrun.results.statistics import (
     improvement,
     normalised,
     scores_of,
+    unsettled_evaluations,
 )
 
 SEED = 0
@@ -52,6 +53,9 @@ class Row:
     """iqm, mean and median; none of them where a seed has no score"""
     improvement: ScoreEstimate | None
     """probability to beat the baseline; None for itself and where either has no score"""
+    unsettled: int | None = None
+    """evaluations in the final scores of all seeds that had not settled; None for other scores than
+    final ones and other metrics than average_reward, and over all tasks"""
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,8 @@ def compare(
     baselines = find_baselines(settings, baseline)
     settings = feasible_first(settings, at)
     is_final = at is None and not best
-    counts = {(s.env, s.label): final_evaluations(s) for s in settings} if is_final else {}
+    final = settings if is_final else []
+    counts = {(s.env, s.label): (final_evaluations(s), unsettled_evaluations(s)) for s in final}
     scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
     return _compared(settings, scores, baselines, counts, cost_rates(settings, at))
 
@@ -143,13 +148,17 @@ def _compared(
     settings: Sequence[Setting],
     scores: Mapping[str, Scores],
     baselines: dict[str, str],
-    counts: Mapping[tuple[str, str], int],
+    counts: Mapping[tuple[str, str], tuple[int, int]],
     costs: list[CostRates],
 ) -> Comparison:
-    """Compare the scores in each metric; `counts` has the evaluations in those of (env, label)."""
+    """Compare the scores in each metric.
+
+    `counts` has the evaluations in the final score of a seed of (env, label), and how many of those
+    of all seeds had not settled.
+    """
     tasks = list(dict.fromkeys(s.env for s in settings))
     rows = [
-        replace(row, evaluations=counts.get((env, row.label)))
+        _counted(row, *counts.get((env, row.label), (None, None)))
         for env in tasks
         for metric, own in scores.items()
         for row in _task_rows(env, metric, own[env], baselines.get(env))
@@ -163,6 +172,11 @@ def _compared(
     count = Counter(s.label for s in settings)
     partial = [label for label in count if count[label] < len(tasks)]
     return Comparison(rows, by_label, baselines, tasks, partial, costs)
+
+
+def _counted(row: Row, evaluations: int | None, unsettled: int | None) -> Row:
+    own = unsettled if row.metric == "average_reward" else None
+    return replace(row, evaluations=evaluations, unsettled=own)
 
 
 def _settings(results: Paths | Sequence[Setting]) -> list[Setting]:

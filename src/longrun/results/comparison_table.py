@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -130,6 +130,11 @@ def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
         whose = "each final score" if len(few) == len(counted) else f"the final score of {names}"
         often = min(row.steps or 0 for row in few) // 20
         found.append(f"only 1 evaluation counts in {whose}; --eval-every {often} gives more")
+    found += unsettled_notes(
+        (short[row.label], row.unsettled, row.seeds * (row.evaluations or 0))
+        for row in rows
+        if row.unsettled is not None
+    )
     shown = [np.isfinite(row.aggregates["iqm"].low) for row in rows if row.aggregates]
     if any(shown):
         better = any(row.improvement for row in rows)
@@ -141,6 +146,19 @@ def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
         instead = "" if rows[0].env == "" else "; (scores of the seeds) instead"
         found.append(f"no interval for fewer than {FEWEST_SEEDS} seeds{instead}")
     return found
+
+
+def unsettled_notes(counts: Iterable[tuple[str, int, int]]) -> list[str]:
+    """A note if evaluations had not settled: (setting, how many of them, of how many) of each."""
+    counts = list(counts)
+    names = ", ".join(f"{name}: {unsettled}" for name, unsettled, _ in counts if unsettled)
+    if not names:
+        return []
+    of = f"{sum(each[1] for each in counts)} of {sum(each[2] for each in counts)}"
+    return [
+        f"{of} evaluations in the final scores had not settled ({names});"
+        " --eval-steps N gives longer ones"
+    ]
 
 
 def raw_rows(found: Comparison) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from longrun.results.comparison_table import cost_table
+from longrun.results.comparison_table import cost_table, unsettled_notes
 from longrun.results.labels import shortened
 from longrun.results.limits import cost_rates
 from longrun.results.metric_names import metric_name
@@ -15,6 +15,7 @@ from longrun.results.statistics import (
     FINAL_SHARE,
     final_evaluations,
     scores_of,
+    unsettled_evaluations,
 )
 from longrun.results.tables import TextTable, print_tables, with_interval
 
@@ -51,11 +52,24 @@ def _score_table(settings: Sequence[Setting], short: Mapping[str, str], shared: 
     header = ["environment"] if len(environments) > 1 else []
     header += ["setting", "seeds", "steps", *map(metric_name, METRICS)]
     title = f"{place}: final score{_seeds_text([len(setting.seeds) for setting in settings])}"
-    notes = [_final_score_text(settings)]
+    notes = [_final_score_text(settings), *settling_notes(settings, short)]
     if any(len(setting.seeds) >= FEWEST_SEEDS for setting in settings):
         notes.append(f"intervals of {FEWEST_SEEDS} seeds cover {COVERED['mean']} in simulations")
     notes += [f"all with {shared}"] if shared else []
     return TextTable(title, header, rows, "; ".join(notes))
+
+
+def settling_notes(settings: Sequence[Setting], short: Mapping[str, str]) -> list[str]:
+    """A note if evaluations in the final scores had not settled; it names the settings."""
+    several = len({setting.env for setting in settings}) > 1
+    return unsettled_notes(
+        (
+            short[s.label] + (f" on {s.env}" if several else ""),
+            unsettled_evaluations(s),
+            final_evaluations(s) * len(s.seeds),
+        )
+        for s in settings
+    )
 
 
 def _seeds_text(counts: Sequence[int]) -> str:

@@ -30,6 +30,8 @@ EVALUATION_COLUMNS = (
     "episode_return",
     "episode_length",
 )
+SETTLED = "settled"
+"""Column of evaluations.csv: 0 where the steps cannot tell the long-run average reward."""
 NEARLY = 0.9
 """A seed that has reached this share of the others' steps belongs to the curve."""
 
@@ -108,9 +110,10 @@ def read_metrics(paths: Paths, columns: Sequence[str]) -> Results:
 
 def evaluations_of(found: Scan) -> list[Setting]:
     """What `read_results` returns."""
-    settings = _read(found, EVALUATIONS, [*EVALUATION_COLUMNS, *cost_columns(found)])
+    settings = _read(found, EVALUATIONS, [*EVALUATION_COLUMNS, SETTLED, *cost_columns(found)])
     for setting in settings:
         values = setting.values
+        values[SETTLED] = np.nan_to_num(values[SETTLED], nan=1.0)  # older runs have no such column
         with np.errstate(invalid="ignore", divide="ignore"):
             values["episode_average_reward"] = values["episode_return"] / values["episode_length"]
     return settings

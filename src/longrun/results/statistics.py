@@ -31,7 +31,7 @@ import numpy as np
 
 from longrun.envs.spaces import Array
 from longrun.errors import InputError
-from longrun.results.read import Setting
+from longrun.results.read import SETTLED, Setting
 from longrun.student import student_quantile
 
 FINAL_SHARE = 0.1
@@ -104,6 +104,13 @@ def scores_of(
 def final_evaluations(setting: Setting) -> int:
     """How many evaluations the final score of a seed is the mean of."""
     return int(_is_final(setting.steps).sum()) if len(setting.steps) else 0
+
+
+def unsettled_evaluations(setting: Setting) -> int:
+    """How many of the evaluations in the final scores of all seeds had not settled."""
+    if SETTLED not in setting.values or not len(setting.steps):
+        return 0
+    return int((setting.values[SETTLED][_is_final(setting.steps)] == 0).sum())
 
 
 def _is_final(steps: Array) -> Array:

@@ -65,18 +65,20 @@ def print_reports(rows: Sequence[tuple[str, EvaluationReport]], title: str) -> N
         columns[f"{name} [95 %]"] = [_rate(*r.costs[name]) for r in reports]
     shown = {name: cells for name, cells in columns.items() if cells}
     cells = [list(row) for row in zip(*shown.values(), strict=True)]
-    print_tables([TextTable(title, list(shown), cells, _missing_episodes(rows))])
+    print_tables([TextTable(title, list(shown), cells, _shortcomings(rows))])
 
 
-def _missing_episodes(rows: Sequence[tuple[str, EvaluationReport]]) -> str:
-    """Why replicas have no episode return, if some of their episodes ended."""
+def _shortcomings(rows: Sequence[tuple[str, EvaluationReport]]) -> str:
+    """What the steps of some replicas are too few for: an episode return, the long-run average."""
     without = [f"{name}: {r.unfinished}" for name, r in rows if r.unfinished]
-    if not without:
-        return ""
-    return (
-        "no episode return where first episodes did not end within the steps"
-        f" ({', '.join(without)}); evaluate more steps"
-    )
+    unsettled = [name for name, r in rows if not r.settled]
+    found = []
+    if without:
+        reason = "no episode return where first episodes did not end within the steps"
+        found.append(f"{reason} ({', '.join(without)})")
+    if unsettled:
+        found.append(f"not settled: {', '.join(unsettled)}")
+    return "; ".join([*found, "evaluate more steps"]) if found else ""
 
 
 def _with_spread(report: EvaluationReport) -> str:

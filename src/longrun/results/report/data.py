@@ -14,6 +14,7 @@ import numpy as np
 from longrun import __version__
 from longrun.config_options import make_config, value_text
 from longrun.envs.spaces import Array
+from longrun.results.final_table import settling_notes
 from longrun.results.labels import changed_options, names_of, shortened
 from longrun.results.limits import COST, cost_rates, costs_of, feasible_seeds
 from longrun.results.metric_names import SCORES, TRAINING, metric_name
@@ -40,6 +41,7 @@ def page_data(folder: Folder) -> Json:
         "metrics": _metrics(settings),
         "filters": _filters(folder.settings),
         "settings": settings,
+        "unsettled": _unsettled(folder.settings),
         "problems": [problem._asdict() for problem in folder.problems],
         "options": _options(folder.settings),
         "command": _command(folder),
@@ -74,6 +76,13 @@ def _settings(found: Sequence[ReportedSetting]) -> list[Json]:
         }
         for each in found
     ]
+
+
+def _unsettled(found: Sequence[ReportedSetting]) -> str:
+    """A sentence for the table's note, after a space; "" if all evaluations had settled."""
+    evaluated = [each.evaluation for each in found if each.evaluation is not None]
+    names, _ = shortened(each.label for each in found)
+    return "".join(f" {note}." for note in settling_notes(evaluated, names))
 
 
 def _seeds(each: ReportedSetting) -> list[int]:

@@ -127,5 +127,5 @@ function drawTable() {
   const head = el("thead", {}, el("tr", {}, ...columns.map(header)));
   byId("table").replaceChildren(head, el("tbody", {}, ...rows));
   const left = data.settings.length - order.length;
-  byId("table-note").textContent = NOTE + (left ? ` ${left} filtered out.` : "");
+  byId("table-note").textContent = NOTE + data.unsettled + (left ? ` ${left} filtered out.` : "");
 }

@@ -143,6 +143,7 @@ def shown(queue):
         "function": queue.make,
         "lambda": lambda: queue.Queue(),
         "set": partial(lambda **_: queue.Queue(), keys=keys, names=frozenset(keys)),
+        "tuples": partial(lambda **_: queue.Queue(), keys={(k, 1) for k in keys}),
         "array": partial(lambda **_: queue.Queue(), a=np.arange(3), b=np.array([keys, len])),
         "vector": lambda: SyncVectorEnv([queue.make] * 2),
         "processes": lambda: AsyncVectorEnv([queue.make] * 2),
@@ -186,6 +187,7 @@ def test_it_is_the_same_in_every_process(load: Any, tmp_path: Path) -> None:
 
 def test_a_script_and_its_import_define_the_same(load: Any, tmp_path: Path) -> None:
     script = QUEUE + (
+        "\nclass Queue(Queue):\n    def name(self):\n        return __name__, __file__\n"
         "\nif __name__ == '__main__':\n"
         "    from longrun.envs.env_source import env_source\n"
         "    print(env_source(Queue, Queue())['identity'], end='')\n"
@@ -195,6 +197,48 @@ def test_a_script_and_its_import_define_the_same(load: Any, tmp_path: Path) -> N
         [sys.executable, tmp_path / "own_queue.py"], capture_output=True, text=True, check=True
     )
     assert found.stdout == imported
+
+
+USES_MASS = (
+    """
+    def helper(self):
+        return MASS
+""",
+    """
+    @property
+    def mass(self):
+        return MASS
+""",
+    """
+    @staticmethod
+    def masses():
+        return [MASS for _ in range(3)]
+""",
+    """
+    @cached_property
+    def mass(self):
+        return (lambda: MASS)()
+""",
+    """
+    @lru_cache
+    def mass(self):
+        return MASS
+""",
+)
+
+
+@pytest.mark.parametrize("name", ["Queue", "Faster"])
+@pytest.mark.parametrize("use", USES_MASS)
+def test_a_global_read_when_the_file_is_imported_counts(
+    load: Any, monkeypatch: pytest.MonkeyPatch, name: str, use: str
+) -> None:
+    text = "import os\nfrom functools import *\nMASS = float(os.environ['MASS'])\n" + QUEUE
+    text = text.replace("\ndef make", f"{use}\nclass Faster(Queue):\n    pass\n\ndef make")
+    found = []
+    for mass in "121":
+        monkeypatch.setenv("MASS", mass)
+        found.append(identity(getattr(load(text), name)))
+    assert found[0] == found[2] != found[1]
 
 
 # --- in a notebook there are no files ---------------------------------------------------------
@@ -239,6 +283,17 @@ class Model:
         self._rate = rate
 
 
+class Slotted:
+    __slots__ = ("__rate", "unset")
+
+    def __init__(self, rate: float) -> None:
+        self.__rate = rate
+
+
+class MoreSlotted(Slotted):
+    __slots__ = "more"
+
+
 class Holds(Drift):
     """An environment that keeps what it is made with, whatever it is."""
 
@@ -247,7 +302,14 @@ class Holds(Drift):
         self._held = held
 
 
+class Unreadable:
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError
+
+
 class Other(Drift):
+    unreadable = Unreadable()
+
     def step(self, action: Any) -> Any:
         obs, reward, *rest = super().step(action)
         return obs, reward - 1.0, *rest
@@ -303,6 +365,10 @@ MADE: dict[str, Callable[[float], Any]] = {
     "number of NumPy": lambda x: Holds(np.float32(x)),
     "list in a dict": lambda x: Holds({"rates": [1, (x,)]}),
     "set": lambda x: Holds({"a", x}),
+    "set of tuples": lambda x: Holds({("a", x), ("b", 1)}),
+    "set in a set": lambda x: Holds({frozenset({frozenset({(x, "a")})})}),
+    "slot": lambda x: Holds(Slotted(x)),
+    "slot of a base": lambda x: Holds(MoreSlotted(x)),
     "function": lambda x: Holds(made_with(x)),
     "method": lambda x: MethodType(lambda self: Drift(), Model(x)),
     "wrapper": lambda x: TimeLimit(Drift(), int(10 * x)),
@@ -355,6 +421,27 @@ def test_what_an_environment_has_drawn_or_a_solver_has_computed_does_not_count()
     before = identity(to_gymnasium(model))
     solve(model)
     assert identity(to_gymnasium(model)) == before
+
+
+def test_gymnasiums_wrappers_are_the_same_before_and_after_use() -> None:
+    used, fresh = (gymnasium.make("CartPole-v1") for _ in range(2))
+    used.reset()
+    used.step(used.action_space.sample())
+    assert used.spec
+    assert identity(used) == identity(fresh)
+    assert identity(Holds([used])) == identity(Holds([gymnasium.make("CartPole-v1")]))
+    assert identity(TimeLimit(used, 9)) == identity(TimeLimit(fresh, 9)) != identity(fresh)
+
+
+def test_objects_in_sets_may_refer_to_what_holds_them() -> None:
+    env = Holds(0.1)
+    env.nodes = [Model(k) for k in range(15)]  # type: ignore[attr-defined]
+    for node in env.nodes:  # type: ignore[attr-defined]
+        node.env, node.others = env, set(env.nodes)  # type: ignore[attr-defined]
+    before = identity(env)
+    assert identity(env) == before
+    env.nodes[-1].rate = 7.0  # type: ignore[attr-defined]
+    assert identity(env) != before
 
 
 # --- what is recorded --------------------------------------------------------------------------

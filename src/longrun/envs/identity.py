@@ -8,6 +8,7 @@ the same: no address and no hash of Python is in it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -19,21 +20,27 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
 
 PLAIN = (bool, int, float, complex, str, bytes, types.NoneType)
 STANDARD = sys.stdlib_module_names - {"__main__"}
 INSTALLED = {"site-packages", "dist-packages"}
+USE = ("_np_random", "_cached_spec")
+"""Attributes that are made while an object is used, as those of cached properties are."""
 PLACES = ("__firstlineno__", "__static_attributes__")
 """Members of a class that tell where in a text it is."""
 MOST_WORDS = 1_000_000
+HELD = {property: "fget", functools.cached_property: "func"}
+HELD |= {staticmethod: "__func__", classmethod: "__func__"}
+Seen = dict[int, tuple[int, Any]]
 
 
-def identity_of(causes: list[Any]) -> str:
-    """A digest of everything that these objects consist of."""
+def identity_of(causes: list[Any], seen: Seen | None = None, sets: int = 0) -> str:
+    """A digest of everything that these objects consist of, inside so many sets."""
     digest = hashlib.sha256()
-    for word in islice(_words(causes), MOST_WORDS):
+    for word in islice(_words(causes, dict(seen or {}), sets), MOST_WORDS):
         digest.update(word.encode("utf-8", "backslashreplace") + b"\0")
     return digest.hexdigest()[:16]
 
@@ -49,10 +56,9 @@ def qualified(value: Any) -> str:
     return f"{getattr(named, '__module__', '')}.{named.__qualname__}"
 
 
-def _words(causes: list[Any]) -> Iterator[str]:
+def _words(causes: list[Any], seen: Seen, sets: int) -> Iterator[str]:
     """A text for each thing that these consist of; what comes again is named by its number."""
     left = causes[::-1]
-    seen: dict[int, tuple[int, Any]] = {}
     while left:
         value = left.pop()
         if isinstance(value, PLAIN):
@@ -61,9 +67,19 @@ def _words(causes: list[Any]) -> Iterator[str]:
             yield f"number {seen[id(value)][0]}"
         else:
             seen[id(value)] = len(seen), value  # it is kept, so that no other gets its id
-            word, parts = _read(value)
+            is_set = isinstance(value, set | frozenset)
+            word, parts = ("set", _in_order(value, seen, sets)) if is_set else _read(value)
             yield f"{word} {len(parts)}"
             left += parts[::-1]
+
+
+def _in_order(members: Any, seen: Seen, sets: int) -> list[Any]:
+    """Members of a set, which Python orders by addresses and random hashes."""
+    plain = sorted((each for each in members if isinstance(each, PLAIN)), key=repr)
+    others = [each for each in members if not isinstance(each, PLAIN)]
+    if sets > isinstance(members, frozenset):  # else neighbours of neighbours take too long
+        return [*plain, len(others)]
+    return plain + sorted(others, key=lambda each: identity_of([each], seen, sets + 1))
 
 
 def _read(value: Any) -> tuple[str, list[Any]]:
@@ -73,14 +89,12 @@ def _read(value: Any) -> tuple[str, list[Any]]:
         return kind.__name__, list(value)
     if isinstance(value, dict):
         return kind.__name__, [part for item in value.items() for part in item]
-    if isinstance(value, set | frozenset):
-        return " ".join(sorted(repr(each) for each in value if isinstance(each, PLAIN))), []
     if isinstance(value, functools.partial):
         return "partial", [value.func, value.args, value.keywords]
     if isinstance(value, types.MethodType):
         return "method", [value.__func__, value.__self__]
-    if isinstance(value, property | staticmethod | classmethod):
-        return kind.__name__, [value.fget if isinstance(value, property) else value.__func__]
+    if kind in HELD:
+        return kind.__name__, [getattr(value, HELD[kind])]
     if isinstance(value, types.CodeType):
         return f"{value.co_code.hex()} {value.co_names}", list(value.co_consts)
     if isinstance(value, types.FunctionType):
@@ -98,6 +112,8 @@ def _of_object(value: Any) -> tuple[str, list[Any]]:
     kind, attributes = type(value), _attributes(value)
     if not _is_installed(kind):
         return "object", [kind, attributes]
+    if isinstance(value, gymnasium.Wrapper):  # other attributes are its use
+        return "wrapper", [kind, attributes.get("_saved_kwargs"), attributes.get("env")]
     if hasattr(kind, "__array__"):
         return _of_array(value)
     if str(kind.__module__).partition(".")[0] in STANDARD:
@@ -125,16 +141,29 @@ def _of_function(function: types.FunctionType) -> list[Any]:
     made_with = [function.__defaults__, function.__kwdefaults__, closure]
     if _is_installed(function):
         return made_with
-    named = [function.__globals__.get(name) for name in code.co_names]
-    return [*made_with, code, [each for each in named if isinstance(each, PLAIN)]]
+    return [*made_with, code, _globals(function)]
+
+
+def _globals(member: Any) -> list[Any]:
+    """Plain globals that a function names, or one that a member of a class holds."""
+    if type(member) in HELD:
+        member = getattr(member, HELD[type(member)])
+    if not isinstance(member, types.FunctionType | functools._lru_cache_wrapper):
+        return []
+    member = inspect.unwrap(member)
+    codes = [member.__code__] if isinstance(member, types.FunctionType) else []
+    for code in codes:  # which grows by those of functions inside
+        codes += [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    names = [name for code in codes for name in code.co_names if not name.startswith("__")]
+    return [v for v in map(member.__globals__.get, names) if isinstance(v, PLAIN)] if codes else []
 
 
 def _of_class(kind: type) -> list[Any]:
-    """Bases of a class; where there is no file, as in a notebook, its members, too."""
+    """Bases of a class and plain globals it names; without a file, as in a notebook, members."""
     if _is_installed(kind):
         return []
-    members = {} if _home(kind) else {n: v for n, v in vars(kind).items() if n not in PLACES}
-    return [*kind.__bases__, members]
+    members = {n: v for n, v in vars(kind).items() if n not in PLACES}
+    return [*kind.__bases__, [_globals(v) for v in members.values()] if _home(kind) else members]
 
 
 def _attributes(value: object) -> dict[str, Any]:
@@ -142,14 +171,14 @@ def _attributes(value: object) -> dict[str, Any]:
     if dataclasses.is_dataclass(value):
         fields = [field.name for field in dataclasses.fields(value) if field.compare]
         return {name: getattr(value, name, None) for name in fields}
-    own = getattr(value, "__dict__", {})
-    return {name: part for name, part in own.items() if not _is_use(type(value), name)}
-
-
-def _is_use(kind: type, name: str) -> bool:
-    """Whether an attribute is made while an object is used: numbers drawn, results kept."""
-    member = inspect.getattr_static(kind, name, None)
-    return isinstance(member, functools.cached_property) or name.startswith("_np_random")
+    own = dict(getattr(value, "__dict__", {}))
+    members = {n: v for base in type(value).__mro__[::-1] for n, v in vars(base).items()}
+    for name, member in members.items():
+        if isinstance(member, types.MemberDescriptorType):  # of __slots__
+            with contextlib.suppress(AttributeError):
+                own[name] = member.__get__(value)
+    cached = {n for n, v in members.items() if isinstance(v, functools.cached_property)}
+    return {n: v for n, v in own.items() if n not in cached and not n.startswith(USE)}
 
 
 def _home(named: Any) -> str:

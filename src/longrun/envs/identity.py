@@ -112,8 +112,8 @@ def _of_object(value: Any) -> tuple[str, list[Any]]:
     kind, attributes = type(value), _attributes(value)
     if not _is_installed(kind):
         return "object", [kind, attributes]
-    if isinstance(value, gymnasium.Wrapper):  # other attributes are its use
-        return "wrapper", [kind, attributes.get("_saved_kwargs"), attributes.get("env")]
+    if isinstance(value, gymnasium.Wrapper) and "_saved_kwargs" in attributes:  # others are its use
+        return "wrapper", [kind, attributes["_saved_kwargs"], attributes.get("env")]
     if hasattr(kind, "__array__"):
         return _of_array(value)
     if str(kind.__module__).partition(".")[0] in STANDARD:

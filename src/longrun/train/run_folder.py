@@ -229,27 +229,17 @@ def _cost_columns(evaluation: EvaluationReport) -> dict[str, float]:
 
 
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    text = _as_csv(rows, _header(path))
+    text = _as_csv(rows, header=not path.exists())
     if text:
         with named_errors(path), path.open("a") as file:
             file.write(text)
 
 
-def _header(path: Path) -> list[str]:
-    """All columns of a file in their order; empty if there is no file."""
-    if not path.is_file():  # a device may give lines without an end
-        return []
-    with path.open(newline="") as file:
-        return next(csv.reader(file), [])
-
-
-def _as_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Rows for a file with these columns; those of the first row, with a header, if it has none."""
+def _as_csv(rows: Iterable[Mapping[str, Any]], header: bool) -> str:
     rows = list(rows)
     text = io.StringIO()
-    names = columns or (list(rows[0]) if rows else ())
-    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
-    if rows and not columns:
+    writer = csv.DictWriter(text, list(rows[0]) if rows else (), lineterminator="\n")
+    if header and rows:
         writer.writeheader()
     writer.writerows(
         {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows

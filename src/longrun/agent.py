@@ -295,8 +295,8 @@ class Agent:
         found = measured(simulate, loop.evaluation_shape(steps), warmup, not draw)
         if not found.settled:
             warnings.warn(
-                f"the rewards still change {found.unsettled_after}, so that the average is not that"
-                f" of the long run; evaluate more than steps={steps}",
+                f"{found.unsettled}, so that the average is not that of the long run; evaluate more"
+                f" than steps={steps}",
                 UserWarning,
                 stacklevel=users_level(),
             )

@@ -79,11 +79,12 @@ class EvaluationReport:
         return self.episode_return / self.episode_length
 
     @property
-    def unsettled_after(self) -> str:
-        """What was too short, if `settled` is False."""
+    def unsettled(self) -> str:
+        """What still changes, if `settled` is False."""
+        what = "rewards or costs" if self.costs else "rewards"
         if self.episodes or self.unfinished:
-            return "with the age of an episode, and many were cut off"
-        return f"after {self.warmup} steps of each environment"
+            return f"the {what} still change with the age of an episode, and many were cut off"
+        return f"the {what} still change after {self.warmup} steps of each environment"
 
     def __str__(self) -> str:
         rate = f"{self.average_reward:.4g} per step [{self.low:.4g}, {self.high:.4g}]"

@@ -24,10 +24,10 @@ from pathlib import Path
 import numpy as np
 from csv_rows import write_rows
 
-from longrun.config_options import make_config
-from longrun.train.evaluation import EvaluationReport
-from longrun.train.run_description import describe_run
-from longrun.train.run_folder import RunFolder
+from longrun.learning.options.config_options import make_config
+from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.runs.run_description import describe_run
+from longrun.learning.runs.run_folder import RunFolder
 
 SETTINGS = [
     ("apo", {"value_constraint": 0.0}),

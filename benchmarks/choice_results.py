@@ -15,7 +15,7 @@ from markdown_table import table
 from run_scores import returns_of
 from search_results import NAMES, REFERENCES, TASKS, with_scale
 
-from longrun.results.statistics import interquartile_mean
+from longrun.lab.results.statistics import interquartile_mean
 
 SEARCH = Path(__file__).parents[1] / "results" / "search"
 SETTINGS = {

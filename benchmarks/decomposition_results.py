@@ -14,7 +14,7 @@ import numpy as np
 from csv_rows import rows_of
 from markdown_table import table
 
-from longrun.results.statistics import REPETITIONS, as_matrix, ends
+from longrun.lab.results.statistics import REPETITIONS, as_matrix, ends
 
 SCORES = Path(__file__).parents[1] / "results" / "decomposition" / "scores.csv"
 FACTORS = (

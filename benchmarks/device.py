@@ -23,14 +23,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.config import Config
-from longrun.config_options import make_config
-from longrun.envs.native.protocol import Environment
-from longrun.learn import learner
-from longrun.train.device import program as device
-from longrun.train.device.program import ReplicaState, Span
-from longrun.train.device.snapshots import stacked
-from longrun.train.loops import open_env
+from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.learn import learner
+from longrun.learning.options.config import Config
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.device import program as device
+from longrun.learning.train.device.program import ReplicaState, Span
+from longrun.learning.train.device.snapshots import stacked
+from longrun.learning.train.loops import open_env
 
 BANDWIDTH, OPERATIONS = 4.8e12, 67e12
 """An H200's bytes and float32 operations a second, as its maker has them."""

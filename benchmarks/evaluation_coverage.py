@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from longrun.train.evaluation import Streams, evaluation_shape, measured
-from longrun.train.long_run_rate import ages_of
+from longrun.learning.train.evaluation import Streams, evaluation_shape, measured
+from longrun.learning.train.long_run_rate import ages_of
 
 REPETITIONS, SEED = 200, 0
 Process = Callable[[int, int, int], Streams]

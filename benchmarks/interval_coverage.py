@@ -18,7 +18,8 @@ import numpy as np
 from csv_rows import rows_of, write_rows
 from markdown_table import table
 
-from longrun.results.statistics import (
+from longrun.base.student import student_quantile
+from longrun.lab.results.statistics import (
     AGGREGATES,
     TRIMMED,
     ends,
@@ -26,7 +27,6 @@ from longrun.results.statistics import (
     pseudo_score_interval,
     resampled,
 )
-from longrun.student import student_quantile
 
 OUT = Path(__file__).parents[1] / "results" / "interval-coverage.csv"
 SEEDS = (3, 5, 10)

@@ -20,7 +20,7 @@ from csv_rows import Row, write_rows
 from search_results import TASKS
 
 import longrun
-from longrun.learn.trace import COMPARED, FIRST
+from longrun.learning.learn.trace import COMPARED, FIRST
 
 SEEDS = range(5)
 DISCOUNTS = ("0.99", "0.995", "0.999")

@@ -22,7 +22,7 @@ from tuned_results import (
     setting_of,
 )
 
-from longrun.learn.trace import AGREEMENT as AGREED
+from longrun.learning.learn.trace import AGREEMENT as AGREED
 
 LONGER_START = RESULTS / "longer-start.csv"
 """APO with a lambda that started at .999 on every task; not run on Humanoid."""

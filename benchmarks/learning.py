@@ -24,8 +24,8 @@ from pathlib import Path
 
 from csv_rows import write_rows
 
-from longrun.results.final_table import print_final
-from longrun.results.read import mean_interval, read_results
+from longrun.lab.results.final_table import print_final
+from longrun.lab.results.read import mean_interval, read_results
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ import numpy as np
 
 from longrun import APO
 from longrun.cli import main as longrun
-from longrun.train import checkpoint
+from longrun.learning.train import checkpoint
 
 RESULTS = Path(__file__).parent / "results" / "load.csv"
 PAUSE = 0.2e-3
@@ -125,7 +125,7 @@ def slow(count: int, factor: float = 100.0, workers: int = 2, steps: int = 40) -
     A rollout waits for its slowest worker, which steps its share of the environments one after
     another: it should take as long as all steps of that worker. The results are the same.
     """
-    from longrun.envs import seeding
+    from longrun.learning.envs import seeding
 
     times, learned = [], []
     for slower in (factor, 1.0):

@@ -22,9 +22,9 @@ from csv_rows import Row, rows_of, write_rows
 from markdown_table import table
 
 from longrun import read_results
-from longrun.algorithms import AGENTS
-from longrun.train import checkpoint
-from longrun.train.evaluation import EvaluationReport
+from longrun.learning.algorithms import AGENTS
+from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.train import checkpoint
 
 RESULTS = Path(__file__).parents[1] / "results" / "limits"
 STEPS = 10_000

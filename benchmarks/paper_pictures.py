@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from paper_results import ANT, AUTHORS, CURVES, OTHER_TASKS, RESULTS
 
-from longrun.picture_files import picture
-from longrun.results.plot_style import colours_of, legend, tidy
+from longrun.base.picture_files import picture
+from longrun.lab.results.plot_style import colours_of, legend, tidy
 
 NAMES = {"": "APO", "0.9": "PPO .9", "0.95": "PPO .95", "0.99": "PPO .99", "0.999": "PPO .999"}
 COLOURS = dict(zip(NAMES, colours_of(len(NAMES)), strict=True))

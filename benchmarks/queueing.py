@@ -22,18 +22,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.config import Config
-from longrun.config_options import make_config
-from longrun.envs.native import batching as native
-from longrun.learn.acting import act
+from longrun.base.student import student_reach
+from longrun.exact.tabular import MDP, evaluate
+from longrun.learning.envs.native import batching as native
+from longrun.learning.envs.queueing.ordered_queues import OrderedQueueingEnv
+from longrun.learning.learn.acting import act
+from longrun.learning.options.config import Config
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.device.snapshots import stacked
+from longrun.learning.train.job import make_job
+from longrun.learning.train.loops import open_env
+from longrun.learning.train.session import Session
 from longrun.queueing import policies as classical
-from longrun.queueing.ordered_queues import OrderedQueueingEnv
-from longrun.student import student_reach
-from longrun.tabular import MDP, evaluate
-from longrun.train.device.snapshots import stacked
-from longrun.train.job import make_job
-from longrun.train.loops import open_env
-from longrun.train.session import Session
 
 OPTIMA = {
     "IL": 0.670623,

@@ -33,8 +33,8 @@ OPTIONS = {"minibatch_size": 250}
 DIRECT = """
 import sys
 from pathlib import Path
-from longrun.config_options import make_config
-from longrun.train import start_or_resume as runs
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train import start_or_resume as runs
 env, steps, out, *seeds = sys.argv[1:]
 for seed in seeds:
     config = make_config("apo", "paper", minibatch_size=250)

@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from longrun.tabular import bounds
-from longrun.tabular.evaluation import Evaluation, evaluate
-from longrun.tabular.mdp import MDP, Array
-from longrun.tabular.structure import chain_structure
+from longrun.exact.tabular import bounds
+from longrun.exact.tabular.evaluation import Evaluation, evaluate
+from longrun.exact.tabular.mdp import MDP, Array
+from longrun.exact.tabular.structure import chain_structure
 
 RESULTS = Path(__file__).parent / "results"
 TOLERANCE = 1e-8

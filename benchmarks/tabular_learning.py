@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from longrun.tabular.learning import METHODS, LearningCurves, Prediction, learn, predict
-from longrun.tabular.learning.figure import learning_curves_figure
-from longrun.tabular.mdp import MDP, Array
-from longrun.tabular.models.classic import access_control, riverswim
+from longrun.exact.tabular.learning import METHODS, LearningCurves, Prediction, learn, predict
+from longrun.exact.tabular.learning.figure import learning_curves_figure
+from longrun.exact.tabular.mdp import MDP, Array
+from longrun.exact.tabular.models.classic import access_control, riverswim
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = {"riverswim": riverswim, "access-control": access_control}

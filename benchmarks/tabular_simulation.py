@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.queueing.known_exact_models import criss_cross
-from longrun.queueing.known_networks import REGIMES
-from longrun.tabular import solve
+from longrun.exact.queueing.known_exact_models import criss_cross
+from longrun.exact.queueing.known_networks import REGIMES
+from longrun.exact.tabular import solve
 
 CHAINS, BLOCK, BLOCKS = 4096, 2000, 250
 INNER = 0.7

@@ -15,9 +15,9 @@ from lambda_results import AGREEMENT, LAMBDA, SMALL_AGREEMENT
 from search_results import TASKS
 from tuned_results import RESULTS, contestants, is_fresh, returns, setting_of, settings
 
-from longrun.learn.trace import AGREEMENT as AGREED
-from longrun.picture_files import picture
-from longrun.results.plot_style import DPI, tidy
+from longrun.base.picture_files import picture
+from longrun.lab.results.plot_style import DPI, tidy
+from longrun.learning.learn.trace import AGREEMENT as AGREED
 
 COLOURS = {"APO": "#0a6fb8", "PPO 0.99": "#d1495b", "PPO 0.995": "#e8963c", "PPO 0.999": "#8a8f98"}
 """Those of `examples/maintenance_picture.py`, and one more."""

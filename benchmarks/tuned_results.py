@@ -17,7 +17,13 @@ from markdown_table import table
 from run_scores import mean_of, rows_of_task
 from search_results import TASKS
 
-from longrun.results.statistics import as_matrix, ends, interquartile_mean, normalised, resampled
+from longrun.lab.results.statistics import (
+    as_matrix,
+    ends,
+    interquartile_mean,
+    normalised,
+    resampled,
+)
 
 RESULTS = Path(__file__).parents[1] / "results" / "tuned-3m"
 COMPARISON = RESULTS / "scores.csv"

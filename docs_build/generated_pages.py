@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 
-from longrun.builtin_envs import BUILTIN
 from longrun.cli import COMMANDS, main
-from longrun.config import ALGORITHMS
+from longrun.learning.envs.builtin_envs import BUILTIN
+from longrun.learning.options.config import ALGORITHMS
 
 GENERATED = {"commands.md": None, "changelog.md": "CHANGELOG.md"}
 """Pages of the site, and the file that each is; None is `commands_page`."""

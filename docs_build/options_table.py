@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from longrun.config import ALGORITHMS
-from longrun.config_options import make_config, values_text
+from longrun.learning.options.config import ALGORITHMS
+from longrun.learning.options.config_options import make_config, values_text
 
 HEAD = "| option | default | of | meaning |\n|---|---|---|---|"
 

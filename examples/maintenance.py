@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from longrun import APO, PPO
 from longrun.cli import main
-from longrun.envs.native.maintenance import Maintenance
-from longrun.policy_map.exact_comparison import learned_policy
-from longrun.results.read import read_metrics
+from longrun.lab.policy_map.exact_comparison import learned_policy
+from longrun.lab.results.read import read_metrics
+from longrun.learning.envs.native.maintenance import Maintenance
 from longrun.tabular import MDP, evaluate, solve
 
 SETTING = (

@@ -28,8 +28,8 @@ import argparse
 from pathlib import Path
 
 from longrun import APO, Network, QueueingEnv
-from longrun.policy_map.exact_comparison import compare_policies, learned_policy
-from longrun.policy_map.picture import policy_map
+from longrun.lab.policy_map.exact_comparison import compare_policies, learned_policy
+from longrun.lab.policy_map.picture import policy_map
 from longrun.queueing import c_mu, last_buffer_first, max_weight
 from longrun.tabular import MDP, evaluate
 

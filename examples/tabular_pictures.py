@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
+from longrun.exact.tabular.figures import (
+    bound_tightness,
+    certified_steps,
+    policy_map,
+    xi_over_discount,
+)
+from longrun.exact.tabular.trust_region import trust_region_policy_iteration
 from longrun.queueing import MODELS as NETWORKS
 from longrun.tabular import MODELS, improvement_bounds, solve
-from longrun.tabular.figures import bound_tightness, certified_steps, policy_map, xi_over_discount
-from longrun.tabular.trust_region import trust_region_policy_iteration
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 GARNETS, DISCOUNT = 300, 0.99

@@ -75,8 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    from longrun import picture_files
-    from longrun.learn import advantages
+    from longrun.base import picture_files
+    from longrun.learning.learn import advantages
 
     if os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1":
         # A fifth of the time to compile what computes advantages.
@@ -89,7 +89,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The layout of figures that users get."""
-    monkeypatch.setattr("longrun.picture_files.LAYOUT", "constrained")
+    monkeypatch.setattr("longrun.base.picture_files.LAYOUT", "constrained")
 
 
 @pytest.hookimpl(trylast=True)

@@ -152,7 +152,7 @@ class Hanging(Drift):
         self.fault: Callable[[Any], None] | None = None
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        from longrun.envs import seeding
+        from longrun.learning.envs import seeding
 
         self.fault = None
         for number, fault in enumerate((sleep, hold_the_lock, stop)):

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longrun.config_options import make_config
-from longrun.files import read_json, write_json
-from longrun.presets import DEFAULT
-from longrun.results.labels import Choice
-from longrun.results.read import Setting
-from longrun.results.settings import SettingReplica
-from longrun.train.evaluation import CostRate, EvaluationReport
-from longrun.train.run_description import describe_run
-from longrun.train.run_folder import RunFolder
+from longrun.base.files import read_json, write_json
+from longrun.lab.results.labels import Choice
+from longrun.lab.results.read import Setting
+from longrun.lab.results.settings import SettingReplica
+from longrun.learning.options.config_options import make_config
+from longrun.learning.options.presets import DEFAULT
+from longrun.learning.runs.evaluation_report import CostRate, EvaluationReport
+from longrun.learning.runs.run_description import describe_run
+from longrun.learning.runs.run_folder import RunFolder
 
 Curve = Mapping[int, float]
 """Average reward at each step of evaluation."""

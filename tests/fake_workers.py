@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from longrun.sweeps.plan import Block, PlannedRun, runs_of, settings_for
-from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.sweeps.worker_process import train_run
-from longrun.train import checkpoint
+from longrun.lab.sweeps.plan import Block, PlannedRun, runs_of, settings_for
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps.worker_process import train_run
+from longrun.learning.train import checkpoint
 from tiny_envs import ITERATION, TINY_FLAGS
 
 TESTS = Path(__file__).parent

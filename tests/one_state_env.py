@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.envs.native import Environment
-from longrun.envs.spaces import Spaces
+from longrun.learning.envs.native import Environment
+from longrun.learning.envs.spaces import Spaces
 
 
 class OneState(Environment):

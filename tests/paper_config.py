@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from longrun.config import Config
-from longrun.config_options import make_config
+from longrun.learning.options.config import Config
+from longrun.learning.options.config_options import make_config
 
 
 def paper_config(algorithm: str, preset: str = "paper", **options: Any) -> Config:

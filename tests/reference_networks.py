@@ -1,13 +1,13 @@
 """Queueing networks written out as lists of events, independently of `longrun.queueing`.
 
-`longrun.queueing.known_exact_models` is compared with these, and tests of `longrun.tabular` use
+`known_exact_models` is compared with these, and tests of `longrun.tabular` use
 them as examples. Parameters are not checked here.
 """
 
 from __future__ import annotations
 
-from longrun.tabular.mdp import MDP
-from longrun.tabular.models.uniformised import Event, queueing_network
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.models.uniformised import Event, queueing_network
 
 CRISS_CROSS_RATES = {
     "IL": (0.3, 1.5),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fake_runs import fake_run
-from longrun.files import write_json
+from longrun.base.files import write_json
 
 NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> & \"'"
 """A name that would run a script if it were not escaped."""

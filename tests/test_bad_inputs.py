@@ -16,9 +16,9 @@ from gymnasium import spaces
 from longrun import APO, PPO
 from longrun.cli import main
 from longrun.cli.sweep import _envs
-from longrun.config_options import make_config
-from longrun.train.job import make_job
-from longrun.train.training_checks import ConstantRewardWatch
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.job import make_job
+from longrun.learning.train.training_checks import ConstantRewardWatch
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, TINY_FLAGS, Drift, Sampler
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
@@ -158,7 +158,7 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_python_says_what_is_wrong(name: str, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("longrun.memory.total_memory", lambda: 8 * 2.0**30)
+    monkeypatch.setattr("longrun.base.memory.total_memory", lambda: 8 * 2.0**30)
     call, message = CALLS[name]
     with pytest.raises(ValueError, match=message) as refusal:
         call(tmp_path)

@@ -11,10 +11,10 @@ import pytest
 
 import longrun
 from longrun import APO
-from longrun.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name
-from longrun.config_options import make_config
-from longrun.option_fields import known
-from longrun.other_names import ELSEWHERE, OURS
+from longrun.base.checks import known
+from longrun.learning.options.config import ALGORITHMS, APOConfig, PPOConfig, algorithm_name
+from longrun.learning.options.config_options import make_config
+from longrun.learning.options.other_names import ELSEWHERE, OURS
 
 FIELDS = [(name, field) for name, kind in ALGORITHMS.items() for field in dataclasses.fields(kind)]
 SHARE, COUNT, AMOUNT = (0, 1), (1, math.inf), (0, math.inf)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longrun.cli import COMMANDS
-from longrun.config import ALGORITHMS
+from longrun.learning.options.config import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 

@@ -10,40 +10,41 @@ SOURCE = Path(__file__).parents[1] / "src" / "longrun"
 LAYERS = (
     ("__main__",),
     ("cli",),
-    ("paper",),
-    ("sweeps",),
-    ("policy_map",),
-    ("algorithms",),
-    ("agent",),
-    ("callbacks",),
-    ("results",),
-    ("train",),
-    ("builtin_envs",),
-    ("queueing",),
-    ("learn",),
-    ("policy",),
-    ("onnx_export",),
-    ("checkpoint_files",),
-    ("envs",),
-    ("config_options",),
-    ("config",),
-    ("option_fields",),
-    ("presets",),
-    ("other_names",),
-    ("tabular",),
-    ("picture_files",),
-    ("files",),
-    ("memory",),
-    ("student",),
-    ("errors",),
+    ("callbacks", "queueing", "tabular"),  # doors: they define nothing
+    ("lab.paper", "lab.report", "lab.policy_map"),
+    ("lab.sweeps",),
+    ("lab.results",),
+    ("lab.policy_map",),
+    ("learning.algorithms",),
+    ("learning.agent",),
+    ("learning.callbacks",),
+    ("learning.train",),
+    ("learning.learn",),
+    ("learning.policy",),
+    ("learning.runs",),
+    ("learning.envs",),
+    ("exact.queueing",),
+    ("exact.tabular",),
+    ("learning.options",),
+    ("base",),
 )
 """From the top to the bottom; modules and packages of a layer do not import each other."""
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
+WINGS = ("learning", "exact", "lab")
+
+
 def unit_of(module: str) -> str:
-    """The package or module below `longrun` that a dotted name belongs to."""
-    return module.split(".")[1]
+    """The package or module below `longrun`, or below one of its wings, of a dotted name."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[: 2 if parts[0] in WINGS else 1])
+
+
+def dotted(file: Path) -> str:
+    """The name of a module."""
+    path = file.relative_to(SOURCE.parent).with_suffix("")
+    return ".".join(path.parent.parts if path.name == "__init__" else path.parts)
 
 
 def imported(file: Path) -> Iterator[str]:
@@ -61,19 +62,32 @@ FILES = [file for file in sorted(SOURCE.rglob("*.py")) if file != SOURCE / "__in
 
 
 def test_every_package_has_its_layer() -> None:
-    units = {file.relative_to(SOURCE).parts[0].removesuffix(".py") for file in FILES}
-    assert units == set(RANK)
+    units = {unit_of(dotted(file)) for file in FILES}
+    assert units - set(WINGS) == set(RANK)
 
 
 def test_imports_point_downwards() -> None:
     upwards, count = [], 0
     for file in FILES:
         path = file.relative_to(SOURCE)
-        own = path.parts[0].removesuffix(".py")
+        own = unit_of(dotted(file))
         for module in imported(file):
             unit = unit_of(module)
             count += 1
-            if unit not in (own, "__version__") and RANK[own] >= RANK[unit]:
+            if unit in (own, "__version__", *WINGS) or own in WINGS:
+                continue
+            if RANK[own] >= RANK[unit]:
                 upwards.append(f"{path} imports {module}, which is above it")
     assert not upwards, "\n".join(upwards)
     assert count > len(FILES)
+
+
+def test_the_exact_wing_imports_nothing_of_the_others() -> None:
+    outside = [
+        f"{file.relative_to(SOURCE)} imports {module}"
+        for file in FILES
+        if dotted(file).startswith("longrun.exact.")
+        for module in imported(file)
+        if not module.startswith(("longrun.exact", "longrun.base", "longrun.__version__"))
+    ]
+    assert not outside, "\n".join(outside)

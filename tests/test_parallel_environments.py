@@ -22,17 +22,17 @@ from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from longrun import APO
-from longrun.config import Config
-from longrun.envs import seeding
-from longrun.envs.native import Environment, Step
-from longrun.envs.plan import Plan
-from longrun.envs.shared_memory import SharedArrays
-from longrun.envs.spaces import Spaces, describe
-from longrun.envs.vector_shard import make_shard
-from longrun.envs.worker_part import parts_of
-from longrun.learn import learner
-from longrun.learn.types import Networks, Rollout, TrainState
-from longrun.train.device import program
+from longrun.learning.envs import seeding
+from longrun.learning.envs.native import Environment, Step
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.shared_memory import SharedArrays
+from longrun.learning.envs.spaces import Spaces, describe
+from longrun.learning.envs.vector_shard import make_shard
+from longrun.learning.envs.worker_part import parts_of
+from longrun.learning.learn import learner
+from longrun.learning.learn.types import Networks, Rollout, TrainState
+from longrun.learning.options.config import Config
+from longrun.learning.train.device import program
 from paper_config import paper_config
 from tiny_envs import ITERATION, TINY
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from longrun.cli import compare
-from longrun.results.statistics import COVERED
+from longrun.lab.results.statistics import COVERED
 
 ROOT = Path(__file__).parents[1]
-REPORT = ROOT / "src" / "longrun" / "results" / "report"
+REPORT = ROOT / "src" / "longrun" / "lab" / "report"
 
 
 @pytest.fixture

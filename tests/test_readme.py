@@ -14,10 +14,10 @@ import pytest
 import longrun
 from fake_workers import InlineWorkers
 from longrun import cli
-from longrun.other_names import ELSEWHERE, OURS
-from longrun.presets import PRESETS
-from longrun.results.labels import _defaults
-from longrun.sweeps import run_sweep as start
+from longrun.lab.results.labels import _defaults
+from longrun.lab.sweeps import run_sweep as start
+from longrun.learning.options.other_names import ELSEWHERE, OURS
+from longrun.learning.options.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 PAGES = {

@@ -46,8 +46,8 @@ IN_SWEEPS = FATAL - {"fork_a_child"} | {
 }
 MARK = "import os\nos.environ['FAULTS_MARK'] = '{}'\n"
 """All processes that the command starts can be recognised."""
-SHORT_START = "from longrun.envs import watchdog\nwatchdog.START_SECONDS = 2.0"
-SHORT = "from longrun.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
+SHORT_START = "from longrun.learning.envs import watchdog\nwatchdog.START_SECONDS = 2.0"
+SHORT = "from longrun.lab.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
 
 
 def checks(folder: Path) -> Checks:

@@ -14,7 +14,7 @@ import traceback
 from typing import Any
 
 PRELOADED = ("jax", "optax", "gymnasium", "gymnasium.envs.classic_control", "longrun.cli.train_run")
-PRELOADED += ("longrun.results.tables", "longrun.sweeps.run_sweep", "longrun.cli.sweep")
+PRELOADED += ("longrun.lab.results.tables", "longrun.lab.sweeps.run_sweep", "longrun.cli.sweep")
 
 
 class Forked:

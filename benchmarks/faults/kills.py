@@ -139,7 +139,7 @@ def _training(pids: list[int]) -> list[int]:
     for pid in pids:
         with contextlib.suppress(OSError):
             title = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"RemoteWorker" in title or b"longrun.sweeps.worker_process" in title:
+            if b"RemoteWorker" in title or b"longrun.lab.sweeps.worker_process" in title:
                 found.append(pid)
     return found
 

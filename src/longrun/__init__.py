@@ -8,13 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longrun.algorithms import APO, ATRPO, PPO, TRPO
-    from longrun.config import APOConfig, ATRPOConfig, PPOConfig, TRPOConfig
-    from longrun.config_options import make_config
-    from longrun.envs.native.protocol import Environment, Step
-    from longrun.envs.native.to_gymnasium import as_gymnasium
-    from longrun.envs.spaces import Spaces
-    from longrun.errors import (
+    from longrun.base.errors import (
         EnvironmentFailure,
         FolderError,
         InputError,
@@ -23,23 +17,30 @@ if TYPE_CHECKING:
         NonFiniteError,
         WorkerError,
     )
-    from longrun.policy import Policy, load_policy
-    from longrun.queueing import Network, QueueingEnv
-    from longrun.results import compare, read_metrics, read_results
-    from longrun.sweeps.from_python import sweep
-    from longrun.train.evaluation import EvaluationReport
-    from longrun.train.progress import Progress
+    from longrun.exact.queueing.network import Network
+    from longrun.lab.results import compare, read_metrics, read_results
+    from longrun.lab.sweeps.from_python import sweep
+    from longrun.learning.algorithms import APO, ATRPO, PPO, TRPO
+    from longrun.learning.envs.native.protocol import Environment, Step
+    from longrun.learning.envs.native.to_gymnasium import as_gymnasium
+    from longrun.learning.envs.queueing.environment import QueueingEnv
+    from longrun.learning.envs.spaces import Spaces
+    from longrun.learning.options.config import APOConfig, ATRPOConfig, PPOConfig, TRPOConfig
+    from longrun.learning.options.config_options import make_config
+    from longrun.learning.policy.policy import Policy, load_policy
+    from longrun.learning.runs.evaluation_report import EvaluationReport
+    from longrun.learning.train.progress import Progress
 
 __version__ = "0.2.0"
 
 _HOMES = {
-    "longrun.algorithms": ("APO", "ATRPO", "PPO", "TRPO"),
-    "longrun.config": ("APOConfig", "ATRPOConfig", "PPOConfig", "TRPOConfig"),
-    "longrun.config_options": ("make_config",),
-    "longrun.envs.native.protocol": ("Environment", "Step"),
-    "longrun.envs.native.to_gymnasium": ("as_gymnasium",),
-    "longrun.envs.spaces": ("Spaces",),
-    "longrun.errors": (
+    "longrun.learning.algorithms": ("APO", "ATRPO", "PPO", "TRPO"),
+    "longrun.learning.options.config": ("APOConfig", "ATRPOConfig", "PPOConfig", "TRPOConfig"),
+    "longrun.learning.options.config_options": ("make_config",),
+    "longrun.learning.envs.native.protocol": ("Environment", "Step"),
+    "longrun.learning.envs.native.to_gymnasium": ("as_gymnasium",),
+    "longrun.learning.envs.spaces": ("Spaces",),
+    "longrun.base.errors": (
         "EnvironmentFailure",
         "FolderError",
         "InputError",
@@ -48,12 +49,12 @@ _HOMES = {
         "NonFiniteError",
         "WorkerError",
     ),
-    "longrun.policy": ("Policy", "load_policy"),
+    "longrun.learning.policy.policy": ("Policy", "load_policy"),
     "longrun.queueing": ("Network", "QueueingEnv"),
-    "longrun.results": ("compare", "read_metrics", "read_results"),
-    "longrun.sweeps.from_python": ("sweep",),
-    "longrun.train.evaluation": ("EvaluationReport",),
-    "longrun.train.progress": ("Progress",),
+    "longrun.lab.results": ("compare", "read_metrics", "read_results"),
+    "longrun.lab.sweeps.from_python": ("sweep",),
+    "longrun.learning.runs.evaluation_report": ("EvaluationReport",),
+    "longrun.learning.train.progress": ("Progress",),
 }
 """Where each public name is defined."""
 _MODULES = ("callbacks", "queueing", "tabular")

@@ -17,7 +17,7 @@ from command_line import (
 )
 from longrun import APO
 from longrun.cli import main
-from longrun.config import ALGORITHMS
+from longrun.learning.options.config import ALGORITHMS
 from tiny_envs import bits
 
 COLUMNS = (

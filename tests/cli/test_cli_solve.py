@@ -16,8 +16,8 @@ import pytest
 from command_line import call, require_picture
 from longrun.cli.solve import MODELS
 from longrun.cli.solve_report import certified
-from longrun.tabular import NoConvergence, evaluate, figures, from_gymnasium, solve
-from longrun.tabular.models.classic import access_control
+from longrun.exact.tabular import NoConvergence, evaluate, figures, from_gymnasium, solve
+from longrun.exact.tabular.models.classic import access_control
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import pytest
 import longrun.cli.solve
 from command_line import SCRIPT, call
 from fake_workers import launch
+from longrun.base.errors import NoConvergence
 from longrun.cli import main
-from longrun.errors import NoConvergence
 
 WRONG = ["solve", "riverswim", "--length", "1"]
 MESSAGE = "longrun: length=1 is too small; give 2 or more\n"
@@ -33,7 +33,7 @@ def test_debug_anywhere_shows_the_traceback_before_the_line(place, capsys):
     status, out, err = call(capsys, *WRONG[:place], "--debug", *WRONG[place:])
     assert (status, out) == (2, "")
     assert err.startswith("Traceback (most recent call last):\n")
-    assert "longrun.errors.InputError: length=1 is too small" in err
+    assert "longrun.base.errors.InputError: length=1 is too small" in err
     assert err.endswith(MESSAGE)
 
 

@@ -14,8 +14,8 @@ from command_line import (
 )
 from longrun import __version__
 from longrun.cli import COMMANDS
-from longrun.config import ALGORITHMS
-from longrun.config_options import make_config, value_text
+from longrun.learning.options.config import ALGORITHMS
+from longrun.learning.options.config_options import make_config, value_text
 from tiny_envs import TINY_FLAGS
 
 

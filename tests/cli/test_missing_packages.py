@@ -24,12 +24,12 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 DRAWING = (
-    "longrun.picture_files",
-    "longrun.paper.figures",
-    "longrun.policy_map.picture",
-    "longrun.results.plot_style",
-    "longrun.results.plots",
-    "longrun.tabular.figures",
+    "longrun.base.picture_files",
+    "longrun.lab.paper.figures",
+    "longrun.lab.policy_map.picture",
+    "longrun.lab.results.plot_style",
+    "longrun.lab.results.plots",
+    "longrun.exact.tabular.figures",
 )
 TRAIN = "train apo --env CartPole-v1 --steps 8 --num-envs 2 --rollout-steps 4 --minibatch-size 4"
 

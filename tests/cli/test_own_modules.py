@@ -11,13 +11,13 @@ import pytest
 
 from longrun import APO, read_results
 from longrun.cli import main
-from longrun.envs import user_modules
+from longrun.learning.envs import user_modules
 from tiny_envs import TINY, TINY_FLAGS
 
 MODULE = '''
 """Somebody's plant."""
 import numpy as np
-from longrun.tabular import MDP
+from longrun.exact.tabular import MDP
 from tiny_envs import Drift
 
 class Plant(Drift):
@@ -28,7 +28,7 @@ def make(limit: int = 9):
     return Drift(limit=limit, wall=1.5)
 
 def native():
-    from longrun.builtin_envs import make_builtin
+    from longrun.learning.envs.builtin_envs import make_builtin
     return make_builtin("access-control", {})
 
 def model(stay: float = 0.5, rewards: tuple[float, ...] = (0.0, 1.0), lazy: bool = False):
@@ -104,7 +104,9 @@ def test_a_map_of_an_environment_of_a_module(plant: Path, capsys: Any) -> None:
     assert main(["map", str(plant / "agent")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("longrun: no map is drawn of 'own_plant:model' on the command line")
-    assert "in Python, longrun.policy_map.exact_comparison.compare_policies(mdp, policy)" in line
+    assert (
+        "in Python, longrun.lab.policy_map.exact_comparison.compare_policies(mdp, policy)" in line
+    )
 
 
 def test_a_module_that_a_file_names_is_not_imported_without_trust(

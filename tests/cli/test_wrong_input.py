@@ -14,7 +14,7 @@ from command_line import (
     train_arguments,
 )
 from longrun import APO
-from longrun.files import FolderLock
+from longrun.base.files import FolderLock
 from tiny_envs import ITERATION, TINY
 
 TRAIN = ["train", "apo", "--env", "Drift-v0", "--no-eval", "--workers", "0", "--steps", "64"]
@@ -212,7 +212,7 @@ def test_options_of_a_run_cannot_be_changed_on_resume(change, words, longrun, ru
 
 
 def test_tensorboard_without_its_package_is_refused_on_resume(longrun, run, monkeypatch):
-    monkeypatch.setattr("longrun.train.progress.find_spec", lambda name: None)
+    monkeypatch.setattr("longrun.learning.train.progress.find_spec", lambda name: None)
     before = files_of(run)
     more = ("--steps", 4 * ITERATION, "--tensorboard")
     refused(longrun("train", "--resume", "--out", run, *more), "pip install tensorboardX")

@@ -14,11 +14,11 @@ from gymnasium.wrappers import ClipAction, RescaleAction
 
 from longrun import APO, ATRPO
 from longrun.cli import main
-from longrun.config import APOConfig
-from longrun.config_options import make_config
-from longrun.envs.actions import as_given, mean_within
-from longrun.envs.spaces import Spaces, describe
-from longrun.results.report import rendering
+from longrun.lab.report import rendering
+from longrun.learning.envs.actions import as_given, mean_within
+from longrun.learning.envs.spaces import Spaces, describe
+from longrun.learning.options.config import APOConfig
+from longrun.learning.options.config_options import make_config
 from tiny_envs import ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 LOW, HIGH = np.array([-0.5, 0.0], np.float32), np.array([0.5, 3.0], np.float32)

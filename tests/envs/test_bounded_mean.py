@@ -12,13 +12,13 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from longrun import APO, ATRPO, PPO
-from longrun.config_options import make_config
-from longrun.envs.numpy_policy import NumpyPolicy
-from longrun.envs.spaces import Spaces
-from longrun.learn import learner
-from longrun.learn.acting import act, policy_outputs
-from longrun.learn.types import Policy
-from longrun.train.host.replica import flat_weights
+from longrun.learning.envs.numpy_policy import NumpyPolicy
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import learner
+from longrun.learning.learn.acting import act, policy_outputs
+from longrun.learning.learn.types import Policy
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.host.replica import flat_weights
 from tiny_envs import ITERATION, TINY, Drift, Sampler, bits
 
 LOW, HIGH = np.array([-0.5, 0.0], np.float32), np.array([0.5, 3.0], np.float32)

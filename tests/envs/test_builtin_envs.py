@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from longrun.builtin_envs import BUILTIN, make_builtin
+from longrun.learning.envs.builtin_envs import BUILTIN, make_builtin
 
 examples = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 

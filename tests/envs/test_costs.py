@@ -13,19 +13,19 @@ import pytest
 from gymnasium.vector import SyncVectorEnv
 
 from longrun import APO, PPO
-from longrun.envs.cost_wrapper import with_costs
-from longrun.envs.costs import READY, info_cost, ready_cost
-from longrun.envs.native import Environment, Step
-from longrun.envs.native.access_control import AccessControl
-from longrun.envs.native.inventory import Inventory
-from longrun.envs.native.maintenance import Maintenance
-from longrun.envs.native.to_gymnasium import as_gymnasium
-from longrun.envs.spaces import Spaces
-from longrun.envs.stepper import GymnasiumStepper
-from longrun.errors import EnvironmentFailure, InputError
+from longrun.base.errors import EnvironmentFailure, InputError
+from longrun.exact.tabular.models.classic import access_control, inventory
+from longrun.learning.envs.cost_wrapper import with_costs
+from longrun.learning.envs.costs import READY, info_cost, ready_cost
+from longrun.learning.envs.native import Environment, Step
+from longrun.learning.envs.native.access_control import AccessControl
+from longrun.learning.envs.native.inventory import Inventory
+from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.learning.envs.native.to_gymnasium import as_gymnasium
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.envs.stepper import GymnasiumStepper
+from longrun.learning.runs.run_csv import columns_of, read_rows
 from longrun.queueing import n_model
-from longrun.tabular.models.classic import access_control, inventory
-from longrun.train.run_csv import columns_of, read_rows
 from tiny_envs import ITERATION, TINY, Counter, Drift
 
 ALL = ["cost", "right", "left", *READY]

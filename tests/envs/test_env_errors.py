@@ -18,11 +18,11 @@ import failing_envs as faults
 from command_line import call, train_arguments
 from failing_envs import Failing
 from longrun import APO, EnvironmentFailure, InputError
-from longrun.envs import seeding
-from longrun.envs.native import Step
-from longrun.envs.spaces import Spaces
-from longrun.envs.stepper import GymnasiumStepper
-from longrun.errors import NonFiniteError, text_of
+from longrun.base.errors import NonFiniteError, text_of
+from longrun.learning.envs import seeding
+from longrun.learning.envs.native import Step
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.envs.stepper import GymnasiumStepper
 from one_state_env import OneState
 from tiny_envs import ITERATION, TINY, Drift
 

@@ -18,9 +18,9 @@ import pytest
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 from fake_workers import child_environment
-from longrun.envs.env_source import env_source
+from longrun.exact.tabular import MDP, solve, to_gymnasium
+from longrun.learning.envs.env_source import env_source
 from longrun.queueing import Network, QueueingEnv
-from longrun.tabular import MDP, solve, to_gymnasium
 from tiny_envs import Drift
 
 SCALE = 1.0
@@ -133,8 +133,8 @@ import json, sys
 from functools import partial
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 import gymnasium, numpy as np
-from longrun.envs.env_source import env_source
-from longrun.queueing.known_environments import criss_cross
+from longrun.learning.envs.env_source import env_source
+from longrun.learning.envs.queueing.known_environments import criss_cross
 
 def shown(queue):
     keys = {"rate", "cost", "wear", "price"}
@@ -189,7 +189,7 @@ def test_a_script_and_its_import_define_the_same(load: Any, tmp_path: Path) -> N
     script = QUEUE + (
         "\nclass Queue(Queue):\n    def name(self):\n        return __name__, __file__\n"
         "\nif __name__ == '__main__':\n"
-        "    from longrun.envs.env_source import env_source\n"
+        "    from longrun.learning.envs.env_source import env_source\n"
         "    print(env_source(Queue, Queue())['identity'], end='')\n"
     )
     imported = identity(load(script).Queue)

@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from longrun import APO
-from longrun.envs.factories import env_factory, env_name
+from longrun.learning.envs.factories import env_factory, env_name
 from tiny_envs import (
     ENDLESS,
     ITERATION,

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import ClipAction, TimeLimit
 
-from longrun.envs import seeding
-from longrun.envs.mujoco_fast import fast_stepper
-from longrun.envs.plan import Plan
-from longrun.envs.shard import Shard
-from longrun.envs.shared_memory import SharedArrays
-from longrun.envs.spaces import describe
-from longrun.envs.stepper import GymnasiumStepper, make_stepper
+from longrun.learning.envs import seeding
+from longrun.learning.envs.mujoco_fast import fast_stepper
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.shard import Shard
+from longrun.learning.envs.shared_memory import SharedArrays
+from longrun.learning.envs.spaces import describe
+from longrun.learning.envs.stepper import GymnasiumStepper, make_stepper
 
 TASKS = ["Swimmer-v5", "HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"]
 
@@ -265,7 +265,7 @@ def test_no_stepper_for_other_environments() -> None:
 
 def test_other_environments_never_import_mujoco() -> None:
     code = (
-        "import sys, gymnasium; from longrun.envs.mujoco_fast import fast_stepper; "
+        "import sys, gymnasium; from longrun.learning.envs.mujoco_fast import fast_stepper; "
         "assert fast_stepper(gymnasium.make('CartPole-v1')) is None; "
         "assert not {'mujoco', 'jax'} & sys.modules.keys()"
     )

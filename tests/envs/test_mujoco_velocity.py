@@ -8,9 +8,9 @@ import pytest
 
 from longrun import APO
 from longrun.cli import main
-from longrun.envs.factories import env_factory, make_env
-from longrun.envs.mujoco_velocity import IN_THE_PLANE, THRESHOLDS
-from longrun.envs.stepper import GymnasiumStepper, make_stepper
+from longrun.learning.envs.factories import env_factory, make_env
+from longrun.learning.envs.mujoco_velocity import IN_THE_PLANE, THRESHOLDS
+from longrun.learning.envs.stepper import GymnasiumStepper, make_stepper
 from tiny_envs import TINY
 
 STEPS = 60

@@ -12,13 +12,13 @@ import pytest
 from gymnasium import spaces
 
 from longrun import APO
-from longrun.envs import seeding
-from longrun.envs.numpy_policy import draw_noise
-from longrun.envs.plan import Plan
-from longrun.envs.shard import Shard
-from longrun.envs.shared_memory import SharedArrays
-from longrun.envs.spaces import describe
-from longrun.envs.worker_part import parts_of
+from longrun.learning.envs import seeding
+from longrun.learning.envs.numpy_policy import draw_noise
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.shard import Shard
+from longrun.learning.envs.shared_memory import SharedArrays
+from longrun.learning.envs.spaces import describe
+from longrun.learning.envs.worker_part import parts_of
 from tiny_envs import (
     ENDLESS,
     ITERATION,
@@ -167,6 +167,9 @@ def test_worker_processes_never_import_jax():
 
 def test_worker_processes_import_no_options():
     """Dataclasses of many fields are compiled anew by every process that imports them."""
-    program = "import sys, longrun.envs.worker_process; print('longrun.config' in sys.modules)"
+    program = (
+        "import sys, longrun.learning.envs.worker_process;"
+        " print('longrun.learning.options.config' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("False\n", "")

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from longrun import APO, EnvironmentFailure, InputError, NonFiniteError
-from longrun.envs.vector_env import VectorRows
+from longrun.learning.envs.vector_env import VectorRows
 from tiny_envs import ITERATION, MORTAL, TINY, Counter, Drift, Faulty, Sampler, bits
 
 MODES = list(AutoresetMode)
@@ -28,7 +28,7 @@ def vector(env: Any, mode: AutoresetMode, count: int = 4) -> VectorEnv[Any, Any,
 
 def rollouts(agent: Any, count: int) -> list[dict[str, Any]]:
     """What the learner gets in each of so many iterations."""
-    from longrun.train.host import replica
+    from longrun.learning.train.host import replica
 
     seen: list[dict[str, Any]] = []
     original = replica.Replica._rollout

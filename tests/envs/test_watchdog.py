@@ -24,16 +24,16 @@ from failing_envs import (
     write_to_files,
 )
 from longrun import APO, PPO, WorkerError
+from longrun.base.errors import HungError
 from longrun.cli import main
-from longrun.config_options import make_config
-from longrun.envs import heartbeat, processes, seeding, watchdog, worker_pool
-from longrun.envs.plan import Plan
-from longrun.envs.shard import Shard
-from longrun.envs.shared_memory import SharedArrays
-from longrun.envs.spaces import describe
-from longrun.errors import HungError
-from longrun.train.host.loop import HostLoop
-from longrun.train.job import Seconds, make_job
+from longrun.learning.envs import heartbeat, processes, seeding, watchdog, worker_pool
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.shard import Shard
+from longrun.learning.envs.shared_memory import SharedArrays
+from longrun.learning.envs.spaces import describe
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.host.loop import HostLoop
+from longrun.learning.train.job import Seconds, make_job
 from tiny_envs import ITERATION, MORTAL, TINY, TINY_FLAGS, Drift, bits
 
 VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
@@ -205,7 +205,7 @@ def test_an_environment_whose_making_hangs_is_named(nothing_left, monkeypatch):
     class Unmade(Drift):
         def __init__(self):
             super().__init__(notes=nothing_left)
-            if "longrun.agent" not in __import__("sys").modules:  # in a worker
+            if "longrun.learning.agent" not in __import__("sys").modules:  # in a worker
                 time.sleep(600)
 
     # On a busy machine the import of NumPy takes longer than that as well.

@@ -17,16 +17,16 @@ import pytest
 
 from fake_workers import child_environment
 from longrun import APO, PPO, NonFiniteError, WorkerError
-from longrun.config_options import make_config
-from longrun.envs import seeding
-from longrun.envs.factories import env_factory
-from longrun.envs.plan import Plan
-from longrun.envs.processes import start_process
-from longrun.envs.spaces import describe
-from longrun.envs.worker_pool import open_pool
-from longrun.train.job import make_job
-from longrun.train.loops import open_env
-from longrun.train.session import Session
+from longrun.learning.envs import seeding
+from longrun.learning.envs.factories import env_factory
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.processes import start_process
+from longrun.learning.envs.spaces import describe
+from longrun.learning.envs.worker_pool import open_pool
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.job import make_job
+from longrun.learning.train.loops import open_env
+from longrun.learning.train.session import Session
 from tiny_envs import (
     ENDLESS,
     ITERATION,
@@ -206,9 +206,9 @@ def test_workers_exit_when_their_parent_is_killed(fault, in_thread, nothing_left
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 import failing_envs
-from longrun.envs.plan import Plan
-from longrun.envs.spaces import describe
-from longrun.envs.worker_pool import open_pool
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.spaces import describe
+from longrun.learning.envs.worker_pool import open_pool
 
 env = partial(failing_envs.Failing, failing_envs.{fault}, {VICTIM}, notes={str(nothing_left)!r})
 plan = Plan(env, describe(env()), (8,), True, (0,), num_envs=4, rollout_steps=16)
@@ -248,7 +248,7 @@ def test_a_process_that_was_forked_starts_workers():
     """None of its parent's threads is in it."""
     program = """
 import os
-from longrun.envs.processes import start_process
+from longrun.learning.envs.processes import start_process
 assert start_process("keyword", [], [], {}).wait() == 0
 child = os.fork()
 if child:
@@ -270,7 +270,7 @@ def test_a_start_that_fails_is_an_error_of_the_caller(monkeypatch):
 def test_a_worker_whose_parent_died_before_it_began_exits():
     """No signal tells it: it must look itself. Nothing is its own parent."""
     program = (
-        "import os\nfrom longrun.envs.processes import end_with\n"
+        "import os\nfrom longrun.learning.envs.processes import end_with\n"
         "end_with(os.getpid())\nprint('alive')"
     )
     done = subprocess.run(

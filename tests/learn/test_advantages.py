@@ -18,14 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from longrun.config import Config
-from longrun.learn import advantages
-from longrun.learn.adaptation import adapt_reset_cost
-from longrun.learn.advantages import lambda_advantages, moving_average, td_errors, value_targets
-from longrun.learn.config_pytree import register_config
-from longrun.learn.criteria import Targets, Values, criterion_of
-from longrun.learn.types import CriterionState, Rollout
-from longrun.learn.weights import sample_weights
+from longrun.learning.learn import advantages
+from longrun.learning.learn.adaptation import adapt_reset_cost
+from longrun.learning.learn.advantages import (
+    lambda_advantages,
+    moving_average,
+    td_errors,
+    value_targets,
+)
+from longrun.learning.learn.config_pytree import register_config
+from longrun.learning.learn.criteria import Targets, Values, criterion_of
+from longrun.learning.learn.types import CriterionState, Rollout
+from longrun.learning.learn.weights import sample_weights
+from longrun.learning.options.config import Config
 from paper_config import paper_config
 
 register_config()

@@ -25,13 +25,13 @@ from test_learner import (
 )
 
 from longrun import APO, PPO
-from longrun.config import APOConfig
-from longrun.envs.spaces import Spaces
-from longrun.learn import learner, preparation
-from longrun.learn.types import Networks, Rollout
-from longrun.learn.weights import weighted_mean
-from longrun.presets import PRESETS
-from longrun.train.host.replica import Replica
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import learner, preparation
+from longrun.learning.learn.types import Networks, Rollout
+from longrun.learning.learn.weights import weighted_mean
+from longrun.learning.options.config import APOConfig
+from longrun.learning.options.presets import PRESETS
+from longrun.learning.train.host.replica import Replica
 from paper_config import paper_config
 from quick import QUICK
 from tiny_envs import ITERATION, TINY, Drift, bits

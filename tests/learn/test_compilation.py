@@ -10,7 +10,7 @@ from pathlib import Path
 COMPILED_TWICE = """
 from pathlib import Path
 import jax
-from longrun.learn.compilation import use_compilation_cache
+from longrun.learning.learn.compilation import use_compilation_cache
 
 use_compilation_cache()
 program = jax.jit(lambda x: x + 1)

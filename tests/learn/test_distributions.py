@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import special, stats
 
-from longrun.learn.distributions import GAUSSIAN, Distribution, categorical
+from longrun.learning.learn.distributions import GAUSSIAN, Distribution, categorical
 
 examples = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 

@@ -12,21 +12,21 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.algorithms import AGENTS, APO
-from longrun.config import ALGORITHMS, Config, TrustRegion, numeric_fields
-from longrun.envs.numpy_policy import NumpyPolicy, draw_noise
-from longrun.envs.spaces import Spaces
-from longrun.learn import learner, preparation, program_options
-from longrun.learn.acting import read
-from longrun.learn.criteria import Values, criterion_of
-from longrun.learn.learning_rate import with_shorter_steps
-from longrun.learn.minibatches import Trained, train_epochs
-from longrun.learn.mlp import apply_mlp
-from longrun.learn.moments import Moments, init_moments, merge
-from longrun.learn.policy_steps import clipped_surrogate, clipped_task
-from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
-from longrun.train.host import loop as host
-from longrun.train.host.replica import flat_weights
+from longrun.learning.algorithms import AGENTS, APO
+from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import learner, preparation, program_options
+from longrun.learning.learn.acting import read
+from longrun.learning.learn.criteria import Values, criterion_of
+from longrun.learning.learn.learning_rate import with_shorter_steps
+from longrun.learning.learn.minibatches import Trained, train_epochs
+from longrun.learning.learn.mlp import apply_mlp
+from longrun.learning.learn.moments import Moments, init_moments, merge
+from longrun.learning.learn.policy_steps import clipped_surrogate, clipped_task
+from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
+from longrun.learning.options.config import ALGORITHMS, Config, TrustRegion, numeric_fields
+from longrun.learning.train.host import loop as host
+from longrun.learning.train.host.replica import flat_weights
 from paper_config import paper_config
 from quick import QUICK
 from tiny_envs import Drift

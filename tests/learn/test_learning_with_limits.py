@@ -12,13 +12,15 @@ import numpy as np
 import pytest
 
 from longrun import APO, ATRPO, TRPO
+from longrun.base.errors import InputError
 from longrun.cli import main
-from longrun.envs.native import Step
-from longrun.envs.native.access_control import AccessControl
-from longrun.envs.native.to_gymnasium import as_gymnasium
-from longrun.errors import InputError
-from longrun.learn.criteria import Targets, Values
-from longrun.learn.limits import (
+from longrun.exact.tabular import solve
+from longrun.exact.tabular.models.classic import access_control
+from longrun.learning.envs.native import Step
+from longrun.learning.envs.native.access_control import AccessControl
+from longrun.learning.envs.native.to_gymnasium import as_gymnasium
+from longrun.learning.learn.criteria import Targets, Values
+from longrun.learning.learn.limits import (
     HIGHEST,
     combined,
     cost_batch,
@@ -27,11 +29,9 @@ from longrun.learn.limits import (
     prices,
     with_spread,
 )
-from longrun.learn.moments import Moments
-from longrun.learn.types import Rollout
-from longrun.learn.weights import sample_weights
-from longrun.tabular import solve
-from longrun.tabular.models.classic import access_control
+from longrun.learning.learn.moments import Moments
+from longrun.learning.learn.types import Rollout
+from longrun.learning.learn.weights import sample_weights
 from one_state_env import OneState
 from paper_config import paper_config
 from tiny_envs import ITERATION, TINY, Drift, bits

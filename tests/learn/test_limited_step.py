@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.envs.spaces import Spaces
-from longrun.learn.limited_step import limited_step
-from longrun.learn.policy_steps import trust_region_step
-from longrun.learn.types import Batch, CostBatch, Policy
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn.limited_step import limited_step
+from longrun.learning.learn.policy_steps import trust_region_step
+from longrun.learning.learn.types import Batch, CostBatch, Policy
 from paper_config import paper_config
 from quick import QUICK
 

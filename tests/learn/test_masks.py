@@ -13,14 +13,14 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from longrun import APO, EnvironmentFailure
-from longrun.envs.native.to_gymnasium import as_gymnasium
-from longrun.envs.numpy_policy import FORBIDDEN, NumpyPolicy, draw_noise
-from longrun.envs.spaces import Spaces, describe, observation_writer
-from longrun.learn import learner
-from longrun.learn.acting import act, policy_outputs
-from longrun.learn.distributions import distribution_of
-from longrun.learn.types import Policy
-from longrun.train.host.replica import flat_weights
+from longrun.learning.envs.native.to_gymnasium import as_gymnasium
+from longrun.learning.envs.numpy_policy import FORBIDDEN, NumpyPolicy, draw_noise
+from longrun.learning.envs.spaces import Spaces, describe, observation_writer
+from longrun.learning.learn import learner
+from longrun.learning.learn.acting import act, policy_outputs
+from longrun.learning.learn.distributions import distribution_of
+from longrun.learning.learn.types import Policy
+from longrun.learning.train.host.replica import flat_weights
 from paper_config import paper_config
 
 TINY: dict[str, Any] = {

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 import pytest
 
-from longrun.config import Clipped, Config
-from longrun.envs.spaces import Spaces
-from longrun.learn import config_pytree, learner
-from longrun.learn.acting import act
-from longrun.learn.criteria import CRITERIA, DISCOUNTED, Criterion, Targets, Values
-from longrun.learn.types import CriterionState, Networks, Rollout
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import config_pytree, learner
+from longrun.learning.learn.acting import act
+from longrun.learning.learn.criteria import CRITERIA, DISCOUNTED, Criterion, Targets, Values
+from longrun.learning.learn.types import CriterionState, Networks, Rollout
+from longrun.learning.options.config import Clipped, Config
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,15 +9,15 @@ import jax
 import numpy as np
 import pytest
 
-from longrun.config import Config, Discounted
-from longrun.envs.spaces import Spaces
-from longrun.learn import config_pytree, learner
-from longrun.learn.acting import act, policy_outputs
-from longrun.learn.distributions import distribution_of
-from longrun.learn.minibatches import Samples, Task
-from longrun.learn.policy_steps import POLICY_STEPS, PolicyStep
-from longrun.learn.types import Batch, Metrics, Networks, Policy, Rollout
-from longrun.learn.weights import weighted_mean
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import config_pytree, learner
+from longrun.learning.learn.acting import act, policy_outputs
+from longrun.learning.learn.distributions import distribution_of
+from longrun.learning.learn.minibatches import Samples, Task
+from longrun.learning.learn.policy_steps import POLICY_STEPS, PolicyStep
+from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout
+from longrun.learning.learn.weights import weighted_mean
+from longrun.learning.options.config import Config, Discounted
 
 
 @dataclass(frozen=True, kw_only=True)

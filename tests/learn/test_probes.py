@@ -11,8 +11,8 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import TimeLimit
 
-from longrun.agent import Agent
-from longrun.algorithms import AGENTS, APO, ATRPO, PPO
+from longrun.learning.agent import Agent
+from longrun.learning.algorithms import AGENTS, APO, ATRPO, PPO
 
 QUICK: dict[str, Any] = {
     "num_workers": 0,

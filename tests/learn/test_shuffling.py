@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from longrun.learn import shuffling
+from longrun.learning.learn import shuffling
 
 random_orders = jax.jit(shuffling.random_orders, static_argnums=(1, 2, 3))
 

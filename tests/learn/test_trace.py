@@ -10,11 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.config import Config
-from longrun.config_options import make_config
-from longrun.envs.spaces import Spaces
-from longrun.learn import learner, preparation, program_options
-from longrun.learn.trace import (
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import learner, preparation, program_options
+from longrun.learning.learn.trace import (
     COMPARED,
     FIRST,
     _gradients_of_halves,
@@ -22,7 +20,9 @@ from longrun.learn.trace import (
     start_trace,
     with_current_lambda,
 )
-from longrun.learn.types import Networks, Rollout, TrainState
+from longrun.learning.learn.types import Networks, Rollout, TrainState
+from longrun.learning.options.config import Config
+from longrun.learning.options.config_options import make_config
 from paper_config import paper_config
 
 BOX = Spaces(16, 1, (), (-1.0,), (1.0,))

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from longrun import ATRPO
-from longrun.config import ATRPOConfig
-from longrun.envs.spaces import Spaces
-from longrun.learn import learner
-from longrun.learn.distributions import GAUSSIAN, categorical
-from longrun.learn.learning_rate import with_shorter_steps
-from longrun.learn.mlp import apply_mlp
-from longrun.learn.trust_region import conjugate_gradient, fisher_product, natural_step
-from longrun.learn.types import Batch, Networks, Policy, TrainState
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import learner
+from longrun.learning.learn.distributions import GAUSSIAN, categorical
+from longrun.learning.learn.learning_rate import with_shorter_steps
+from longrun.learning.learn.mlp import apply_mlp
+from longrun.learning.learn.trust_region import conjugate_gradient, fisher_product, natural_step
+from longrun.learning.learn.types import Batch, Networks, Policy, TrainState
+from longrun.learning.options.config import ATRPOConfig
 from paper_config import paper_config
 from quick import QUICK
 from tiny_envs import ITERATION, TINY, Drift

@@ -8,8 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from longrun.envs.native import Environment, Step
-from longrun.envs.spaces import Spaces
+from longrun.learning.envs.native import Environment, Step
+from longrun.learning.envs.spaces import Spaces
 
 
 @dataclass(frozen=True)

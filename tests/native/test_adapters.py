@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.envs.env_strings import NATIVE_MAKERS
-from longrun.envs.native.lookup import native_env
-from longrun.envs.native.protocol import Environment
-from longrun.envs.native.to_gymnasium import as_gymnasium
+from longrun.learning.envs.env_strings import NATIVE_MAKERS
+from longrun.learning.envs.native.lookup import native_env
+from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.native.to_gymnasium import as_gymnasium
 
 ENVS = 3
 PACKAGES = {"brax": "brax", "playground": "mujoco_playground", "gymnax": "gymnax"}

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from probes import Choice, Count
 
-from longrun.config_options import make_config
-from longrun.envs.native import batching as chains
-from longrun.learn import learner
-from longrun.train.device import program as device
+from longrun.learning.envs.native import batching as chains
+from longrun.learning.learn import learner
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.device import program as device
 
 
 def walk(env: Count, steps: int, count: int = 4) -> tuple[chains.Chains, Any]:

@@ -11,11 +11,11 @@ import pytest
 from probes import Choice, Count, Spoilt
 
 from longrun import APO, EnvironmentFailure
-from longrun.envs.native import Environment, Step
-from longrun.envs.native.protocol_check import require_sound
-from longrun.envs.spaces import Spaces
-from longrun.errors import InputError
-from longrun.queueing.known_environments import criss_cross
+from longrun.base.errors import InputError
+from longrun.learning.envs.native import Environment, Step
+from longrun.learning.envs.native.protocol_check import require_sound
+from longrun.learning.envs.queueing.known_environments import criss_cross
+from longrun.learning.envs.spaces import Spaces
 
 
 @dataclass(frozen=True)

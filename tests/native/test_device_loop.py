@@ -14,17 +14,17 @@ from probes import Choice, Count, FirstIsDifferent, Spoilt
 
 from fake_runs import csv_rows
 from longrun import APO, ATRPO, PPO, EnvironmentFailure, NonFiniteError
-from longrun.algorithms import AGENTS
 from longrun.cli import main
-from longrun.config_options import make_config
-from longrun.queueing.known_environments import criss_cross
-from longrun.results.read import read_results
-from longrun.train.device import loop as device_loop
-from longrun.train.device.program import compiled_advance
-from longrun.train.job import make_job
-from longrun.train.loops import open_env
-from longrun.train.session import Session
-from longrun.train.training_checks import ConstantRewardWatch, LimitWatch
+from longrun.lab.results.read import read_results
+from longrun.learning.algorithms import AGENTS
+from longrun.learning.envs.queueing.known_environments import criss_cross
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.device import loop as device_loop
+from longrun.learning.train.device.program import compiled_advance
+from longrun.learning.train.job import make_job
+from longrun.learning.train.loops import open_env
+from longrun.learning.train.session import Session
+from longrun.learning.train.training_checks import ConstantRewardWatch, LimitWatch
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,

@@ -15,9 +15,9 @@ import pytest
 from gymnasium import spaces as gym_spaces
 from gymnasium.utils.env_checker import check_env
 
-from longrun.envs.native.protocol import Environment, Step
-from longrun.envs.native.to_gymnasium import NativeGymEnv, as_gymnasium
-from longrun.envs.spaces import Spaces, describe
+from longrun.learning.envs.native.protocol import Environment, Step
+from longrun.learning.envs.native.to_gymnasium import NativeGymEnv, as_gymnasium
+from longrun.learning.envs.spaces import Spaces, describe
 
 LIMIT = 5
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longrun.envs.env_strings import join_env, parse_args, split_env, with_args
+from longrun.learning.envs.env_strings import join_env, parse_args, split_env, with_args
 
 examples = settings(max_examples=100, deadline=None, derandomize=True, database=None)
 ids = st.text(min_size=1).filter(lambda text: "?" not in text)

@@ -16,12 +16,12 @@ from matplotlib.figure import Figure
 from fake_runs import fake_run, rising
 from fake_workers import InlineWorkers, content
 from longrun.cli import main
-from longrun.paper import experiments
-from longrun.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
-from longrun.paper.figures import draw, lines_of, read_experiment
-from longrun.sweeps import run_sweep as start
-from longrun.sweeps.plan import runs_of
-from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.lab.paper import experiments
+from longrun.lab.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
+from longrun.lab.paper.figures import draw, lines_of, read_experiment
+from longrun.lab.sweeps import run_sweep as start
+from longrun.lab.sweeps.plan import runs_of
+from longrun.lab.sweeps.sweep_folder import SweepFolder
 
 KIND = "tiny_envs:KindDrift-v0"
 

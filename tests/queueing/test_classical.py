@@ -10,11 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.queueing.environment import QueueingEnv
-from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
-from longrun.queueing.network import Network
-from longrun.queueing.ordered_queues import OrderedQueueingEnv
-from longrun.queueing.policies import (
+from longrun.exact.queueing.network import Network
+from longrun.exact.tabular import evaluate, solve
+from longrun.learning.envs.queueing.environment import QueueingEnv
+from longrun.learning.envs.queueing.known_environments import (
+    criss_cross,
+    n_model,
+    reentrant,
+    six_class,
+    tandem,
+)
+from longrun.learning.envs.queueing.ordered_queues import OrderedQueueingEnv
+from longrun.learning.envs.queueing.policies import (
     average_cost,
     average_reward,
     c_mu,
@@ -25,7 +32,6 @@ from longrun.queueing.policies import (
     max_weight,
     steps_left,
 )
-from longrun.tabular import evaluate, solve
 
 
 def single_station() -> QueueingEnv:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import reference_networks
-from longrun.queueing.known_environments import ENVIRONMENTS
-from longrun.queueing.known_exact_models import MODELS
-from longrun.queueing.known_networks import REGIMES
-from longrun.tabular.mdp import MDP
-from longrun.tabular.solvers import solve
+from longrun.exact.queueing.known_exact_models import MODELS
+from longrun.exact.queueing.known_networks import REGIMES
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.solvers import solve
+from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS
 
 UNUSUAL_N_MODEL = (0.7, (0.5, 0.8), (1.0, 2.0, 1.5), (1.0, 4.0), 3)
 UNUSUAL_TANDEM = (0.3, (0.7, 1.1), (2.0, 1.0), 4)

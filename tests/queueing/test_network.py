@@ -14,10 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longrun.errors import InputError
-from longrun.queueing.environment import QueueingEnv, scaled
-from longrun.queueing.known_environments import criss_cross, n_model, reentrant, six_class, tandem
-from longrun.queueing.network import Activity, Decision, Network
+from longrun.base.errors import InputError
+from longrun.exact.queueing.network import Activity, Decision, Network
+from longrun.learning.envs.queueing.environment import QueueingEnv, scaled
+from longrun.learning.envs.queueing.known_environments import (
+    criss_cross,
+    n_model,
+    reentrant,
+    six_class,
+    tandem,
+)
 
 examples = settings(max_examples=10, deadline=None, derandomize=True, database=None)
 

@@ -14,13 +14,13 @@ from matplotlib.axes import Axes
 from probes import Choice
 
 from longrun import APO
+from longrun.base.errors import InputError
 from longrun.cli import main
-from longrun.envs.native.access_control import AccessControl
-from longrun.envs.native.inventory import Inventory
-from longrun.envs.native.maintenance import Maintenance
-from longrun.errors import InputError
-from longrun.policy_map import exact_comparison
-from longrun.policy_map.exact_comparison import (
+from longrun.exact.queueing.network import Activity, Network
+from longrun.exact.tabular import MDP, evaluate, solve
+from longrun.exact.tabular.models.classic import riverswim
+from longrun.lab.policy_map import exact_comparison
+from longrun.lab.policy_map.exact_comparison import (
     SAME,
     box_size,
     compare_policies,
@@ -29,12 +29,22 @@ from longrun.policy_map.exact_comparison import (
     learned_policy,
     require_mappable,
 )
-from longrun.policy_map.picture import least_important, places_of_slices, policy_map, slices_of
-from longrun.queueing.environment import QueueingEnv
-from longrun.queueing.known_environments import criss_cross, n_model, six_class, tandem
-from longrun.queueing.network import Activity, Network
-from longrun.tabular import MDP, evaluate, solve
-from longrun.tabular.models.classic import riverswim
+from longrun.lab.policy_map.picture import (
+    least_important,
+    places_of_slices,
+    policy_map,
+    slices_of,
+)
+from longrun.learning.envs.native.access_control import AccessControl
+from longrun.learning.envs.native.inventory import Inventory
+from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.learning.envs.queueing.environment import QueueingEnv
+from longrun.learning.envs.queueing.known_environments import (
+    criss_cross,
+    n_model,
+    six_class,
+    tandem,
+)
 
 
 @cache
@@ -340,7 +350,7 @@ def test_wrong_input(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setattr(
-        "longrun.policy_map.exact_comparison.solve", lambda _: pytest.fail("solved")
+        "longrun.lab.policy_map.exact_comparison.solve", lambda _: pytest.fail("solved")
     )
     assert main(["map", run, *arguments]) == 2
     printed, error = capsys.readouterr()

@@ -11,9 +11,9 @@ import pytest
 
 from fake_runs import fake_run, fake_setting, fake_sweep, require_refusal, rising
 from longrun import read_metrics, read_results
+from longrun.base.picture_files import picture
 from longrun.cli.plot import plot_command
-from longrun.picture_files import picture
-from longrun.results.plots import (
+from longrun.lab.results.plots import (
     MOST_POINTS,
     Panel,
     band,

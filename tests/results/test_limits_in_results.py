@@ -8,18 +8,18 @@ import re
 import pytest
 
 from fake_runs import change_config, fake_run, rising
+from longrun.base.errors import FolderError
+from longrun.base.files import read_json
 from longrun.cli.compare import compare_command
 from longrun.cli.plot import plot_command
-from longrun.errors import FolderError
-from longrun.files import read_json
-from longrun.results.comparison import compare
-from longrun.results.final_table import print_final
-from longrun.results.limits import cost_rates, feasible_first
-from longrun.results.read import read_results
-from longrun.results.report.data import page_data
-from longrun.results.report.frames import best_policies
-from longrun.results.report.runs import read_folder
-from longrun.train.evaluation import CostRate
+from longrun.lab.report.data import page_data
+from longrun.lab.report.frames import best_policies
+from longrun.lab.report.runs import read_folder
+from longrun.lab.results.comparison import compare
+from longrun.lab.results.final_table import print_final
+from longrun.lab.results.limits import cost_rates, feasible_first
+from longrun.lab.results.read import read_results
+from longrun.learning.runs.evaluation_report import CostRate
 
 LIMITED = {"limits": {"wear": 0.1}}
 FREE = {"costs": ["wear"]}

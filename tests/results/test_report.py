@@ -16,16 +16,16 @@ from gymnasium.vector import SyncVectorEnv
 
 from fake_runs import change_config, fake_run
 from longrun import APO, InputError, compare
+from longrun.base.files import write_json
 from longrun.cli.report import report_command
-from longrun.files import write_json
-from longrun.results import run_files
-from longrun.results.metric_names import TRAINING
-from longrun.results.report import frames
-from longrun.results.report.data import page_data
-from longrun.results.report.page import as_json, write_report
-from longrun.results.report.rendering import _open
-from longrun.results.report.runs import read_folder
-from longrun.train.run_folder import RunFolder
+from longrun.lab.report import frames
+from longrun.lab.report.data import page_data
+from longrun.lab.report.page import as_json, write_report
+from longrun.lab.report.rendering import _open
+from longrun.lab.report.runs import read_folder
+from longrun.lab.results import run_files
+from longrun.lab.results.metric_names import TRAINING
+from longrun.learning.runs.run_folder import RunFolder
 from report_runs import NASTY, report_run, report_sweep
 from tiny_envs import Drift
 

@@ -12,9 +12,9 @@ import pytest
 
 from chromium import Browser
 from fake_runs import change_config, fake_run
-from longrun.files import read_json, write_json
-from longrun.results.report.page import write_report
-from longrun.train.evaluation import CostRate
+from longrun.base.files import read_json, write_json
+from longrun.lab.report.page import write_report
+from longrun.learning.runs.evaluation_report import CostRate
 from report_runs import NASTY, report_run, report_sweep
 
 

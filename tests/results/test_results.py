@@ -10,13 +10,13 @@ import pytest
 
 from fake_runs import fake_run, fake_sweep, rising
 from longrun import FolderError, read_results
-from longrun.config_options import make_config
-from longrun.files import read_json, write_json
-from longrun.results.labels import names_of, shortened
-from longrun.results.read import read_metrics, training_metrics
-from longrun.results.settings import scan
-from longrun.results.tables import print_reports
-from longrun.train.evaluation import EvaluationReport
+from longrun.base.files import read_json, write_json
+from longrun.lab.results.labels import names_of, shortened
+from longrun.lab.results.read import read_metrics, training_metrics
+from longrun.lab.results.settings import scan
+from longrun.lab.results.tables import print_reports
+from longrun.learning.options.config_options import make_config
+from longrun.learning.runs.evaluation_report import EvaluationReport
 
 
 def labels(*paths: Path) -> list[str]:

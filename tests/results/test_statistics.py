@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 from rliable import metrics as rliable
 
 from fake_runs import fake_setting
-from longrun.results.read import Setting
-from longrun.results.statistics import (
+from longrun.lab.results.read import Setting
+from longrun.lab.results.statistics import (
     FEWEST_SEEDS,
     as_matrix,
     curve_estimates,

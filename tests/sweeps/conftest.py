@@ -9,7 +9,7 @@ import pytest
 
 from fake_workers import InlineWorkers, sweep_arguments
 from longrun.cli import main
-from longrun.sweeps import run_sweep
+from longrun.lab.sweeps import run_sweep
 
 
 @pytest.fixture

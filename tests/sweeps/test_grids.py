@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longrun.sweeps.grids import Range, parse_lists, parse_ranges, written
-from longrun.sweeps.study import Space
+from longrun.lab.sweeps.grids import Range, parse_lists, parse_ranges, written
+from longrun.lab.sweeps.study import Space
 
 
 def test_lists_have_the_type_of_their_option():

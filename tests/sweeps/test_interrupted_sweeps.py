@@ -29,12 +29,12 @@ from fake_workers import (
     some_runs,
     sweep_arguments,
 )
+from longrun.base.files import FolderLock
 from longrun.cli import main
-from longrun.files import FolderLock
-from longrun.sweeps import run_sweep as start
-from longrun.sweeps.local_workers import LocalWorkers
-from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.sweeps.worker_process import train_run
+from longrun.lab.sweeps import run_sweep as start
+from longrun.lab.sweeps.local_workers import LocalWorkers
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps.worker_process import train_run
 from tiny_envs import GATE, ITERATION, is_running, wait_until
 
 
@@ -163,7 +163,7 @@ def test_a_worker_waits_while_another_is_saving_the_run(copy):
 
 HUNG = """
 import subprocess, sys, time
-from longrun.sweeps import worker_process as worker
+from longrun.lab.sweeps import worker_process as worker
 
 def hang(*_):
     print(subprocess.Popen(["sleep", "600"]).pid, flush=True)

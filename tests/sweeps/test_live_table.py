@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from fake_workers import ENV, a_block
-from longrun.sweeps import live_table as live_module
-from longrun.sweeps.live_table import Live
-from longrun.sweeps.plan import (
+from longrun.lab.sweeps import live_table as live_module
+from longrun.lab.sweeps.live_table import Live
+from longrun.lab.sweeps.plan import (
     runs_of,
 )
 

@@ -10,11 +10,11 @@ from fake_workers import (
     ScriptedWorkers,
     some_runs,
 )
-from longrun.sweeps.live_table import Live
-from longrun.sweeps.messages import one_line, progress_message
-from longrun.sweeps.plan import PlannedRun
-from longrun.sweeps.scheduler import Sweep
-from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps.live_table import Live
+from longrun.lab.sweeps.messages import one_line, progress_message
+from longrun.lab.sweeps.plan import PlannedRun
+from longrun.lab.sweeps.scheduler import Sweep
+from longrun.lab.sweeps.sweep_folder import SweepFolder
 
 DIED = {"kind": "died", "error": "the worker died"}
 WRONG = {"kind": "failed", "error": "ValueError: no", "again": False, "traceback": "", "errno": 2}

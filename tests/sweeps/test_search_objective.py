@@ -15,12 +15,12 @@ import longrun
 from fake_runs import fake_run, rising
 from fake_workers import ENV, InlineWorkers
 from longrun.cli import main
-from longrun.sweeps import run_sweep as start
-from longrun.sweeps.objective import WORST, Objective
-from longrun.sweeps.optuna_search import OptunaSearch
-from longrun.sweeps.plan import Block
-from longrun.sweeps.study import Space, Study, read_studies
-from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps import run_sweep as start
+from longrun.lab.sweeps.objective import WORST, Objective
+from longrun.lab.sweeps.optuna_search import OptunaSearch
+from longrun.lab.sweeps.plan import Block
+from longrun.lab.sweeps.study import Space, Study, read_studies
+from longrun.lab.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY, TINY_FLAGS
 
 OTHER = "tiny_envs:EndlessDrift-v0"

@@ -18,9 +18,9 @@ from fake_workers import (
     sweep_arguments,
 )
 from longrun.cli import main
-from longrun.sweeps import run_sweep as start
-from longrun.sweeps.local_workers import LocalWorkers
-from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps import run_sweep as start
+from longrun.lab.sweeps.local_workers import LocalWorkers
+from longrun.lab.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY_FLAGS, Drift, Faulty
 
 gymnasium.register("Broken-v0", lambda: Faulty("raise"))

@@ -8,17 +8,17 @@ import json
 import pytest
 
 from fake_workers import a_block
-from longrun.config_options import make_config
-from longrun.errors import LongrunError
-from longrun.files import FolderLock
-from longrun.sweeps import run_sweep as start
-from longrun.sweeps.plan import (
+from longrun.base.errors import LongrunError
+from longrun.base.files import FolderLock
+from longrun.lab.sweeps import run_sweep as start
+from longrun.lab.sweeps.plan import (
     runs_of,
 )
-from longrun.sweeps.study import read_studies
-from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.train.run_description import describe_run
-from longrun.train.run_folder import RunFolder
+from longrun.lab.sweeps.study import read_studies
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.learning.options.config_options import make_config
+from longrun.learning.runs.run_description import describe_run
+from longrun.learning.runs.run_folder import RunFolder
 
 
 def names(folder: SweepFolder) -> list[str]:

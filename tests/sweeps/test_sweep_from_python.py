@@ -15,8 +15,8 @@ import longrun
 from fake_workers import ENV, sweep_arguments
 from longrun import InputError, LongrunError
 from longrun.cli import main
-from longrun.sweeps import from_python, request, run_sweep
-from longrun.sweeps.scheduler import Outcome
+from longrun.lab.sweeps import from_python, request, run_sweep
+from longrun.lab.sweeps.scheduler import Outcome
 from tiny_envs import ITERATION, TINY
 
 OPTIONS = dict(TINY)

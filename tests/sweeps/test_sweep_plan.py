@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_workers import a_block
-from longrun.sweeps.plan import (
+from longrun.lab.sweeps.plan import (
     LONGEST_NAME,
     PlannedRun,
     ablations_for,

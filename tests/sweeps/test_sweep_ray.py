@@ -26,8 +26,8 @@ from fake_workers import (
     saved_iterations,
     sweep_arguments,
 )
-from longrun.sweeps import ray_workers as cluster
-from longrun.sweeps.ray_actor import RemoteWorker, read_files, write_files
+from longrun.lab.sweeps import ray_workers as cluster
+from longrun.lab.sweeps.ray_actor import RemoteWorker, read_files, write_files
 from ray_cluster import free_port, ray_cluster
 
 
@@ -74,7 +74,7 @@ def test_a_sweep_on_a_cluster_gives_the_same_results(ray, expected, tmp_path):
 
 
 ELSEWHERE = """
-from longrun.sweeps import ray_workers as cluster
+from longrun.lab.sweeps import ray_workers as cluster
 
 start = cluster.RayWorkers.start
 
@@ -85,7 +85,7 @@ def elsewhere(self, slot, run):
 cluster.RayWorkers.start = elsewhere
 """
 INTERRUPTED = """
-from longrun.sweeps import scheduler as drive
+from longrun.lab.sweeps import scheduler as drive
 
 def on_message(self, slot, message):
     if message.get("steps"):
@@ -118,7 +118,7 @@ def test_runs_that_hang_are_listed_and_the_rest_is_trained(ray, tmp_path):
     """Seed 0 hangs in Python, 1 holds Python's lock, 2 is stopped and 3 is not hindered."""
     out, env = tmp_path / "sweep", "failing_envs:HangingDrift-v0"
     limits = ["--step-timeout", "2", "--retries", "0", "--ray", ray, "--seeds", "4"]
-    patch = "from longrun.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
+    patch = "from longrun.lab.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
     done = run(*sweep_arguments(out, *limits, env=env), patches=patch)
     assert (done.returncode, done.stderr) == (1, "")
     errors = {f["run"]: f["error"] for f in json.loads((out / "failures.json").read_text())}
@@ -135,7 +135,7 @@ def test_runs_that_hang_are_listed_and_the_rest_is_trained(ray, tmp_path):
 
 TIMED = """
 import time
-from longrun.sweeps import ray_workers as cluster
+from longrun.lab.sweeps import ray_workers as cluster
 
 connect = cluster.connect
 
@@ -200,7 +200,7 @@ def test_all_files_are_copied_and_checkpoint_and_summary_are_written_last(tmp_pa
     files = {name: name.encode() for name in ("summary.json", "a", "checkpoint/checkpoint.json")}
     files |= {"checkpoint/state": b"", "metrics.csv": b"1"}
     order: list[str] = []
-    from longrun import files as module
+    from longrun.base import files as module
 
     write = module.write_bytes
     monkeypatch.setattr(module, "write_bytes", lambda p, c: (order.append(p.name), write(p, c)))

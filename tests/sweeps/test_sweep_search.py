@@ -11,10 +11,10 @@ import pytest
 
 from fake_workers import ENV, InlineWorkers, content, some_runs
 from longrun.cli import main
-from longrun.sweeps import run_sweep as start
-from longrun.sweeps.optuna_search import OptunaSearch
-from longrun.sweeps.study import read_studies
-from longrun.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps import run_sweep as start
+from longrun.lab.sweeps.optuna_search import OptunaSearch
+from longrun.lab.sweeps.study import read_studies
+from longrun.lab.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY_FLAGS
 
 SPACE = ["--range", "learning_rate=1e-4:1e-2:log", "--grid", "scale_rewards=true,false"]

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from fake_workers import launch, run_of, some_runs, sweep_arguments
-from longrun.sweeps import local_workers, worker_watch
-from longrun.sweeps.local_workers import LocalWorkers
-from longrun.sweeps.plan import Block, runs_of
-from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.sweeps.worker_process import train_run
-from longrun.sweeps.worker_watch import WorkerWatch
+from longrun.lab.sweeps import local_workers, worker_watch
+from longrun.lab.sweeps.local_workers import LocalWorkers
+from longrun.lab.sweeps.plan import Block, runs_of
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps.worker_process import train_run
+from longrun.lab.sweeps.worker_watch import WorkerWatch
 from tiny_envs import ITERATION, TINY, is_running, wait_until
 
 HANGING = "failing_envs:HangingDrift-v0"
@@ -140,7 +140,7 @@ def test_runs_that_hang_are_listed_and_the_rest_is_trained(tmp_path):
     """Seed 0 hangs in Python, 1 holds Python's lock, 2 is stopped and 3 is not hindered."""
     out = tmp_path / "sweep"
     limits = ["--step-timeout", "2", "--retries", "0", "--workers", "2", "--seeds", "4"]
-    patch = "from longrun.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
+    patch = "from longrun.lab.sweeps import worker_watch\nworker_watch.SHORTEST_SILENCE = 4.0"
     process = launch(sweep_arguments(out, *limits, env=HANGING), patch)
     _, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (1, "")

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from longrun.tabular.mdp import MDP
+from longrun.exact.tabular.mdp import MDP
 
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 discounts = st.sampled_from([0.0, 0.3, 0.9, 0.999, 1 - 1e-9])

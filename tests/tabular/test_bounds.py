@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from random_mdps import discounts, examples, pairs, random_mdp, random_policy
 from test_policy_evaluation import EVENLY, two_states
 
-from longrun.tabular import bounds, evaluation
-from longrun.tabular.bounds import Bound, ImprovementBounds, improvement_bounds
-from longrun.tabular.evaluation import evaluate
-from longrun.tabular.mdp import MDP
-from longrun.tabular.precision import rounding
+from longrun.exact.tabular import bounds, evaluation
+from longrun.exact.tabular.bounds import Bound, ImprovementBounds, improvement_bounds
+from longrun.exact.tabular.evaluation import evaluate
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.precision import rounding
 
 NEW = [[0.5, 0.5], [1, 0]]
 """State 1 is left with 1/4 for 1/8: d' is (2/5, 3/5), r' is (4, 2), and kappa' = 1 + 8/5."""

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_mdps import examples, seeds
 
-from longrun.tabular import chain
-from longrun.tabular.precision import rounding
+from longrun.exact.tabular import chain
+from longrun.exact.tabular.precision import rounding
 
 PAIR = np.array([[0.625, 0.375], [0.125, 0.875]])
 """Left at rates 3/8 and 1/8: I - P shrinks everything but the constants by 1/2."""

@@ -13,12 +13,12 @@ from gymnasium.utils.env_checker import check_env
 from scipy import sparse
 
 from longrun import APO
-from longrun.queueing.known_exact_models import MODELS as NETWORK_MODELS
-from longrun.tabular import solve
-from longrun.tabular.gymnasium_tables import from_gymnasium, to_gymnasium, transition_table
-from longrun.tabular.mdp import MDP
-from longrun.tabular.models import MODELS
-from longrun.tabular.models.classic import access_control, garnet, riverswim
+from longrun.exact.queueing.known_exact_models import MODELS as NETWORK_MODELS
+from longrun.exact.tabular import solve
+from longrun.exact.tabular.gymnasium_tables import from_gymnasium, to_gymnasium, transition_table
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.models import MODELS
+from longrun.exact.tabular.models.classic import access_control, garnet, riverswim
 from tiny_envs import ITERATION, TINY
 
 TAXI = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import longrun.tabular
+import longrun.exact.tabular
 
-PACKAGE = Path(longrun.tabular.__file__).parent
+PACKAGE = Path(longrun.exact.tabular.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
-HEAVY = ("matplotlib", "gymnasium", "jax", "rich", "mujoco", "longrun.cli", "longrun.envs")
+HEAVY = ("matplotlib", "gymnasium", "jax", "rich", "mujoco", "longrun.cli", "longrun.learning.envs")
 
 
 def imported(path: Path) -> Iterator[str]:
     """Full names of all imports of a file, at any level."""
-    package = ["longrun", "tabular", *path.relative_to(PACKAGE).parent.parts]
+    package = ["longrun", "exact", "tabular", *path.relative_to(PACKAGE).parent.parts]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -30,13 +30,13 @@ def imported(path: Path) -> Iterator[str]:
 def test_the_files_are_found() -> None:
     names = {str(path.relative_to(PACKAGE)) for path in FILES}
     assert {"mdp.py", "models/classic.py", "solvers/policy_iteration.py"} <= names
-    assert "longrun.tabular.mdp.MDP" in set(imported(PACKAGE / "solvers" / "policy_iteration.py"))
+    assert "longrun.exact.tabular.mdp.MDP" in set(
+        imported(PACKAGE / "solvers" / "policy_iteration.py")
+    )
 
 
 def test_no_other_part_of_the_library_is_imported() -> None:
-    # The last four import nothing else of the library but `longrun.files`.
-    own = ("tabular", "errors", "memory", "picture_files", "student")
-    allowed = tuple(f"longrun.{name}" for name in own)
+    allowed = ("longrun.exact.tabular", "longrun.base")
     others = [
         f"{path.relative_to(PACKAGE)} imports {name}"
         for path in FILES

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longrun.tabular.learning import METHODS, LearningCurves, learn, predict, rules
-from longrun.tabular.learning.figure import learning_curves_figure
-from longrun.tabular.mdp import MDP, Array
-from longrun.tabular.models.classic import access_control, riverswim
+from longrun.exact.tabular.learning import METHODS, LearningCurves, learn, predict, rules
+from longrun.exact.tabular.learning.figure import learning_curves_figure
+from longrun.exact.tabular.mdp import MDP, Array
+from longrun.exact.tabular.models.classic import access_control, riverswim
 
 SHIFTS = {"riverswim": 0.4, "access_control": 2.5}
 SHORT = {"steps": 1000, "snapshots": 5}

@@ -15,8 +15,7 @@ from scipy import optimize
 from test_solvers import dense_chain, weakly_communicating
 
 from longrun.cli.solve_report import describe
-from longrun.queueing import MODELS as NETWORKS
-from longrun.tabular import (
+from longrun.exact.tabular import (
     MDP,
     InfeasibleLimits,
     LimitedSolution,
@@ -26,9 +25,9 @@ from longrun.tabular import (
     reachable,
     solve,
 )
-from longrun.tabular.limits import solver as limited_solver
-from longrun.tabular.limits.mixtures import Column, best_mixture
-from longrun.tabular.models.classic import (
+from longrun.exact.tabular.limits import solver as limited_solver
+from longrun.exact.tabular.limits.mixtures import Column, best_mixture
+from longrun.exact.tabular.models.classic import (
     access_control,
     admission,
     garnet,
@@ -36,12 +35,13 @@ from longrun.tabular.models.classic import (
     machine_replacement,
     riverswim,
 )
-from longrun.tabular.models.maintenance import maintenance
-from longrun.tabular.precision import rounding
-from longrun.tabular.structure import chain_structure
+from longrun.exact.tabular.models.maintenance import maintenance
+from longrun.exact.tabular.precision import rounding
+from longrun.exact.tabular.structure import chain_structure
+from longrun.queueing import MODELS as NETWORKS
 
 # The package's attribute of this name is the function.
-policy_iteration_module = importlib.import_module("longrun.tabular.solvers.policy_iteration")
+policy_iteration_module = importlib.import_module("longrun.exact.tabular.solvers.policy_iteration")
 METHODS = ("linear_program", "policy_iteration")
 every_method = pytest.mark.parametrize("method", METHODS)
 
@@ -206,7 +206,7 @@ def test_garnets_against_the_program(seed: int, method: str) -> None:
 def test_the_limit_of_large_models_is_for_speed_only(method: str, monkeypatch) -> None:
     """The same by sparse equations, which large models need."""
     for module in ("rates", "mixtures"):
-        monkeypatch.setattr(f"longrun.tabular.limits.{module}.DENSE", 10)
+        monkeypatch.setattr(f"longrun.exact.tabular.limits.{module}.DENSE", 10)
     monkeypatch.setattr(policy_iteration_module, "DENSE", 10)
     mdp = NETWORKS["n-model"](size=12)
     costs = {"customers": np.indices(mdp.shape)[1].ravel()}
@@ -363,7 +363,7 @@ def test_a_program_that_highs_cannot_solve(monkeypatch) -> None:
     failed = optimize.OptimizeResult(status=4, success=False, message="numerical difficulties")
     real = optimize.linprog
     monkeypatch.setattr(
-        "longrun.tabular.limits.occupation.optimize.linprog",
+        "longrun.exact.tabular.limits.occupation.optimize.linprog",
         lambda *args, **keys: (
             failed if "b_eq" in keys and len(keys["b_eq"]) > 1 else real(*args, **keys)
         ),
@@ -442,7 +442,7 @@ def test_weights_of_a_mixture_are_exact_where_highs_is_not(monkeypatch) -> None:
     ]
     off = np.array([0.5 + 9e-11, 0.5 - 9e-11])  # 0.5 is exact: the first limit binds
     monkeypatch.setattr(
-        "longrun.tabular.limits.mixtures.optimize.linprog",
+        "longrun.exact.tabular.limits.mixtures.optimize.linprog",
         lambda *_, **__: optimize.OptimizeResult(
             status=0, x=off, ineqlin=optimize.OptimizeResult(marginals=np.array([-0.5, 0.0]))
         ),

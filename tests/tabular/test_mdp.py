@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from longrun.errors import InputError
-from longrun.tabular.mdp import MDP
-from longrun.tabular.structure import reachable
+from longrun.base.errors import InputError
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.structure import reachable
 
 examples = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longrun import memory
-from longrun.errors import InputError
+from longrun.base import memory
+from longrun.base.errors import InputError
+from longrun.exact.tabular import MDP, MODELS, solve
+from longrun.exact.tabular.models import uniformised
+from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS
 from longrun.queueing import MODELS as NETWORKS
-from longrun.queueing.known_environments import ENVIRONMENTS
-from longrun.tabular import MDP, MODELS, solve
-from longrun.tabular.models import uniformised
 
 MIB = 2.0**20
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longrun.tabular import evaluate, solve
-from longrun.tabular.mdp import MDP
-from longrun.tabular.models import MODELS
-from longrun.tabular.models.classic import (
+from longrun.exact.tabular import evaluate, solve
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.models import MODELS
+from longrun.exact.tabular.models.classic import (
     access_control,
     admission,
     garnet,
@@ -23,8 +23,8 @@ from longrun.tabular.models.classic import (
     machine_replacement,
     riverswim,
 )
-from longrun.tabular.models.laws import distinct_numbers, stock_after_poisson_demand
-from longrun.tabular.models.maintenance import maintenance
+from longrun.exact.tabular.models.laws import distinct_numbers, stock_after_poisson_demand
+from longrun.exact.tabular.models.maintenance import maintenance
 from reference_networks import criss_cross, n_model, tandem
 
 

@@ -12,13 +12,21 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
-from longrun.errors import NoConvergence
-from longrun.tabular import MDP, PrecisionWarning, chain, evaluate, evaluation, krylov, poisson
-from longrun.tabular import sparse_products as products
-from longrun.tabular.poisson import LAW_TOLERANCE, Multigrid, SparseChain
-from longrun.tabular.precision import EPS, LOOSE, USELESS, rounding
-from longrun.tabular.sparse_products import RowBlocks
-from longrun.tabular.structure import chain_structure
+from longrun.base.errors import NoConvergence
+from longrun.exact.tabular import (
+    MDP,
+    PrecisionWarning,
+    chain,
+    evaluate,
+    evaluation,
+    krylov,
+    poisson,
+)
+from longrun.exact.tabular import sparse_products as products
+from longrun.exact.tabular.poisson import LAW_TOLERANCE, Multigrid, SparseChain
+from longrun.exact.tabular.precision import EPS, LOOSE, USELESS, rounding
+from longrun.exact.tabular.sparse_products import RowBlocks
+from longrun.exact.tabular.structure import chain_structure
 
 # --- chains ----------------------------------------------------------------------------------
 

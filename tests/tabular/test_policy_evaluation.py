@@ -21,13 +21,13 @@ from random_mdps import (
 )
 from scipy import sparse
 
-from longrun.tabular import evaluation
-from longrun.tabular.evaluation import Evaluation, evaluate
-from longrun.tabular.kemeny_estimate import trace_of_deviation
-from longrun.tabular.mdp import MDP
-from longrun.tabular.models.classic import garnet
-from longrun.tabular.poisson import SparseChain
-from longrun.tabular.precision import rounding
+from longrun.exact.tabular import evaluation
+from longrun.exact.tabular.evaluation import Evaluation, evaluate
+from longrun.exact.tabular.kemeny_estimate import trace_of_deviation
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.models.classic import garnet
+from longrun.exact.tabular.poisson import SparseChain
+from longrun.exact.tabular.precision import rounding
 from reference_networks import criss_cross, tandem
 
 TRANSITIONS = [[[1, 0], [0.25, 0.75]], [[0.25, 0.75], [0, 1]]]

@@ -13,22 +13,22 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
-from longrun.errors import NoConvergence
-from longrun.tabular import MDP, PrecisionWarning, evaluate, evaluation
-from longrun.tabular.chain import stationary
-from longrun.tabular.models.classic import riverswim
-from longrun.tabular.models.uniformised import Event, queueing_network
-from longrun.tabular.poisson import SparseChain
-from longrun.tabular.precision import EPS, LOOSE, USELESS, check_precision, rounding
-from longrun.tabular.solvers.solution import (
+from longrun.base.errors import NoConvergence
+from longrun.exact.tabular import MDP, PrecisionWarning, evaluate, evaluation
+from longrun.exact.tabular.chain import stationary
+from longrun.exact.tabular.models.classic import riverswim
+from longrun.exact.tabular.models.uniformised import Event, queueing_network
+from longrun.exact.tabular.poisson import SparseChain
+from longrun.exact.tabular.precision import EPS, LOOSE, USELESS, check_precision, rounding
+from longrun.exact.tabular.solvers.solution import (
     AT_ROUNDING,
     NEAR_ZERO,
     Bracket,
     bracket,
     relative_width,
 )
-from longrun.tabular.trust_region import SMALLEST, _best_step
-from longrun.tabular.validation import AS_GIVEN, TOLERANCE, state_law
+from longrun.exact.tabular.trust_region import SMALLEST, _best_step
+from longrun.exact.tabular.validation import AS_GIVEN, TOLERANCE, state_law
 
 INSIDE, OUTSIDE = 1 - 1e-9, 1 + 1e-9
 

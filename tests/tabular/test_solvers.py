@@ -15,20 +15,25 @@ from hypothesis import strategies as st
 from random_mdps import COUPLING, examples, random_mdp, seeds
 from scipy import sparse
 
-from longrun.errors import InputError
-from longrun.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate, solve
-from longrun.tabular.chain import stationary
-from longrun.tabular.models.classic import access_control, inventory, machine_replacement, riverswim
-from longrun.tabular.models.maintenance import maintenance
-from longrun.tabular.precision import USELESS, rounding
-from longrun.tabular.solvers import METHODS
-from longrun.tabular.solvers.policy_iteration import one_recurrent_class
-from longrun.tabular.solvers.solution import NEAR_ZERO, bracket
-from longrun.tabular.structure import chain_structure, end_components
+from longrun.base.errors import InputError
+from longrun.exact.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate, solve
+from longrun.exact.tabular.chain import stationary
+from longrun.exact.tabular.models.classic import (
+    access_control,
+    inventory,
+    machine_replacement,
+    riverswim,
+)
+from longrun.exact.tabular.models.maintenance import maintenance
+from longrun.exact.tabular.precision import USELESS, rounding
+from longrun.exact.tabular.solvers import METHODS
+from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class
+from longrun.exact.tabular.solvers.solution import NEAR_ZERO, bracket
+from longrun.exact.tabular.structure import chain_structure, end_components
 from reference_networks import criss_cross, tandem
 
 # The package's attribute of this name is the function.
-policy_iteration = importlib.import_module("longrun.tabular.solvers.policy_iteration")
+policy_iteration = importlib.import_module("longrun.exact.tabular.solvers.policy_iteration")
 
 EVERY = [
     ("policy_iteration", "dense"),

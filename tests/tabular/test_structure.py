@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longrun.tabular.mdp import MDP
-from longrun.tabular.structure import (
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.structure import (
     Structure,
     chain_structure,
     end_components,

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_mdps import COUPLING, KINDS, examples, random_mdp, random_policy, seeds
 
-from longrun.tabular import MDP, evaluate, figures, improvement_bounds, solve
-from longrun.tabular.models.classic import access_control, riverswim
-from longrun.tabular.precision import rounding
-from longrun.tabular.solvers import Solution
-from longrun.tabular.truncation import Truncation, grow_box
-from longrun.tabular.trust_region import (
+from longrun.exact.tabular import MDP, evaluate, figures, improvement_bounds, solve
+from longrun.exact.tabular.models.classic import access_control, riverswim
+from longrun.exact.tabular.precision import rounding
+from longrun.exact.tabular.solvers import Solution
+from longrun.exact.tabular.truncation import Truncation, grow_box
+from longrun.exact.tabular.trust_region import (
     CERTIFICATES,
     TrustRegionPath,
     trust_region_policy_iteration,

@@ -15,11 +15,11 @@ from gymnasium import spaces
 
 import longrun
 from longrun import APO, ATRPO, PPO, TRPO
-from longrun.agent import Agent
-from longrun.envs.numpy_policy import NumpyPolicy
-from longrun.learn.acting import read
-from longrun.learn.mlp import apply_mlp
-from longrun.train.progress import Progress, ProgressBar, time_text
+from longrun.learning.agent import Agent
+from longrun.learning.envs.numpy_policy import NumpyPolicy
+from longrun.learning.learn.acting import read
+from longrun.learning.learn.mlp import apply_mlp
+from longrun.learning.train.progress import Progress, ProgressBar, time_text
 from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 UNIT = spaces.Box(-1, 1, (2,), np.float32)
@@ -105,7 +105,7 @@ def test_stochastic_discrete_actions_follow_the_policys_probabilities():
     agent = APO(MORTAL_DISCRETE, **TINY)
     obs = np.zeros((3000, 2), np.float32)
     actions, _ = agent.predict(obs, deterministic=False)
-    flat = longrun.train.host.replica.flat_weights(agent.state)
+    flat = longrun.learning.train.host.replica.flat_weights(agent.state)
     policy = NumpyPolicy(agent.spaces, (8,), True, flat)
     logits = policy.outputs(obs[:1])[0]
     expected = np.exp(logits) / np.exp(logits).sum()
@@ -199,7 +199,7 @@ def test_tensorboard_without_a_folder_is_refused():
 
 
 def test_tensorboard_without_its_package_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("longrun.train.progress.find_spec", lambda name: None)
+    monkeypatch.setattr("longrun.learning.train.progress.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install tensorboardX"):
         APO(MORTAL, num_workers=0, **TINY).learn(ITERATION, log_dir=tmp_path, tensorboard=True)
     assert list(tmp_path.iterdir()) == []
@@ -220,7 +220,7 @@ def test_a_folder_with_another_run_is_refused_and_the_own_one_is_continued(tmp_p
 def test_without_a_terminal_there_is_a_line_of_progress_at_times(capfd, monkeypatch):
     agent = APO(Drift, num_workers=0, **TINY)
     assert agent.learn(2 * ITERATION) and capfd.readouterr().err == ""  # it was too short
-    monkeypatch.setattr("longrun.train.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("longrun.learning.train.progress.LINE_SECONDS", 0.0)
     agent.learn(4 * ITERATION)
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 4
@@ -239,7 +239,7 @@ def test_a_short_time_is_in_seconds(seconds, text):
 
 def test_a_line_of_progress_without_a_speed_has_no_time_left(capfd, monkeypatch):
     """The first call of a compiled program is not timed: it was "16657066666667 min left"."""
-    monkeypatch.setattr("longrun.train.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("longrun.learning.train.progress.LINE_SECONDS", 0.0)
     with ProgressBar("APO on jax:maintenance", 1, 0, 1000, None) as bar:
         bar.show(Progress(0, 0, 500, 1000, 0.0, {"reward": 0.5}, None))
     assert (

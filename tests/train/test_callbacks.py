@@ -14,7 +14,7 @@ import pytest
 
 from command_line import call, refused, train_arguments
 from longrun import APO, EvaluationReport, InputError, LongrunError, Progress, callbacks
-from longrun.files import write_json
+from longrun.base.files import write_json
 from tiny_envs import ITERATION, TINY, Drift, bits
 
 NATIVE = {"num_envs": 4, "rollout_steps": 16, "minibatch_size": 32, "hidden_sizes": (8,)}

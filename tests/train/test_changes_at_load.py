@@ -13,7 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from longrun import APO, ATRPO, PPO, FolderError, InputError, load_policy
-from longrun.agent import Agent
+from longrun.learning.agent import Agent
 from tiny_envs import ITERATION, TINY, Sampler, bits
 
 
@@ -84,7 +84,7 @@ def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def short_runs_adapt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longrun.config.FEWEST_ITERATIONS", 0)
+    monkeypatch.setattr("longrun.learning.options.config.FEWEST_ITERATIONS", 0)
 
 
 @pytest.mark.filterwarnings("ignore:observations drift")  # they do

@@ -15,12 +15,12 @@ import safetensors.numpy
 from gymnasium import spaces
 
 from longrun import APO, ATRPO, PPO, TRPO, NonFiniteError, load_policy
-from longrun.config_options import saved_config
-from longrun.envs.spaces import describe
-from longrun.errors import FolderError
-from longrun.train import checkpoint
-from longrun.train.checkpoint import Checkpoint
-from longrun.train.loops import open_env
+from longrun.base.errors import FolderError
+from longrun.learning.envs.spaces import describe
+from longrun.learning.options.config_options import saved_config
+from longrun.learning.train import checkpoint
+from longrun.learning.train.checkpoint import Checkpoint
+from longrun.learning.train.loops import open_env
 from tiny_envs import ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 

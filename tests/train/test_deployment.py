@@ -15,12 +15,12 @@ from gymnasium import spaces
 
 import longrun
 from longrun import APO, PPO, FolderError, InputError, load_policy
-from longrun.checkpoint_files import digest_of
 from longrun.cli import main
-from longrun.envs.space_forms import form_of, row_writer, width
-from longrun.envs.spaces import observation_writer
-from longrun.onnx_export import run_rows
-from longrun.train.prediction import interface_of
+from longrun.learning.envs.space_forms import form_of, row_writer, width
+from longrun.learning.envs.spaces import observation_writer
+from longrun.learning.policy.onnx_export import run_rows
+from longrun.learning.runs.checkpoint_files import digest_of
+from longrun.learning.train.prediction import interface_of
 from tiny_envs import ITERATION, MORTAL, TINY, Sampler
 
 UNIT = spaces.Box(-1, 1, (2,), np.float32)
@@ -156,7 +156,7 @@ def test_an_onnx_file_that_differs_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(longrun.onnx_export, "OBSERVATION_LIMIT", 0.1)
+    monkeypatch.setattr(longrun.learning.policy.onnx_export, "OBSERVATION_LIMIT", 0.1)
     with pytest.raises(longrun.LongrunError, match="does not act as the policy"):
         case_agent("clipped").export(tmp_path / "policy.onnx")
     assert not list(tmp_path.iterdir())

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from longrun.train.evaluation import Streams, first_episodes, report
+from longrun.learning.train.evaluation import Streams, first_episodes, report
 
 NEVER = np.zeros((4, 2), bool)
 

@@ -15,10 +15,10 @@ import pytest
 from gymnasium import spaces
 
 from longrun import APO, EvaluationReport
-from longrun.config_options import make_config
-from longrun.envs.native import Step
-from longrun.envs.spaces import Spaces
-from longrun.train.failing_training import (
+from longrun.learning.envs.native import Step
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train.failing_training import (
     Collapse,
     Contradiction,
     Drift,
@@ -29,7 +29,7 @@ from longrun.train.failing_training import (
     least_entropy,
     means_of,
 )
-from longrun.train.job import Job, TrainingEvent
+from longrun.learning.train.job import Job, TrainingEvent
 from one_state_env import OneState
 from tiny_envs import ITERATION, TINY
 

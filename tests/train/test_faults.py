@@ -93,7 +93,7 @@ def test_a_run_that_is_killed_at_a_file_operation_can_be_resumed(crashing, tmp_p
 )
 def test_a_report_leaves_out_what_it_cannot_read(tmp_path: Path, name: str, content: str) -> None:
     from fake_runs import fake_sweep, rising
-    from longrun.results.report.page import write_report
+    from longrun.lab.report.page import write_report
 
     sweep = fake_sweep(tmp_path / "sweep", {"a": (rising(1), {})})
     (sweep / name).write_text(content)

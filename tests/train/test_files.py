@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longrun.errors import FolderError
-from longrun.files import FolderLock, make_folder, read_json, write_json
+from longrun.base.errors import FolderError
+from longrun.base.files import FolderLock, make_folder, read_json, write_json
 
 
 def test_a_locked_folder_is_refused_and_free_again_afterwards(tmp_path: Path) -> None:

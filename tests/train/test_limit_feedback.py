@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from longrun import ATRPO
+from longrun.base.errors import InputError
 from longrun.cli import main
-from longrun.config_options import make_config
-from longrun.envs.native import Step
-from longrun.envs.spaces import Spaces
-from longrun.errors import InputError
-from longrun.learn import learner, preparation
-from longrun.learn.types import Rollout
-from longrun.sweeps.grids import parse_lists, written
-from longrun.sweeps.plan import Block, runs_of, settings_for, together
-from longrun.train import checkpoint
-from longrun.train.training_checks import LimitWatch
+from longrun.lab.sweeps.grids import parse_lists, written
+from longrun.lab.sweeps.plan import Block, runs_of, settings_for, together
+from longrun.learning.envs.native import Step
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import learner, preparation
+from longrun.learning.learn.types import Rollout
+from longrun.learning.options.config_options import make_config
+from longrun.learning.train import checkpoint
+from longrun.learning.train.training_checks import LimitWatch
 from one_state_env import OneState
 from tiny_envs import TINY, TINY_FLAGS
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from longrun import APO
-from longrun.envs.env_state import decode, encode
-from longrun.train.host import episodes, kept_pools
+from longrun.learning.envs.env_state import decode, encode
+from longrun.learning.train.host import episodes, kept_pools
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits, is_running, wait_until
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
@@ -265,7 +265,7 @@ def test_states_are_data_of_every_plain_kind() -> None:
 def test_mujoco_tasks_are_restored_to_the_bit(task: str) -> None:
     import gymnasium
 
-    from longrun.envs.stepper import make_stepper
+    from longrun.learning.envs.stepper import make_stepper
 
     one, other = (make_stepper(gymnasium.make(f"{task}-v5")) for _ in range(2))
     env = gymnasium.make(f"{task}-v5")

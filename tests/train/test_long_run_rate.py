@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import signal, stats
 
-from longrun.train.evaluation import Streams, measured
-from longrun.train.long_run_rate import ages_of, long_run_rate
+from longrun.learning.train.evaluation import Streams, measured
+from longrun.learning.train.long_run_rate import ages_of, long_run_rate
 
 
 def test_ages_are_steps_since_the_last_reset() -> None:

@@ -15,12 +15,12 @@ import pytest
 from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
-from longrun.config_options import make_config
-from longrun.learn import advantages, learning_rate
-from longrun.train import session, start_or_resume
-from longrun.train.host import episodes as history
-from longrun.train.job import make_job
-from longrun.train.run_folder import RunFolder
+from longrun.learning.learn import advantages, learning_rate
+from longrun.learning.options.config_options import make_config
+from longrun.learning.runs.run_folder import RunFolder
+from longrun.learning.train import session, start_or_resume
+from longrun.learning.train.host import episodes as history
+from longrun.learning.train.job import make_job
 from tiny_envs import (
     ENDLESS,
     GATE,
@@ -113,8 +113,8 @@ def start(out: Path, gate: Path, checkpoint_seconds: float) -> subprocess.Popen[
     """The same run in a process of its own, returned when it waits in its fourth iteration."""
     patches = f"""
 import tiny_envs
-from longrun.learn import advantages
-from longrun.train import session
+from longrun.learning.learn import advantages
+from longrun.learning.train import session
 advantages.UNROLL = {advantages.UNROLL}  # as in the process that resumes it: the same bits
 session.CHECKPOINT_SECONDS = {checkpoint_seconds}
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fake_runs import fake_run, rising
-from longrun.train.run_folder import RunFolder, is_finished
+from longrun.learning.runs.run_folder import RunFolder, is_finished
 
 
 def test_rows_after_a_step_are_dropped_and_the_others_stay_as_they_were(tmp_path):

@@ -15,8 +15,8 @@ from gymnasium.wrappers import TimeLimit
 from command_line import read_csv
 from longrun import APO
 from longrun.cli import main
-from longrun.train.evaluation import Streams, measured
-from longrun.train.settling import correlation_time, settling
+from longrun.learning.train.evaluation import Streams, measured
+from longrun.learning.train.settling import correlation_time, settling
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}

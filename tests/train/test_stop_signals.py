@@ -12,7 +12,7 @@ import pytest
 
 from fake_workers import launch
 from longrun import APO
-from longrun.train.stop_signals import stop_signals
+from longrun.learning.train.stop_signals import stop_signals
 from tiny_envs import GATE, ITERATION, TINY, TINY_FLAGS, Drift, wait_until
 
 

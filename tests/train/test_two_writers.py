@@ -9,9 +9,9 @@ import pytest
 
 from fake_workers import launch
 from longrun import APO, FolderError, InputError
+from longrun.base.errors import EnvironmentFailure
+from longrun.base.files import FolderLock, named_errors
 from longrun.cli import main
-from longrun.errors import EnvironmentFailure
-from longrun.files import FolderLock, named_errors
 from tiny_envs import GATE, ITERATION, TINY, TINY_FLAGS, Drift, wait_until
 
 STEPS = 10 * ITERATION

@@ -16,13 +16,13 @@ import pytest
 import safetensors.numpy
 
 from longrun import APO, FolderError, InputError, read_results
+from longrun.base.files import read_bytes, read_json
 from longrun.cli import main
-from longrun.files import read_bytes, read_json
-from longrun.sweeps.objective import Objective
-from longrun.sweeps.plan import Block
-from longrun.sweeps.study import Space, Study, written_studies
-from longrun.sweeps.sweep_folder import SweepFolder
-from longrun.train import checkpoint
+from longrun.lab.sweeps.objective import Objective
+from longrun.lab.sweeps.plan import Block
+from longrun.lab.sweeps.study import Space, Study, written_studies
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.learning.train import checkpoint
 from tiny_envs import ITERATION, TINY
 
 EVIL = """

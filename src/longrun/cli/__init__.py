@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 
-from longrun.errors import EnvironmentFailure, InputError, LongrunError
-from longrun.option_fields import known
+from longrun.base.checks import known
+from longrun.base.errors import EnvironmentFailure, InputError, LongrunError
 
 COMMANDS = {
     "train": "train policies: one algorithm on one environment, several seeds and settings",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from longrun.base.checks import known
 from longrun.cli.options import Parser, add_results_argument, parse, whole
-from longrun.option_fields import known
 
 DESCRIPTION = """\
 Compare settings: a table for each environment and, if there are several, one over all of them.
@@ -28,16 +28,16 @@ examples:
 
 def compare_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.results.comparison import compare
-    from longrun.results.comparison_table import raw_rows, text_tables
-    from longrun.results.metric_names import SCORES
-    from longrun.results.tables import print_tables, require_table, write_table
+    from longrun.lab.results.comparison import compare
+    from longrun.lab.results.comparison_table import raw_rows, text_tables
+    from longrun.lab.results.metric_names import SCORES
+    from longrun.lab.results.tables import print_tables, require_table, write_table
 
     outs: list[Path] = given.get("out", [])
     for out in outs:
         require_table(out)
     if "profile" in given:
-        from longrun.picture_files import require_picture
+        from longrun.base.picture_files import require_picture
 
         require_picture(given["profile"])
     chosen = known("metric", given.get("metric", "all"), [*SCORES, "all"])
@@ -49,7 +49,7 @@ def compare_command(arguments: list[str]) -> int:
     for out in outs:
         write_table(out, tables, raw_rows(found))
     if "profile" in given:
-        from longrun.results.plots import draw_profiles
+        from longrun.lab.results.plots import draw_profiles
 
         draw_profiles(found, metrics[0], given["profile"])
     for out in [*outs, *([given["profile"]] if "profile" in given else [])]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from longrun.cli.options import Parser, add_trust_option, parse, whole
 
 if TYPE_CHECKING:
-    from longrun.train.evaluation import EvaluationReport
+    from longrun.learning.runs.evaluation_report import EvaluationReport
 
 DESCRIPTION = """\
 Run each replica's policy for a fixed number of steps and print its average reward with a 95 %
@@ -26,10 +26,10 @@ example: longrun evaluate runs/swimmer --steps 50000"""
 
 def evaluate_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.algorithms import AGENTS
-    from longrun.config_options import differing, value_text
-    from longrun.results.tables import print_reports
-    from longrun.train import checkpoint
+    from longrun.lab.results.tables import print_reports
+    from longrun.learning.algorithms import AGENTS
+    from longrun.learning.options.config_options import differing, value_text
+    from longrun.learning.train import checkpoint
 
     saved = checkpoint.load(given["run"])
     kind = AGENTS[saved.algorithm]

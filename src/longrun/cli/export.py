@@ -26,7 +26,7 @@ def export_command(arguments: list[str]) -> int:
         "--replica", type=int, metavar="K", help="which replica of the run (default: 0)"
     )
     given = parse(parser, arguments)
-    from longrun.policy import load_policy
+    from longrun.learning.policy.policy import load_policy
 
     out = given.get("out", Path("policy.onnx"))
     load_policy(given["run"], replica=given.get("replica", 0)).export(out)

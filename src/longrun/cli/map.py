@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from longrun.base.errors import InputError
 from longrun.cli.options import Parser, parse, whole
-from longrun.errors import InputError
 
 if TYPE_CHECKING:
-    from longrun.agent import Agent
-    from longrun.policy_map.exact_comparison import PolicyComparison
+    from longrun.lab.policy_map.exact_comparison import PolicyComparison
+    from longrun.learning.agent import Agent
 
 CLASSES = 4
 """Recurrent classes whose averages are printed."""
@@ -53,8 +53,8 @@ def map_command(arguments: list[str]) -> int:
         "--out", type=Path, metavar="FILE", help="picture: png, pdf or svg (default: policy.png)"
     )
     given = parse(parser, arguments)
-    from longrun.picture_files import require_picture
-    from longrun.policy_map.picture import policy_map
+    from longrun.base.picture_files import require_picture
+    from longrun.lab.policy_map.picture import policy_map
 
     out = given.get("out", Path("policy.png"))
     require_picture(out)
@@ -89,10 +89,10 @@ def _note_of_classes(found: PolicyComparison) -> str:
 
 def _agent(run: Path, replica: int) -> Agent:
     """A replica of a run. Raises InputError if its environment cannot have a map."""
-    from longrun.algorithms import AGENTS
-    from longrun.envs.factories import require_saved
-    from longrun.policy_map.exact_comparison import no_map
-    from longrun.train import checkpoint
+    from longrun.lab.policy_map.exact_comparison import no_map
+    from longrun.learning.algorithms import AGENTS
+    from longrun.learning.envs.factories import require_saved
+    from longrun.learning.train import checkpoint
 
     saved = checkpoint.load(run)
     if not saved.env.startswith("jax:"):  # others might not even be installed
@@ -104,13 +104,13 @@ def _agent(run: Path, replica: int) -> Agent:
 def _compared(agent: Agent, given: dict[str, Any]) -> PolicyComparison:
     from rich.console import Console
 
-    from longrun.policy_map.exact_comparison import (
+    from longrun.lab.policy_map.exact_comparison import (
         compare_policies,
         exact_model,
         learned_policy,
         require_mappable,
     )
-    from longrun.queueing.environment import QueueingEnv
+    from longrun.learning.envs.queueing.environment import QueueingEnv
 
     env, size = require_mappable(agent.loop.env), given.get("size")
     console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line

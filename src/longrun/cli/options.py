@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from longrun.config import ALGORITHMS, Config
-from longrun.config_options import make_config, values_text, why_unknown
-from longrun.errors import InputError
-from longrun.option_fields import known
-from longrun.presets import DEFAULT, PRESETS_IN_WORDS
+from longrun.base.checks import known
+from longrun.base.errors import InputError
+from longrun.learning.options.config import ALGORITHMS, Config
+from longrun.learning.options.config_options import make_config, values_text, why_unknown
+from longrun.learning.options.presets import DEFAULT, PRESETS_IN_WORDS
 
 
 class Parser(argparse.ArgumentParser):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from longrun.base.checks import known, whole_number
 from longrun.cli.options import Parser, add_results_argument, parse, whole
-from longrun.option_fields import known, whole_number
 
 if TYPE_CHECKING:
-    from longrun.results.read import Setting
+    from longrun.lab.results.read import Setting
 
 DESCRIPTION = """\
 Draw learning curves: a row for each metric, a column for each environment, a colour for each
@@ -28,9 +28,9 @@ examples:
 
 def plot_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.picture_files import require_picture
-    from longrun.results.final_table import print_final
-    from longrun.results.plots import DEFAULT_METRICS, learning_curves, limited_costs
+    from longrun.base.picture_files import require_picture
+    from longrun.lab.results.final_table import print_final
+    from longrun.lab.results.plots import DEFAULT_METRICS, learning_curves, limited_costs
 
     outs = given.get("out", [Path("curves.png")])
     for out in outs:
@@ -79,8 +79,8 @@ def _parser() -> Parser:
 
 
 def _note_without_gain(metrics: Sequence[str], training: Sequence[Setting]) -> None:
-    from longrun.errors import listed
-    from longrun.results.read import GAIN, learns_gain
+    from longrun.base.errors import listed
+    from longrun.lab.results.read import GAIN, learns_gain
 
     without = dict.fromkeys(s.label for s in training if not learns_gain(s))
     if GAIN in metrics and without:
@@ -89,14 +89,14 @@ def _note_without_gain(metrics: Sequence[str], training: Sequence[Setting]) -> N
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
     """Settings with evaluations, and settings with training metrics, as far as needed."""
-    from longrun.results.read import (
+    from longrun.lab.results.read import (
         EVALUATION_COLUMNS,
         cost_columns,
         evaluations_of,
         training_metrics,
         training_of,
     )
-    from longrun.results.settings import scan
+    from longrun.lab.results.settings import scan
 
     found = scan(paths)
     evaluated = [*EVALUATION_COLUMNS, "episode_average_reward", *cost_columns(found)]

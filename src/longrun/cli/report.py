@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from longrun.base.errors import InputError
 from longrun.cli.options import Parser, add_trust_option, parse
-from longrun.errors import InputError
 
 DESCRIPTION = """\
 Write one HTML page about a run folder, a sweep folder or a folder of these: interactive learning
@@ -47,7 +47,7 @@ def report_command(arguments: list[str]) -> int:
         raise InputError(f"--out {out} must end in .html")
     from rich.console import Console
 
-    from longrun.results.report.page import write_report
+    from longrun.lab.report.page import write_report
 
     with Console(stderr=True).status(f"writing {out}"):
         frames, trust = not given.get("no_frames", False), given.get("trust", False)

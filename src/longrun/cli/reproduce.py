@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+from longrun.base.checks import MOST_STEPS, known, whole_number
 from longrun.cli.options import Parser, parse, whole
 from longrun.cli.sweep import add_running_options, running_options
-from longrun.option_fields import MOST_STEPS, known, whole_number
 
 EXPERIMENTS = {
     "figure1": "APO and PPO with four discount factors on Swimmer, HalfCheetah, Ant",
@@ -38,8 +38,8 @@ example: longrun reproduce figure1 --scale smoke"""
 
 def reproduce_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.paper.experiments import BLOCKS, SCALES, WAYS, tasks_of
-    from longrun.sweeps.plan import runs_of
+    from longrun.lab.paper.experiments import BLOCKS, SCALES, WAYS, tasks_of
+    from longrun.lab.sweeps.plan import runs_of
 
     name = known("experiment", given["experiment"], EXPERIMENTS)
     scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
@@ -48,9 +48,9 @@ def reproduce_command(arguments: list[str]) -> int:
     seeds = whole_number("seeds", given.get("seeds", scale.seeds), 1)
     scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
     runs = runs_of(BLOCKS[name](scale, tasks_of(name, given.get("env")), way))
-    from longrun.paper.figures import draw
-    from longrun.sweeps.run_sweep import run_sweep
-    from longrun.sweeps.sweep_folder import SweepFolder
+    from longrun.lab.paper.figures import draw
+    from longrun.lab.sweeps.run_sweep import run_sweep
+    from longrun.lab.sweeps.sweep_folder import SweepFolder
 
     usual = Path("runs") / (name if way == "paper" else f"{name}-{way}")
     folder = SweepFolder.create(given.get("out", usual), runs, preset_option="--as")
@@ -61,7 +61,7 @@ def reproduce_command(arguments: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    from longrun.paper.experiments import SCALES_IN_WORDS, WAYS
+    from longrun.lab.paper.experiments import SCALES_IN_WORDS, WAYS
 
     parser = Parser(
         prog="longrun reproduce",

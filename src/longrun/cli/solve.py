@@ -15,17 +15,17 @@ from typing import Any, get_args, get_type_hints
 
 from rich.console import Console
 
+from longrun.base.checks import known
+from longrun.base.errors import InfeasibleLimits, InputError
 from longrun.cli.options import Parser, add_limit_option, parse, whole
 from longrun.cli.solve_report import add_kemeny, add_time_shares, describe, most_likely, show
-from longrun.config_options import value_text
-from longrun.envs.user_modules import named_object
-from longrun.errors import InfeasibleLimits, InputError
-from longrun.option_fields import known
-from longrun.queueing.known_exact_models import MODELS as NETWORK_MODELS
-from longrun.tabular import MDP, evaluate, from_gymnasium, reachable, solve
-from longrun.tabular.models import MODELS as TABULAR_MODELS
-from longrun.tabular.solvers import METHODS
-from longrun.tabular.truncation import Truncation, grow_box
+from longrun.exact.queueing.known_exact_models import MODELS as NETWORK_MODELS
+from longrun.exact.tabular import MDP, evaluate, from_gymnasium, reachable, solve
+from longrun.exact.tabular.models import MODELS as TABULAR_MODELS
+from longrun.exact.tabular.solvers import METHODS
+from longrun.exact.tabular.truncation import Truncation, grow_box
+from longrun.learning.envs.user_modules import named_object
+from longrun.learning.options.config_options import value_text
 
 MODELS = dict(sorted({**TABULAR_MODELS, **NETWORK_MODELS}.items()))
 EVALUATED = 200_000
@@ -207,7 +207,7 @@ def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
             status.update("solving smaller boxes")
             report["truncation"] = _truncation(build, size, solution, options)
     if "map" in given:
-        from longrun.tabular.figures import policy_map
+        from longrun.exact.tabular.figures import policy_map
 
         policy_map(mdp, most_likely(solution.policy), given["map"])
         report["map"] = str(given["map"])
@@ -230,7 +230,7 @@ def _check(mdp: MDP, size: Any, given: dict[str, Any]) -> None:
         if size < 3:
             raise InputError("--check-truncation also solves smaller boxes; give --size 3 or more")
     if "map" in given:
-        from longrun.tabular.figures import require_map
+        from longrun.exact.tabular.figures import require_map
 
         require_map(mdp, given["map"])
 

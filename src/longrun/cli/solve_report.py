@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from longrun.tabular import MDP, Evaluation, LimitedSolution, Solution, structure
+from longrun.exact.tabular import MDP, Evaluation, LimitedSolution, Solution, structure
 
 COLUMNS = ("rate", "limit", "multiplier")
 """What the table of costs shows of each."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from longrun.base.checks import known, whole_number
+from longrun.base.errors import InputError
 from longrun.cli.options import (
     Arguments,
     Parser,
@@ -19,13 +21,11 @@ from longrun.cli.options import (
     evaluations_off,
     parse,
 )
-from longrun.config import ALGORITHMS
-from longrun.errors import InputError
-from longrun.option_fields import known, whole_number
-from longrun.presets import DEFAULT
+from longrun.learning.options.config import ALGORITHMS
+from longrun.learning.options.presets import DEFAULT
 
 if TYPE_CHECKING:
-    from longrun.sweeps.sweep_folder import SweepFolder
+    from longrun.lab.sweeps.sweep_folder import SweepFolder
 
 DESCRIPTION = """\
 Train every setting of a grid, an ablation or a search with every seed. A sweep is a folder of runs;
@@ -60,8 +60,8 @@ def sweep_command(arguments: list[str]) -> int:
         for name in itertools.takewhile(lambda a: not a.startswith("-"), arguments)
     ]
     given = parse(sweep_parser(algorithms), arguments[len(algorithms) :])
-    from longrun.sweeps.run_sweep import run_sweep
-    from longrun.sweeps.sweep_folder import SweepFolder
+    from longrun.lab.sweeps.run_sweep import run_sweep
+    from longrun.lab.sweeps.sweep_folder import SweepFolder
 
     running = running_options(given)
     if not given.get("resume"):
@@ -191,7 +191,7 @@ def add_running_options(parser: Parser) -> None:
 
 def _envs(given: Mapping[str, Any]) -> list[str]:
     """--env with --env-args."""
-    from longrun.envs.env_strings import parse_args, with_args
+    from longrun.learning.envs.env_strings import parse_args, with_args
 
     args = parse_args(given.get("env_args", []))
     if args and len(given["env"]) > 1:
@@ -204,10 +204,10 @@ def _envs(given: Mapping[str, Any]) -> list[str]:
 
 def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
     """The sweep that the options describe."""
-    from longrun.sweeps.grids import parse_lists, parse_ranges
-    from longrun.sweeps.objective import parse_references
-    from longrun.sweeps.request import Request
-    from longrun.sweeps.run_sweep import create_sweep
+    from longrun.lab.sweeps.grids import parse_lists, parse_ranges
+    from longrun.lab.sweeps.objective import parse_references
+    from longrun.lab.sweeps.request import Request
+    from longrun.lab.sweeps.run_sweep import create_sweep
 
     if not algorithms:
         raise InputError(f"sweep needs an algorithm; valid: {', '.join(ALGORITHMS)}")

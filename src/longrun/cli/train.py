@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from longrun.base.checks import known
+from longrun.base.errors import InputError
 from longrun.cli.options import (
     Arguments,
     Parser,
@@ -14,9 +16,7 @@ from longrun.cli.options import (
     add_trust_option,
     parse,
 )
-from longrun.config import ALGORITHMS
-from longrun.errors import InputError
-from longrun.option_fields import known
+from longrun.learning.options.config import ALGORITHMS
 
 USAGE = """usage: longrun train ALGORITHM --env ID [options]
        longrun train --resume --out RUN [options]
@@ -39,7 +39,7 @@ def train_command(arguments: list[str]) -> int:
     algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
     built_in = [a.removeprefix("jax:").partition("?")[0] for a in arguments if a[:4] == "jax:"]
     if built_in and {"-h", "--help"} & set(arguments):
-        from longrun.builtin_envs import explained
+        from longrun.learning.envs.builtin_envs import explained
 
         print(explained(built_in[0]))
         return 0
@@ -94,19 +94,19 @@ def _algorithm_flag(arguments: list[str]) -> str | None:
 
 def _show_finished(run: Path) -> int:
     """Print the table of the run's last evaluations, on the first of several hosts."""
-    from longrun.train.device.sharding import is_first_host
+    from longrun.learning.train.device.sharding import is_first_host
 
     if not is_first_host():
         return 0
     if not (run / "evaluations.csv").exists():
         from longrun.cli.train_run import command_for
-        from longrun.train.run_folder import RunFolder
+        from longrun.learning.runs.run_folder import RunFolder
 
         env = RunFolder(run).read_config()["env"]
         print(f"the policy was not evaluated; {command_for('evaluate', run, env)} does so")
     else:
-        from longrun.results.final_table import print_final
-        from longrun.results.read import read_results
+        from longrun.lab.results.final_table import print_final
+        from longrun.lab.results.read import read_results
 
         print_final(read_results([run]))
     return 0
@@ -166,7 +166,7 @@ def _add_run_options(parser: Parser) -> None:
 
 
 def _add_callback_options(group: Arguments) -> None:
-    """What `longrun.callbacks` has for Python."""
+    """What `longrun.learning.callbacks` has for Python."""
     group.add_argument(
         "--stop-at",
         type=float,

@@ -11,25 +11,25 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from longrun import callbacks
+from longrun.base.checks import MOST_STEPS, whole_number
+from longrun.base.errors import InputError
 from longrun.cli.options import algorithm_options, evaluations_off
-from longrun.config import FEWEST_ITERATIONS, Config, numeric_fields
-from longrun.config_options import make_config, why_unknown
-from longrun.envs.env_strings import parse_args, with_args
-from longrun.envs.factories import needs_trust
-from longrun.envs.native.lookup import is_native
-from longrun.errors import InputError
-from longrun.option_fields import MOST_STEPS, whole_number
-from longrun.presets import DEFAULT
-from longrun.sweeps.grids import parse_lists
-from longrun.sweeps.plan import settings_for
-from longrun.train import checkpoint
-from longrun.train import start_or_resume as runs
-from longrun.train.device.sharding import is_first_host, join_hosts
-from longrun.train.loops import open_env
-from longrun.train.progress import OnLog, require_tensorboard
-from longrun.train.run_folder import RunFolder, is_finished
-from longrun.train.session import Session
+from longrun.lab.sweeps.grids import parse_lists
+from longrun.lab.sweeps.plan import settings_for
+from longrun.learning import callbacks
+from longrun.learning.envs.env_strings import parse_args, with_args
+from longrun.learning.envs.factories import needs_trust
+from longrun.learning.envs.native.lookup import is_native
+from longrun.learning.options.config import FEWEST_ITERATIONS, Config, numeric_fields
+from longrun.learning.options.config_options import make_config, why_unknown
+from longrun.learning.options.presets import DEFAULT
+from longrun.learning.runs.run_folder import RunFolder, is_finished
+from longrun.learning.train import checkpoint
+from longrun.learning.train import start_or_resume as runs
+from longrun.learning.train.device.sharding import is_first_host, join_hosts
+from longrun.learning.train.loops import open_env
+from longrun.learning.train.progress import OnLog, require_tensorboard
+from longrun.learning.train.session import Session
 
 SETTINGS = {
     "workers": "num_workers",

@@ -1,0 +1,41 @@
+"""Checks of what users give: names that must be known, whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from longrun.base.errors import MOST_VALID, InputError, listed, similar, suggestion
+
+MOST_STEPS = 2**53
+"""Steps of a run, all of them exact also as floating-point numbers."""
+
+
+def whole_number(name: str, value: Any, low: int = 0, most: int = 2**32) -> int:
+    """A non-negative integer below `most`; NumPy's integers and floats such as 1e6 are accepted."""
+    whole = isinstance(value, int | np.integer | float) and not isinstance(value, bool)
+    if not whole or value != value // 1 or value < low:
+        raise InputError(f"{name}={value!r} must be {low} or more, a whole number")
+    if value >= most:
+        power = most.bit_length() - 1
+        raise InputError(f"{name}={value!r} is too large; choose less than 2**{power}")
+    return int(value)
+
+
+def known(what: str, name: str, valid: Iterable[str], otherwise: str = "") -> str:
+    """`name` if it is valid; otherwise a one-line ValueError with similar or valid names.
+
+    `otherwise` is what else the user can do. Where no name is similar it comes first, and only a
+    few of the valid names are listed.
+    """
+    valid = list(valid)
+    if not isinstance(name, str):
+        raise InputError(f"{what}={name!r} must be one of {listed(valid, MOST_VALID)}")
+    if name in valid:
+        return name
+    if otherwise and not similar(name, valid):
+        raise InputError(f"unknown {what} '{name}'; {otherwise}; valid: {listed(valid)}")
+    more = f" ({otherwise})" if otherwise else ""
+    raise InputError(f"unknown {what} '{name}'; {suggestion(name, valid)}{more}")

@@ -1,5 +1,0 @@
-"""Environments written in JAX, which run inside the compiled program."""
-
-from longrun.envs.native.protocol import Environment, Step
-
-__all__ = ["Environment", "Step"]

@@ -1,0 +1,1 @@
+"""Exact theory: finite models, queueing networks, policy maps."""

@@ -1,0 +1,1 @@
+"""Multiclass queueing networks: descriptions, exact models, classical policies."""

@@ -1,0 +1,149 @@
+"""Gymnasium's transition tables, P[state][action] = [(probability, successor, reward, terminated)].
+
+A table is episodic; an MDP here is continuing. A terminated transition therefore leads to the
+first state of the next episode, so that the gain is the average reward per step over endless
+episodes. Time limits are not part of a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from longrun.base.errors import InputError
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.validation import state_law
+
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp_environment import MDPEnv
+
+Outcome: TypeAlias = tuple[float, int, float, bool]
+Table: TypeAlias = dict[int, dict[int, list[Outcome]]]
+
+
+def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_kwargs: Any) -> MDP:
+    """The MDP of an environment with a transition table: its id, the environment, or its `P`.
+
+    initial: [S], the law of an episode's first state (default: the environment's
+    initial_state_distrib); a table whose episodes end needs it. An action that is missing from a
+    state's inner dictionary is not available there. make_kwargs: for gymnasium.make, with an id.
+    The cost `terminated`, ends of episodes per step, can be limited.
+    """
+    if isinstance(env_or_table, str):
+        import gymnasium
+
+        try:
+            env = gymnasium.make(env_or_table, **make_kwargs)
+        except gymnasium.error.Error as error:
+            raise InputError(f"environment '{env_or_table}': {error}") from None
+        try:
+            return _of_environment(env, initial)
+        finally:
+            env.close()
+    if make_kwargs:
+        names = ", ".join(make_kwargs)
+        raise InputError(f"{names} is for gymnasium.make; give an environment id with it")
+    if isinstance(env_or_table, (Mapping, Sequence)):
+        return _of_table(env_or_table, initial, "")
+    return _of_environment(env_or_table, initial)
+
+
+def to_gymnasium(mdp: MDP) -> MDPEnv:
+    """The MDP as a Gymnasium environment without an end, which has the table as its `P`."""
+    from longrun.exact.tabular.mdp_environment import MDPEnv  # which imports Gymnasium
+
+    return MDPEnv(mdp)
+
+
+def transition_table(mdp: MDP) -> Table:
+    """The table `P` of an MDP: no transition is terminated, and rewards are expected rewards."""
+    table: Table = {s: {} for s in range(mdp.num_states)}
+    for s, a in np.argwhere(mdp.available):
+        row = mdp.kernel[[a * mdp.num_states + s]]
+        columns = row.indices if mdp.is_sparse else np.flatnonzero(row)
+        probabilities = row.data if mdp.is_sparse else row[0, columns]
+        reward = float(mdp.rewards[s, a])
+        table[int(s)][int(a)] = [
+            (float(p), int(j), reward, False) for p, j in zip(probabilities, columns, strict=True)
+        ]
+    return table
+
+
+def _of_environment(env: Any, initial: ArrayLike | None) -> MDP:
+    inner = getattr(env, "unwrapped", env)
+    name = str(getattr(getattr(env, "spec", None), "id", type(inner).__name__))
+    table = getattr(inner, "P", None)
+    if not isinstance(table, (Mapping, Sequence)):
+        raise InputError(
+            f"{name} has no transition table P; give an environment that has one, such as "
+            "FrozenLake-v1, or the table itself"
+        )
+    if initial is None:
+        initial = getattr(inner, "initial_state_distrib", None)
+    return _of_table(table, initial, name)
+
+
+def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
+    choices = {s: dict(_numbered(table[s], f"state {s}")) for s, _ in _numbered(table, "the table")}
+    states = len(choices)
+    missing = next((s for s in range(states) if s not in choices), None)
+    if missing is not None:
+        raise InputError(f"state {missing} is missing from {states} states; number them from 0")
+    count = 1 + max((a for inner in choices.values() for a in inner), default=-1)
+    law = None if initial is None else state_law(initial, states)
+    starts = None if law is None else [(float(law[s]), int(s)) for s in np.flatnonzero(law)]
+
+    def successors(state: int, action: int) -> Iterator[tuple[float, int, float]] | None:
+        if action not in choices[state]:
+            return None
+        place = f"state {state}, action {action}"
+        return _continuing(choices[state][action], starts, states, place)
+
+    mdp = MDP.from_function(successors, states, count, initial=law, name=name)
+    if starts is not None:
+        mdp.costs["terminated"] = ends = np.zeros((states, count))
+        for s, inner in choices.items():  # all outcomes are valid, or there would be no model
+            for a, outcomes in inner.items():
+                ends[s, a] = sum(float(outcome[0]) for outcome in outcomes if outcome[3])
+    return mdp
+
+
+def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:
+    """Indices and entries of a dictionary or a list."""
+    if not isinstance(container, (Mapping, Sequence)) or not len(container):
+        raise InputError(f"{place} is {container!r}; give a dictionary with at least one entry")
+    items = container.items() if isinstance(container, Mapping) else enumerate(container)
+    for key, entry in items:
+        if not isinstance(key, (int, np.integer)) or key < 0:
+            raise InputError(f"{place} has key {key!r}; number states and actions from 0")
+        yield int(key), entry
+
+
+def _continuing(
+    outcomes: Any, starts: list[tuple[float, int]] | None, states: int, place: str
+) -> Iterator[tuple[float, int, float]]:
+    """(probability, successor, reward), where an episode's end leads to the next one's starts."""
+    if not isinstance(outcomes, Sequence):
+        raise InputError(f"{place} is {outcomes!r}; give a list of outcomes")
+    for outcome in outcomes:
+        try:
+            probability, successor, reward, terminated = outcome
+            probability, reward = float(probability), float(reward)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{place} has outcome {outcome!r}; "
+                "give (probability, successor, reward, terminated)"
+            ) from None
+        if not probability >= 0:
+            raise InputError(f"{place} has probability {probability}; give a number from 0 to 1")
+        if not isinstance(successor, (int, np.integer)) or not 0 <= successor < states:
+            raise InputError(f"{place} leads to {successor!r}; states are 0 to {states - 1}")
+        if not terminated:
+            yield probability, int(successor), reward
+        elif starts is None:
+            raise InputError(f"{place} ends an episode; give initial, where the next one starts")
+        else:
+            yield from ((probability * chance, start, reward) for chance, start in starts)

@@ -1,0 +1,157 @@
+"""Iterative solvers of the linear systems of large chains, preconditioned by multigrid.
+
+Vectors are centred: the constants are the (near) null space of I - gamma P, and everything here is
+up to a constant.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.sparse import linalg
+
+from longrun.exact.tabular.mdp import Array, Matrix
+
+MEMORY = 20
+"""Directions that a new one is made orthogonal to; then they are discarded."""
+STALLED = 0.99
+"""Conjugate residuals give up if MEMORY cycles leave more than this fraction of the residual."""
+PATIENCE = 30
+"""Steps of BiCGSTAB without a better solution, after which it is restarted."""
+WORTHWHILE = 0.5
+"""BiCGSTAB is not restarted if it leaves more than this fraction of the residual; it is not
+interrupted before it has reached this fraction."""
+
+
+class Preconditioner(Protocol):
+    def __matmul__(self, vector: Array) -> Any: ...
+
+
+def conjugate_residuals(
+    matrix: Matrix,
+    right: Array,
+    guess: Array | None,
+    tolerance: float,
+    effort: int,
+    multigrid: Preconditioner,
+) -> tuple[Array, int]:
+    """Solve matrix x = right until the largest residual is below tolerance, or effort is used up.
+
+    Generalised conjugate residuals (Eisenstat, Elman and Schultz 1983): each direction is a
+    multigrid cycle of the residual, with the step size that minimises the residual. The residual
+    never grows, so that a solution is useful even if stopped early, unlike with BiCGSTAB. In
+    single precision it drifts from the true one, which is recomputed when directions are discarded.
+    Returns the solution and the number of cycles that are left.
+    """
+    solution = np.zeros(len(right)) if guess is None else guess.copy()
+    # Zeros, since BLAS may read rows beyond those requested, and warn about their content.
+    directions, images = np.zeros((2, MEMORY, len(right)), np.float32)
+    best, least = solution.copy(), np.inf
+    while True:
+        residual = centred(right - matrix @ solution)
+        norm = float(np.linalg.norm(residual))
+        if np.abs(residual).max() <= tolerance:
+            return solution, effort
+        if effort <= 0 or not norm < STALLED * least:
+            return solution if norm < least else best, effort
+        best[:], least = solution, norm
+        for known in range(min(MEMORY, effort)):
+            if np.abs(residual).max() <= tolerance:
+                break
+            effort -= 1
+            direction = centred(multigrid @ (residual / np.abs(residual).max()))
+            image = centred(matrix @ direction).astype(np.float32)
+            overlaps = images[:known] @ image
+            direction -= overlaps @ directions[:known]
+            image -= overlaps @ images[:known]
+            length = float(np.linalg.norm(image))
+            if not length > 0:
+                break
+            directions[known], images[known] = direction / length, image / length
+            step = float(images[known] @ residual)
+            with np.errstate(all="ignore"):  # an overflow counts as stalled
+                solution += step * directions[known]
+                residual -= step * images[known]
+
+
+def bicgstab(
+    matrix: Matrix,
+    right: Array,
+    guess: Array,
+    tolerance: float,
+    effort: int,
+    multigrid: Preconditioner,
+) -> Array:
+    """Solve matrix x = right until the largest residual is below tolerance or stops shrinking.
+
+    BiCGSTAB (van der Vorst 1992), with two cycles per step. Intermediate residuals may grow, so
+    that mass can move where minimal residuals stagnate. But rounding destroys the orthogonality of
+    its directions, and it may then stagnate at any residual, depending on the last bits. It is
+    therefore restarted from its best solution, with the true residual, until that brings no
+    improvement, so that the precision is limited by the equation and not by the iteration.
+    """
+    best, least = guess, np.inf
+    solution = guess
+    while True:
+        residual = centred(right - matrix @ solution)
+        worst = float(np.abs(residual).max())
+        if worst < least:
+            best = solution
+        if effort <= 0 or worst <= tolerance or not worst < WORTHWHILE * least:
+            return best
+        least = worst
+        step, steps = _start(matrix, residual / worst, tolerance / worst, effort // 2, multigrid)
+        solution = np.asarray(solution + worst * step)
+        effort -= 2 * steps + 1
+
+
+def _start(
+    matrix: Matrix, right: Array, tolerance: float, limit: int, multigrid: Preconditioner
+) -> tuple[Array, int]:
+    """The best solution of one run of BiCGSTAB from 0, and the number of its steps."""
+    watch, shape = _Watch(matrix, right, tolerance), matrix.shape
+    with suppress(_Enough), np.errstate(all="ignore"):
+        linalg.bicgstab(
+            linalg.LinearOperator(shape, lambda x: centred(matrix @ x), dtype=float),
+            right,
+            rtol=0,
+            maxiter=limit,
+            M=linalg.LinearOperator(shape, lambda x: _cycled(multigrid, x), dtype=float),
+            callback=watch,
+        )
+    return watch.best, watch.steps
+
+
+class _Enough(Exception):
+    """Ends BiCGSTAB from within its callback."""
+
+
+class _Watch:
+    """Keeps the best of BiCGSTAB's solutions: it is not monotone, and its own residual drifts."""
+
+    def __init__(self, matrix: Matrix, right: Array, tolerance: float) -> None:
+        self.matrix, self.right, self.tolerance = matrix, right, tolerance
+        self.best: Array = np.zeros(len(right))
+        self.worst = float(np.abs(right).max())
+        self.steps = self.found_at = 0
+
+    def __call__(self, solution: Array) -> None:
+        self.steps += 1
+        worst = float(np.abs(self.right - centred(self.matrix @ solution)).max())
+        if worst < self.worst:
+            self.best, self.worst, self.found_at = solution.copy(), worst, self.steps
+        tired = self.steps - self.found_at >= PATIENCE and self.worst < WORTHWHILE
+        if worst <= self.tolerance or tired:
+            raise _Enough
+
+
+def centred(vector: Any) -> Any:
+    """The vector minus its mean."""
+    return vector - vector.mean()
+
+
+def _cycled(multigrid: Preconditioner, vector: Array) -> Array:
+    scale = float(np.abs(vector).max()) or 1.0
+    return np.asarray(centred(scale * (multigrid @ (vector / scale)).astype(float)))

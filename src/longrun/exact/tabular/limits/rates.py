@@ -1,0 +1,107 @@
+"""Long-run averages of several payments under one policy, with bounds on their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longrun.exact.tabular.chain import DENSE, dense, stationary
+from longrun.exact.tabular.evaluation import TOLERANCE
+from longrun.exact.tabular.mdp import MDP, Array, Matrix
+from longrun.exact.tabular.poisson import Mergers, SparseChain
+from longrun.exact.tabular.precision import EPS, rounding
+from longrun.exact.tabular.sparse_products import longest_row
+from longrun.exact.tabular.structure import chain_structure
+
+PRECISE = 1e-10
+"""Error, relative to the payments, above which a small chain is also evaluated by its law."""
+
+
+class Rates(NamedTuple):
+    """Averages of M payments under a policy."""
+
+    values: Array
+    """[M]"""
+    errors: Array
+    """[M] bounds on the errors of `values`"""
+    biases: Array
+    """[S, M] h with (I - P) h = r - g, nearly"""
+
+
+class RateEvaluator:
+    """Evaluates policies of one model, each starting from the last one's solution."""
+
+    def __init__(self, mdp: MDP, payments: Sequence[Array], precision: float = TOLERANCE) -> None:
+        """payments: M of them, [S, A] each; precision: of large chains, relative to payments."""
+        self.mdp, self.payments, self.precision = mdp, payments, max(precision, TOLERANCE)
+        self.mergers: Mergers | None = None
+        self.guess: Array | None = None
+
+    def __call__(self, policy: NDArray[Any]) -> Rates:
+        """policy: [S] or [S, A], not validated; its chain must have one recurrent class.
+
+        For any h [S], the average of r is between the least and the largest entry of r - h + P h
+        (`docs/theory.md`).
+        """
+        small = self.mdp.num_states <= DENSE
+        transition, _ = self.mdp.chain(policy)
+        earned = np.stack([_of_policy(self.mdp, policy, pay) for pay in self.payments], axis=1)
+        biases = _directly(transition, earned) if small else self._by_multigrid(transition, earned)
+        biases -= (biases.max(0) + biases.min(0)) / 2  # rounding grows with the values
+        residual = earned - biases + transition @ biases
+        low, high = residual.min(0), residual.max(0)
+        sizes = np.abs(biases).max(0) + np.abs(earned).max(0)
+        allowed = np.array([rounding(longest_row(transition) + 4, float(size)) for size in sizes])
+        values, errors = (low + high) / 2, (high - low) / 2 + allowed
+        if small and (errors > PRECISE * np.abs(earned).max(0)).any():
+            values, errors = _closer(values, errors, *_by_law(transition, earned))
+        return Rates(values, errors, biases)
+
+    def _by_multigrid(self, transition: Matrix, earned: Array) -> Array:
+        equations = SparseChain(transition, mergers=self.mergers)
+        biases = np.empty_like(earned)
+        for m, column in enumerate(earned.T):
+            scale = float(np.abs(column).max()) or 1.0
+            guess = None if self.guess is None else np.ascontiguousarray(self.guess[:, m])
+            biases[:, m], _ = equations.solve(
+                np.ascontiguousarray(column), guess, self.precision * scale
+            )
+        self.mergers, self.guess = equations.mergers, biases
+        return biases
+
+
+def _of_policy(mdp: MDP, policy: NDArray[Any], payment: Array) -> Array:
+    """[S]: mean payment of each state."""
+    if policy.ndim == 1:
+        return np.asarray(payment[np.arange(len(policy)), policy])
+    return np.asarray(np.einsum("sa,sa->s", policy, np.where(mdp.available, payment, 0)))
+
+
+def _directly(transition: Matrix, earned: Array) -> Array:
+    """h [S, M] with (I - P) h = r - g by elimination; zeros where the chain is too slow for it."""
+    system = np.eye(len(earned)) - dense(transition)
+    system[:, 0] = 1  # h is 0 in state 0, and the gain takes its place among the unknowns
+    try:
+        found = np.linalg.solve(system, earned)
+    except np.linalg.LinAlgError:
+        return np.zeros_like(earned)
+    found[0] = 0
+    return np.asarray(found if np.isfinite(found).all() else np.zeros_like(earned))
+
+
+def _by_law(transition: Matrix, earned: Array) -> tuple[Array, Array]:
+    """Averages by the stationary law, whose entries keep their relative precision in slow chains.
+
+    Elimination without subtraction is off by a few rounding errors per state (O'Cinneide 1993).
+    """
+    recurrent = chain_structure(transition).recurrent[0]
+    law = stationary(dense(transition[recurrent][:, recurrent]))
+    sizes = law @ np.abs(earned[recurrent])
+    return law @ earned[recurrent], 4 * EPS * len(recurrent) * sizes
+
+
+def _closer(values: Array, errors: Array, others: Array, their: Array) -> tuple[Array, Array]:
+    return np.where(errors <= their, values, others), np.minimum(errors, their)

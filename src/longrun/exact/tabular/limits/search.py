@@ -1,0 +1,217 @@
+"""Lagrangian policy iteration: price the costs, solve, mix the policies that were found, repeat.
+
+Strong duality: the best gain under limits is the least optimal gain of r - sum of prices times
+excess, over all prices >= 0. Every price gives an upper bound, certified by policy iteration, and a
+policy. The best mixture of the policies found so far is feasible, hence a lower bound, and its dual
+variables are the next prices (Dantzig and Wolfe 1960). Both meet after finitely many policies.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longrun.base.errors import InfeasibleLimits, NoConvergence
+from longrun.exact.tabular.limits.mixtures import Column, Mixture, best_mixture, least_violation
+from longrun.exact.tabular.limits.occupation import Occupation, combinations
+from longrun.exact.tabular.limits.problem import LimitedProblem
+from longrun.exact.tabular.limits.rates import RateEvaluator
+from longrun.exact.tabular.mdp import MDP, Array
+from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class, policy_iteration
+from longrun.exact.tabular.solvers.solution import NEAR_ZERO, OnIteration, Solution
+from longrun.exact.tabular.structure import chain_structure
+
+INNER = 0.1
+"""Precision of the Lagrangian problems, relative to that of the result."""
+EARLY = 0.01
+"""Precision of the Lagrangian problems while the bounds are apart, relative to the gap."""
+EVALUATED = 1e-3
+"""Precision of the evaluations of large chains, relative to the tolerance; the payments that it is
+relative to in turn are larger than their averages."""
+STEPS = 200
+"""Steps of policy iteration for one of them."""
+
+
+class Search:
+    """Policies, their rates, and the least upper bound so far."""
+
+    def __init__(
+        self, problem: LimitedProblem, tolerance: float, most: int, on_iteration: OnIteration
+    ) -> None:
+        self.problem, self.tolerance, self.most = problem, tolerance, most
+        self.on_iteration = on_iteration
+        excess = [problem.excess(k) for k in range(len(problem.names))]
+        payments = [problem.mdp.rewards, *excess]
+        self.rates = RateEvaluator(problem.mdp, payments, EVALUATED * tolerance)
+        self.columns: list[Column] = []
+        self.seen: set[bytes] = set()
+        self.iterations = 0
+        self.bound, self.value = np.inf, -np.inf
+        self.prices = np.zeros(len(problem.names))
+        self.bias = np.zeros(problem.mdp.num_states)
+        self.paid = 0.0
+        """Largest absolute reward that one of the policies takes."""
+        self.allowed = 0.0
+        """Excess of a limit that no policy keeps by more than rounding."""
+
+    @property
+    def scale(self) -> float:
+        """What the tolerance is relative to: as in `relative_width`."""
+        return max(abs(self.value), abs(self.bound), NEAR_ZERO * self.paid)
+
+    @property
+    def closed(self) -> bool:
+        return self.bound - self.value <= 0.5 * self.tolerance * self.scale
+
+    def add(self, policy: NDArray[np.intp]) -> bool:
+        """Whether the policy is new; one with several recurrent classes is not evaluated."""
+        key = policy.tobytes()
+        new = key not in self.seen
+        self.seen.add(key)
+        column = self.column(policy) if new else None
+        if column is not None:
+            self.columns.append(column)
+            taken = self.problem.mdp.rewards[np.arange(len(policy)), policy]
+            self.paid = max(self.paid, float(np.abs(taken).max()))
+        return new
+
+    def column(self, policy: NDArray[Any]) -> Column | None:
+        """The policy's rates; None with several recurrent classes."""
+        if not chain_structure(self.problem.mdp.chain(policy)[0]).unichain:
+            return None
+        return Column(policy, *self.rates(policy))
+
+    def price(self, prices: Array, start: NDArray[np.intp] | None = None) -> bool:
+        """Solve the Lagrangian of prices [K]; whether its policy is new.
+
+        It is solved to a fraction of the gap that is still open, or to a fraction of the tolerance
+        where that finds no new policy.
+        """
+        goals = [max(INNER * self.tolerance, EARLY * self.gap), INNER * self.tolerance]
+        for goal in goals[int(goals[0] == goals[1]) :]:
+            values = None
+            if start is None and self.columns:
+                known = (column for column in self.columns if column.biases is not None)
+                best = max(known, key=lambda column: column.worth(prices))
+                start, values = best.policy, best.biases @ np.r_[1.0, -prices]
+            found = self._solved(self.problem.lagrangian(prices), goal, start, values)
+            if found.gain_high < self.bound:
+                self.bound, self.prices, self.bias = found.gain_high, prices, found.bias
+            if self.add(found.policy):
+                return True
+            start = found.policy
+        return False
+
+    @property
+    def gap(self) -> float:
+        """Relative; 1 while one of the bounds is missing."""
+        if not 0 < self.scale < np.inf:
+            return 1.0
+        return min((self.bound - self.value) / self.scale, 1.0)
+
+    def _solved(
+        self,
+        model: MDP,
+        tolerance: float,
+        start: NDArray[np.intp] | None,
+        values: Array | None = None,
+    ) -> Solution:
+        self.iterations += 1
+        try:
+            found = policy_iteration(
+                model, tolerance, STEPS, lambda *_: None, policy=start, values=values
+            )
+        except NoConvergence as stopped:  # its bracket holds, and is all that is used here
+            if stopped.solution is None:
+                raise
+            found = stopped.solution
+        self.on_iteration(self.iterations, self.value, self.bound)
+        return replace(found, policy=one_recurrent_class(model, found.policy))
+
+    def start_from(self, program: Occupation) -> None:
+        """The policies between which the linear program's solution randomises."""
+        self.price(program.prices, program.actions)
+        for policy in combinations(self.columns[-1].policy, program.choices):
+            self.add(policy)
+
+    def become_feasible(self) -> None:
+        """Add policies until a mixture keeps the limits; raise an error if none does."""
+        while best_mixture(self.columns, np.zeros(len(self.prices))) is None:
+            closest = least_violation(self.columns)
+            start = min(self.columns, key=lambda c: float(closest.prices @ c.excess)).policy
+            model = self.problem.violation(closest.prices)
+            found = self._solved(model, INNER * self.tolerance, start)
+            least = -found.gain_high
+            new = self.add(found.policy)
+            near = closest.value - least <= self.tolerance * abs(closest.value)
+            if least > 0 and (near or not new):
+                raise self._infeasible(closest)
+            if not new:
+                self.allowed = max(closest.value, 0.0)
+                return
+
+    def _infeasible(self, closest: Mixture) -> InfeasibleLimits:
+        """The error for limits that no mixture keeps; `closest` has the least violation."""
+        problem = self.problem
+        found = zip(closest.weights, self.columns, strict=False)  # one column may be newer
+        excess = sum(weight * column.excess for weight, column in found)
+        rates = problem.limits + excess * problem.units
+        over = np.maximum(rates - problem.limits, 0)
+        return InfeasibleLimits(
+            self._refusal(closest, rates),
+            dict(zip(problem.names, rates.tolist(), strict=True)),
+            dict(zip(problem.names, over.tolist(), strict=True)),
+        )
+
+    def _refusal(self, closest: Mixture, rates: Array) -> str:
+        """Which limits no policy keeps: each for itself, or several together.
+
+        rates: [K] of the closest mixture.
+        """
+        problem = self.problem
+        alone = []
+        for k in np.flatnonzero(rates > problem.limits):
+            least = closest.value if len(rates) == 1 else self._least_excess(int(k))
+            if least > 0:
+                rate = self._shown(int(k), problem.limits[k] + least * problem.units[k])
+                alone.append(
+                    f"{problem.names[k]} <= {problem.limits[k]:g}: its least average is {rate}"
+                )
+        if alone:
+            return f"no policy keeps {'; '.join(alone)}"
+        between = [problem.names[k] for k in np.flatnonzero(closest.prices)]
+        told = ", ".join(
+            f"{name} {self._shown(k, rates[k])} (limit {problem.limits[k]:g})"
+            for k, name in enumerate(problem.names)
+        )
+        return (
+            f"no policy keeps {', '.join(between)} together, though each alone can be kept; the"
+            f" closest has {told}"
+        )
+
+    def _least_excess(self, k: int) -> float:
+        """The least long-run excess of one cost, in its unit; 0 if the limit can be kept."""
+        model = self.problem.violation(np.eye(len(self.problem.names))[k])
+        found = self._solved(model, INNER * self.tolerance, None)
+        return -found.gain if found.gain_high < 0 else 0.0
+
+    def _shown(self, k: int, rate: float) -> str:
+        """A rate for people: what is within the tolerance of 0 is 0."""
+        near = abs(rate) <= self.tolerance * self.problem.units[k]
+        return "0" if near else f"{rate:.6g}"
+
+    def improve(self) -> None:
+        """Add policies until the best mixture is as good as the bound."""
+        while True:
+            mixture = best_mixture(self.columns, np.full(len(self.prices), -self.allowed))
+            if mixture is None:  # feasible by less than the program's tolerance
+                return
+            self.value = mixture.value
+            for column, weight in zip(self.columns, mixture.weights, strict=True):
+                if not weight:
+                    column.biases = None
+            if self.closed or self.iterations >= self.most or not self.price(mixture.prices):
+                return

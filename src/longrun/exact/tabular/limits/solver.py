@@ -1,0 +1,161 @@
+"""`solve` with limits: search, then one stationary policy and its certificate."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from longrun.base.errors import NoConvergence
+from longrun.exact.tabular.limits.few_states import differ_in_one_state
+from longrun.exact.tabular.limits.mixtures import (
+    Column,
+    best_mixture,
+    stationary_law,
+    stationary_policy,
+)
+from longrun.exact.tabular.limits.occupation import Occupation, solve_occupation
+from longrun.exact.tabular.limits.problem import LimitedProblem
+from longrun.exact.tabular.limits.rates import RateEvaluator
+from longrun.exact.tabular.limits.search import Search
+from longrun.exact.tabular.limits.solution import LimitedSolution, randomised_states
+from longrun.exact.tabular.mdp import Array
+from longrun.exact.tabular.precision import USELESS, PrecisionWarning
+from longrun.exact.tabular.solvers.solution import OnIteration
+
+METHODS = ("linear_program", "policy_iteration")
+LINEAR_PROGRAM = 2000
+"""States up to which the linear program is the default. It takes 0.4 s for 961 states of the
+N-model and 16 s for 5,041 on a core, and its prices there are off by 1e-4, relative."""
+ATTEMPTS = 6
+"""Mixtures that are tried, each further below the limits than the last was above."""
+
+
+def solve_limited(
+    problem: LimitedProblem,
+    method: str,
+    tolerance: float,
+    max_iterations: int,
+    on_iteration: OnIteration,
+) -> LimitedSolution:
+    """The best policy that keeps the limits; `method` is one of METHODS, or "auto" by size."""
+    search = Search(problem, tolerance, max_iterations, on_iteration)
+    method, program = _program(problem, method)
+    if program is not None:
+        search.start_from(program)
+    else:
+        search.price(np.zeros(len(problem.names)))
+    search.become_feasible()
+    search.improve()
+    found = _settled(search, method)
+    width = found.gain_high - found.gain_low
+    if width <= tolerance * search.scale:
+        return found
+    told = (
+        f"{method} stopped after {found.iterations} iterations with the gain under limits between "
+        f"{found.gain_low:.14g} and {found.gain_high:.14g}"
+    )
+    if search.iterations >= search.most:
+        raise NoConvergence(f"{told}; raise max_iterations or tolerance", found)
+    if width > USELESS * search.scale:
+        raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
+    warnings.warn(f"{told}; rounding does not allow more here", PrecisionWarning, stacklevel=3)
+    return found
+
+
+def _program(problem: LimitedProblem, method: str) -> tuple[str, Occupation | None]:
+    """The method that is used, and the linear program's solution if there is one."""
+    small = problem.mdp.num_states <= LINEAR_PROGRAM
+    if not problem.names or method == "policy_iteration" or (method == "auto" and not small):
+        return "policy_iteration", None
+    try:
+        return "linear_program", solve_occupation(problem)
+    except NoConvergence:
+        if method != "auto":
+            raise
+        return "policy_iteration", None  # HiGHS fails in slow models, which this can still solve
+
+
+def _settled(search: Search, method: str) -> LimitedSolution:
+    """The best mixture as one stationary policy, evaluated; below the limits if that is possible.
+
+    The frequencies of the mixture are those of its stationary policy, up to rounding; where that
+    brings a cost above its limit, a mixture that is further below is taken.
+    """
+    columns, exactly = _few_columns(search), np.full(len(search.prices), -search.allowed)
+    margins = exactly + 3 * np.max([column.errors[1:] for column in columns], axis=0)
+    found = None
+    for _ in range(ATTEMPTS):
+        made = _stationary(search, columns, margins)
+        if made is None:  # too far below for any mixture of these
+            break
+        found = made
+        over = np.maximum(found.excess + found.errors[1:], 0)
+        if not over.any():
+            break
+        margins = 2 * (margins + over)
+    found = found or _stationary(search, columns, exactly)
+    if found is None:
+        raise NoConvergence("limits are so close together that rounding decides; raise one")
+    return _solution(search, method, found)
+
+
+def _stationary(search: Search, columns: list[Column], margins: Array) -> Column | None:
+    """A stationary policy that is below the limits by `margins` [K]; None if there is none.
+
+    Policies with different recurrent classes have no stationary mixture: the share of time in each
+    class would depend on the start. A small part of the uniform policy connects all classes.
+    """
+    mixture = best_mixture(columns, margins)
+    if mixture is None:
+        return None
+    mdp = search.problem.mdp
+    found = search.column(stationary_policy(mdp, columns, mixture.weights))
+    if found is not None:
+        return found
+    uniform = search.column(mdp.uniform_policy)
+    assert uniform is not None, "a model with one end component"
+    loss = search.bound - uniform.worth(search.prices)
+    part = min(0.25 * search.tolerance * search.scale / loss, 0.5) if loss > 0 else 0.5
+    mixture = best_mixture([*columns, uniform], margins, np.r_[np.zeros(len(columns)), part])
+    if mixture is None:
+        return None
+    return search.column(stationary_policy(mdp, [*columns, uniform], mixture.weights))
+
+
+def _few_columns(search: Search) -> list[Column]:
+    """The columns; with one limit only two policies that differ in one state, if there are such."""
+    mixture = best_mixture(search.columns, np.full(len(search.prices), -search.allowed))
+    if mixture is None or len(search.prices) != 1 or (mixture.weights > 0).sum() != 2:
+        return search.columns
+    first, second = (search.columns[i] for i in np.flatnonzero(mixture.weights))
+    return [*differ_in_one_state(search, first, second)]
+
+
+def _solution(search: Search, method: str, found: Column) -> LimitedSolution:
+    problem = search.problem
+    low = min(found.gain - float(found.errors[0]), search.bound)
+
+    def named(numbers: Array) -> dict[str, float]:
+        return dict(zip(problem.names, numbers.tolist(), strict=True))
+
+    rates = named(problem.limits + found.excess * problem.units)
+    others = [name for name in problem.costs if name not in rates]
+    if others:
+        evaluate = RateEvaluator(problem.mdp, [problem.costs[name] for name in others])
+        rates |= dict(zip(others, evaluate(found.policy).values.tolist(), strict=True))
+    law = stationary_law(problem.mdp, found.policy)
+    return LimitedSolution(
+        gain=(low + search.bound) / 2,
+        gain_low=low,
+        gain_high=search.bound,
+        cost_rates={name: rates[name] for name in problem.costs},
+        limits=named(problem.limits),
+        multipliers=named(search.prices / problem.units),
+        excess=named(np.maximum(found.excess + found.errors[1:], 0) * problem.units),
+        policy=found.policy,
+        bias=search.bias,
+        iterations=search.iterations,
+        method=method,
+        randomised=randomised_states(found.policy, law),
+    )

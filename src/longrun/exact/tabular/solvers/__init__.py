@@ -1,0 +1,190 @@
+"""Solvers for the optimal gain: one call, four methods, the same certificate; limits on costs."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, overload
+
+from numpy.typing import ArrayLike
+
+from longrun.base.errors import InputError, NoConvergence, suggestion
+from longrun.exact.tabular.limits import LimitedSolution, limited_problem, solve_limited
+from longrun.exact.tabular.limits.solver import METHODS as LIMITED_METHODS
+from longrun.exact.tabular.mdp import MDP, require_mdp
+from longrun.exact.tabular.precision import USELESS, PrecisionWarning
+from longrun.exact.tabular.room import require_room_to_solve
+from longrun.exact.tabular.solvers.linear_program import linear_program
+from longrun.exact.tabular.solvers.policy_iteration import (
+    EVALUATIONS,
+    one_recurrent_class,
+    policy_iteration,
+)
+from longrun.exact.tabular.solvers.solution import (
+    OnIteration,
+    Solution,
+    how_far,
+    relative_width,
+)
+from longrun.exact.tabular.solvers.value_iteration import (
+    modified_policy_iteration,
+    relative_value_iteration,
+)
+from longrun.exact.tabular.structure import require_constant_gain
+
+__all__ = ["METHODS", "LimitedSolution", "NoConvergence", "Solution", "solve"]
+
+Method = Callable[[MDP, float, int, OnIteration], Solution]
+METHODS: dict[str, Method] = {
+    "policy_iteration": policy_iteration,
+    "value_iteration": relative_value_iteration,
+    "modified_policy_iteration": modified_policy_iteration,
+    "linear_program": linear_program,
+}
+LIMITED_ITERATIONS = 500
+"""Lagrangian problems that are solved before `solve` gives up; one limit needs about ten."""
+
+
+@overload
+def solve(
+    mdp: MDP,
+    method: str = ...,
+    *,
+    costs: None = ...,
+    limits: None = ...,
+    tolerance: float = ...,
+    max_iterations: int | None = ...,
+    linear_solver: str = ...,
+    on_iteration: OnIteration = ...,
+) -> Solution: ...
+@overload
+def solve(
+    mdp: MDP,
+    method: str = ...,
+    *,
+    costs: Mapping[str, ArrayLike] | None = ...,
+    limits: Mapping[str, float] | None = ...,
+    tolerance: float = ...,
+    max_iterations: int | None = ...,
+    on_iteration: OnIteration = ...,
+) -> LimitedSolution: ...
+def solve(
+    mdp: MDP,
+    method: str = "auto",
+    *,
+    costs: Mapping[str, ArrayLike] | None = None,
+    limits: Mapping[str, float] | None = None,
+    tolerance: float = 1e-8,
+    max_iterations: int | None = None,
+    linear_solver: str = "auto",
+    on_iteration: OnIteration = lambda iteration, low, high: None,
+    **unknown: Any,
+) -> Solution | LimitedSolution:
+    """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
+
+    method: one of METHODS; "auto" is policy iteration, or with limits what suits the size.
+    costs, limits: by name, arrays [S, A] or [S] (default: the model's own) and the largest
+    long-run averages that the policy may have. The result is then a `LimitedSolution`, whose policy
+    may randomise; limits that no policy keeps raise `InfeasibleLimits`, which says by how much.
+    Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
+    linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
+    A model whose optimal gain depends on the start raises an error that says why. Where rounding
+    keeps the bracket wider than `tolerance`, as in slow models, the result is as precise as
+    rounding allows and a `PrecisionWarning` says so. A bracket wider than a tenth of the gain, or
+    still open after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
+    """
+    if unknown:
+        raise InputError(_unknown(*next(iter(unknown.items()))))
+    require_mdp("solve", mdp)
+    limited = costs is not None or limits is not None
+    _check(METHODS if not limited else LIMITED_METHODS, method, tolerance, max_iterations)
+    if linear_solver not in ("auto", *EVALUATIONS):
+        raise InputError(
+            f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
+        )
+    require_room_to_solve(mdp, len(limits or {}))
+    require_constant_gain(mdp)
+    if limited:
+        problem = limited_problem(mdp, costs, limits or {})
+        most = max_iterations or LIMITED_ITERATIONS
+        return solve_limited(problem, method, tolerance, most, on_iteration)
+    chosen = "policy_iteration" if method == "auto" else method
+    return _without_limits(mdp, chosen, tolerance, max_iterations, linear_solver, on_iteration)
+
+
+def _unknown(name: str, value: Any) -> str:
+    """The message for an argument that `solve` does not have."""
+    if name == "discount":
+        return (
+            "solve has no discount: it maximises the long-run average; give evaluate(mdp, policy,"
+            f" discount={value!r}) or trust_region_policy_iteration(mdp, discount={value!r})"
+        )
+    return f"unknown argument of solve {name!r}; {suggestion(name, ARGUMENTS)}"
+
+
+def _check(
+    methods: Collection[str], method: str, tolerance: float, max_iterations: int | None
+) -> None:
+    if method not in ("auto", *methods):
+        with_limits = " with limits" if method in METHODS else ""
+        raise InputError(
+            f"method='{method}' is unknown{with_limits}; valid: auto, {', '.join(methods)}"
+        )
+    if not isinstance(tolerance, Real) or not 0 < tolerance < 1:
+        raise InputError(f"tolerance={tolerance!r} is not between 0 and 1; take 1e-8, for example")
+    if max_iterations is None:
+        return
+    if not isinstance(max_iterations, Integral):
+        raise InputError(f"max_iterations={max_iterations!r} must be a whole number")
+    if max_iterations < 1:
+        raise InputError(f"max_iterations={max_iterations} is less than 1")
+
+
+ARGUMENTS = tuple(inspect.signature(solve).parameters)[:-1]
+"""Names of the arguments of `solve`."""
+
+
+def _without_limits(
+    mdp: MDP,
+    method: str,
+    tolerance: float,
+    max_iterations: int | None,
+    linear_solver: str,
+    on_iteration: OnIteration,
+) -> Solution:
+    try:
+        found = _found(mdp, method, tolerance, max_iterations, linear_solver, on_iteration)
+    except NoConvergence as stopped:
+        if stopped.solution is not None:
+            stopped.solution = _in_one_class(mdp, stopped.solution)
+        raise
+    width = relative_width(mdp, found.policy, found.gain_low, found.gain_high)
+    found = _in_one_class(mdp, found)
+    if width > tolerance:
+        told = f"{how_far(found)}; rounding does not allow more here"
+        if width > USELESS:
+            raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
+        warnings.warn(f"{told}; raise tolerance={tolerance:g}", PrecisionWarning, stacklevel=3)
+    return found
+
+
+def _found(
+    mdp: MDP,
+    method: str,
+    tolerance: float,
+    max_iterations: int | None,
+    linear_solver: str,
+    on_iteration: OnIteration,
+) -> Solution:
+    evaluates = method in ("policy_iteration", "linear_program")
+    limit = max_iterations or (200 if evaluates else 1_000_000)
+    if method == "policy_iteration":
+        return policy_iteration(mdp, tolerance, limit, on_iteration, linear_solver)
+    return METHODS[method](mdp, tolerance, limit, on_iteration)
+
+
+def _in_one_class(mdp: MDP, found: Solution) -> Solution:
+    return replace(found, policy=one_recurrent_class(mdp, found.policy))

@@ -1,0 +1,262 @@
+"""Validation of user input: the arrays of an MDP and the parameters of the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from longrun.base.errors import InputError, text_of
+from longrun.base.memory import require_memory
+from longrun.exact.tabular.precision import EPS
+
+Array: TypeAlias = NDArray[np.float64]
+Matrix: TypeAlias = Any
+"""A NumPy array or a SciPy CSR array; `@` means the same for both."""
+
+TOLERANCE = 1e-8
+"""How far the sum of a row of probabilities may be from 1: files have eight digits or more, and
+mistakes are larger. The row is then divided by its sum."""
+COPIED = 2 * 12
+"""Bytes of a transition of a sparse matrix that is copied: twice its probability and its column."""
+NEGLIGIBLE = 1e-12
+"""Probabilities from minus this to 0 count as 0. A remainder 1 - sum(p) of a thousand successors is
+off by 1e-13 at most, and mistakes are larger."""
+AS_GIVEN = 4 * EPS
+"""Rows whose sums are this close to 1 are left unchanged: a few probabilities cannot be closer,
+and a division would only round them differently."""
+
+
+def stacked_kernel(transitions: Any) -> tuple[Matrix, tuple[int, int]]:
+    """The kernel [A * S, S], a copy, and (S, A)."""
+    if isinstance(transitions, (list, tuple)) and any(map(sparse.issparse, transitions)):
+        shapes = [np.shape(matrix) for matrix in transitions]
+        for a, shape in enumerate(shapes):
+            if shape != (shapes[0][0],) * 2 or not shapes[0][0]:
+                raise InputError(
+                    f"transitions of action {a} have shape {shape}; "
+                    "every action needs a square matrix over the same states"
+                )
+        entries = sum(m.nnz if sparse.issparse(m) else np.size(m) for m in transitions)
+        require_memory(COPIED * entries, f"{entries:,} transitions and a copy of them")
+        kernel = sparse.csr_array(sparse.vstack(transitions, format="csr", dtype=float))
+        if max(kernel.nnz, *kernel.shape) < 2**31:  # halves the memory of the indices
+            kernel.indices = kernel.indices.astype(np.int32, copy=False)
+            kernel.indptr = kernel.indptr.astype(np.int32, copy=False)
+        kernel.sum_duplicates()
+        kernel.eliminate_zeros()
+        return kernel, (shapes[0][0], len(shapes))
+    if sparse.issparse(transitions):
+        raise InputError("transitions is one sparse matrix; give a list with one for each action")
+    dense = as_floats("transitions", transitions)
+    if dense.ndim != 3 or dense.shape[0] != dense.shape[2] or not dense.size:
+        raise InputError(
+            f"transitions have shape {dense.shape}; give [S, A, S] or one sparse [S, S] an action"
+        )
+    states, count = dense.shape[:2]
+    require_memory(2 * dense.nbytes, f"transitions of shape {dense.shape} and a copy of them")
+    blocks = np.array(dense.transpose(1, 0, 2), order="C")
+    return blocks.reshape(count * states, states), (states, count)
+
+
+def action_mask(available: ArrayLike | None, size: tuple[int, int]) -> NDArray[np.bool_]:
+    if available is None:
+        return np.broadcast_to(np.True_, size)
+    mask = np.array(available, bool)
+    if mask.shape != size:
+        raise InputError(f"available has shape {mask.shape}; give {size}, [states, actions]")
+    if not mask.any(1).all():
+        raise InputError(f"state {int(np.argmin(mask.any(1)))} has no available action; add one")
+    return mask
+
+
+def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
+    """Raise for the first row that is not a distribution; divide rows by their sums, in place."""
+    is_sparse = sparse.issparse(kernel)
+    entries = kernel.data if is_sparse else kernel
+    if entries.size and entries.min() < 0:
+        entries[(entries < 0) & (entries >= -NEGLIGIBLE)] = 0
+        if is_sparse:
+            kernel.eliminate_zeros()
+            entries = kernel.data
+    usable = available.T.ravel()
+    sums = kernel @ np.ones(kernel.shape[1])
+    wrong = ~(np.abs(sums - usable) <= np.where(usable, TOLERANCE, 0))
+    if not entries.size or not entries.min() >= 0:
+        bad = ~(entries >= 0)
+        if is_sparse:
+            wrong[np.repeat(np.arange(len(sums)), np.diff(kernel.indptr))[bad]] = True
+        else:
+            wrong |= bad.any(1)
+    if wrong.any():
+        raise InputError(_row_problem(kernel, available, int(np.argmax(wrong))))
+    if np.abs(sums - usable).max() > AS_GIVEN:
+        sums[~usable] = 1
+        if is_sparse:
+            kernel.data /= np.repeat(sums, np.diff(kernel.indptr))
+        else:
+            kernel /= sums[:, None]
+
+
+def _row_problem(kernel: Matrix, available: NDArray[np.bool_], index: int) -> str:
+    """The error message for a row of the kernel, and the fix."""
+    action, state = divmod(index, kernel.shape[1])
+    if not available[state, action]:
+        return (
+            f"state {state}, action {action} is not available but has successors; "
+            "set its transitions to 0"
+        )
+    row = kernel[[index]]
+    row = row.toarray()[0] if sparse.issparse(kernel) else row[0]
+    if _is_generator(row, state):
+        return (
+            f"transitions of state {state}, action {action} contain {row.min():.6g} < 0 and sum to"
+            " 0, as rates of continuous time do; give I + Q / c, with c at least the largest rate,"
+            " and rewards per unit of time"
+        )
+    problem = (
+        "are not finite"
+        if not np.isfinite(row).all()
+        else f"contain {row.min():.6g} < 0"
+        if row.min() < 0
+        else f"sum to {row.sum():.10g}, not 1"
+    )
+    return (
+        f"transitions of state {state}, action {action} {problem}; "
+        "make them a probability distribution"
+    )
+
+
+def _is_generator(row: Array, state: int) -> bool:
+    """Whether it is a row of rates: the one of leaving the state, negated, on the diagonal."""
+    others = np.delete(row, state)
+    total = others.sum()
+    return bool(
+        0 < total < np.inf and (others >= 0).all() and abs(row[state] + total) <= TOLERANCE * total
+    )
+
+
+def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_]) -> Array:
+    """[S, A] from [S, A], [S, A, S] or one sparse [S, S] an action."""
+    states, count = available.shape
+    if isinstance(rewards, (list, tuple)) and any(map(sparse.issparse, rewards)):
+        if [np.shape(matrix) for matrix in rewards] != [(states, states)] * count:
+            raise InputError(f"rewards need {count} sparse matrices of shape {(states, states)}")
+        stacked = sparse.csr_array(sparse.vstack(rewards, format="csr"))
+        given = stacked.multiply(kernel).sum(1).reshape(count, states).T
+    else:
+        given = as_floats("rewards", rewards)
+        if given.shape == (states, count, states):
+            weights = kernel.toarray() if sparse.issparse(kernel) else kernel
+            weights = weights.reshape(count, states, states)
+            # Impossible transitions may have any reward, including infinity.
+            given = np.where(weights.transpose(1, 0, 2) > 0, given, 0)
+            given = np.einsum("saj,asj->sa", given, weights)
+        elif given.shape != (states, count):
+            raise InputError(
+                f"rewards have shape {given.shape}; give {(states, count)}, [states, actions], or "
+                f"{(states, count, states)}, [states, actions, successors]"
+            )
+    wrong = ~np.isfinite(given) & available
+    if wrong.any():
+        s, a = np.argwhere(wrong)[0]
+        raise InputError(
+            f"reward of state {s}, action {a} is {given[s, a]}; make it a finite number"
+        )
+    result = np.where(available, given, -np.inf)
+    return np.asarray(np.asfortranarray(result))  # actions outermost, as in the kernel
+
+
+def cost_table(name: str, cost: ArrayLike, available: NDArray[np.bool_]) -> Array:
+    """[S, A] from [S, A], or from [S] where all actions cost the same; 0 if not available."""
+    states, count = available.shape
+    given = as_floats(f"cost '{name}'", cost)
+    if given.shape == (states,):
+        given = given[:, None]
+    elif given.shape != (states, count):
+        raise InputError(
+            f"cost '{name}' has shape {given.shape}; give {(states, count)}, [states, actions], or "
+            f"{(states,)}, [states]"
+        )
+    wrong = ~np.isfinite(given) & available
+    if wrong.any():
+        s, a = np.argwhere(wrong)[0]
+        value = np.broadcast_to(given, available.shape)[s, a]
+        raise InputError(f"cost '{name}' of state {s}, action {a} is {value}; make it finite")
+    if available.all():  # no copy: the costs of large models are views of a few numbers
+        return np.broadcast_to(given, available.shape)
+    return np.where(available, given, 0.0)
+
+
+def state_law(initial: ArrayLike, states: int) -> Array:
+    """[S], validated and divided by its sum."""
+    law = without_rounding(as_floats("initial", initial))
+    if law.shape != (states,):
+        raise InputError(f"initial has shape {law.shape}; give {(states,)}, [states]")
+    if not (law >= 0).all() or not abs(law.sum() - 1) <= TOLERANCE:
+        raise InputError(
+            f"initial sums to {law.sum():.10g} with least entry {law.min():.6g}; "
+            "make it a probability distribution"
+        )
+    return np.asarray(law / law.sum())
+
+
+def as_floats(name: str, given: Any) -> Array:
+    """The argument as an array."""
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of numbers: {text_of(error)}") from None
+
+
+def without_rounding(law: Array) -> Array:
+    """The same probabilities, 0 where rounding made them negative."""
+    return np.where((law < 0) & (law >= -NEGLIGIBLE), 0.0, law)
+
+
+def box_shape(shape: Any) -> tuple[int, ...]:
+    """The shape of a box of states, as a tuple."""
+    if not isinstance(shape, Iterable):
+        raise InputError(f"shape={shape!r} is no tuple; give ({shape!r},)")
+    return tuple(shape)
+
+
+def require_named(argument: str, given: Any, entry: str) -> Mapping[str, Any]:
+    """The argument, which must be a dict; `entry` is what it has for each name."""
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise InputError(f"{argument}={given!r} is a {kind}; give a dict, {{name: {entry}}}")
+    return given
+
+
+def require_at_least(least: int, **sizes: int) -> None:
+    for name, value in sizes.items():
+        if not value >= least:
+            raise InputError(f"{name}={value} is too small; give {least} or more")
+
+
+def require_probability(**probabilities: float) -> None:
+    for name, value in probabilities.items():
+        if not 0 <= value <= 1:
+            raise InputError(f"{name}={value} is not a probability; give a number from 0 to 1")
+
+
+def require_positive(**rates: float) -> None:
+    for name, value in rates.items():
+        if not 0 < value < np.inf:
+            raise InputError(f"{name}={value} is not positive; give a finite number above 0")
+
+
+def require_non_negative(**costs: float) -> None:
+    for name, value in costs.items():
+        if not 0 <= value < np.inf:
+            raise InputError(f"{name}={value} is negative or infinite; give 0 or more")
+
+
+def require_finite(**values: float) -> None:
+    for name, value in values.items():
+        if not np.isfinite(value):
+            raise InputError(f"{name}={value} is not finite; give a number")

@@ -1,0 +1,1 @@
+"""Many runs: sweeps, statistics, figures, reports, and the paper."""

@@ -1,0 +1,154 @@
+"""The paper's experiments as sweeps: the runs of each figure, at three scales.
+
+Tasks, discount factors, step sizes and constraint strengths are the paper's (Figures 1 and 2,
+Appendices B and C). Lambda, alpha and nu of APO on a task are the best ones according to the
+notebooks that the authors published, if these name any. Each experiment can be run as the paper has
+it or as the authors' code does, by the preset of that name.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longrun.base.checks import known
+from longrun.lab.sweeps.plan import Block
+from longrun.learning.envs.env_strings import with_args
+
+FIGURE_TASKS = ("Swimmer-v5", "HalfCheetah-v5", "Ant-v5")
+OTHER_TASKS = ("Hopper-v5", "Walker2d-v5", "Humanoid-v5")
+DISCOUNTS = (0.9, 0.95, 0.99, 0.999)
+LAMBDAS = (0.8, 0.9, 0.95, 0.99)
+STEP_SIZES = (0.03, 0.1, 0.3)
+CONSTRAINTS = (0.0, 0.03, 0.1, 0.3, 1.0)
+
+BEST_APO: dict[str, dict[str, float]] = {
+    "Swimmer-v5": {"gae_lambda": 0.99, "gain_step_size": 0.03, "value_constraint": 0.3},
+    "HalfCheetah-v5": {"gae_lambda": 0.9, "gain_step_size": 0.1, "value_constraint": 1.0},
+    "Ant-v5": {"gae_lambda": 0.95, "gain_step_size": 0.1, "value_constraint": 0.3},
+}
+"""APO's options by task; on others it has those of the preset: lambda 0.95, alpha 0.1, nu 0.1."""
+AUTHORS_DISCOUNT = {"Swimmer-v5": 0.999, "HalfCheetah-v5": 0.999}
+"""Discount beside the gain in the names of the same settings; the paper has none."""
+NO_FORCES = {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0}
+AUTHORS_ENV_ARGS = {"Ant-v5": NO_FORCES, "Humanoid-v5": NO_FORCES}
+"""Gym's v3 with MuJoCo 2.0 had contact forces of 0 in observations and rewards; v5 has them."""
+PPO_LAMBDA = 0.95
+"""Lambda of PPO in the same notebooks."""
+WAYS = {
+    "paper": "the paper's setting, with our answers where it leaves a point open",
+    "authors": "also what the authors' code does differently (preset authors), the discount of .999"
+    " in their best APO settings of Swimmer and HalfCheetah, and no contact forces (Ant, Humanoid)",
+}
+"""Presets that an experiment can be run by, in words."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Size of an experiment."""
+
+    steps: int
+    seeds: int
+    whole_grid: bool = False
+    """Train PPO with every lambda of Appendix B, not only with `PPO_LAMBDA`."""
+    eval_every: int = 20_000
+    """The interval of the authors' code; the paper says 2000."""
+
+
+SCALES = {
+    "smoke": Scale(steps=20_000, seeds=2, eval_every=4_000),
+    "laptop": Scale(steps=1_000_000, seeds=5),
+    "paper": Scale(steps=3_000_000, seeds=5, whole_grid=True),
+}
+SCALES_IN_WORDS = {
+    "smoke": "20 thousand steps, 2 seeds: takes minutes, to see that everything works",
+    "laptop": "1 million steps, 5 seeds: some hours on two cores",
+    "paper": "3 million steps, 5 seeds, every lambda of Appendix B for PPO",
+}
+
+
+def figure1(scale: Scale, tasks: Sequence[str], way: str = "paper") -> list[Block]:
+    """APO, and PPO with four discount factors."""
+    return [block for task in tasks for block in (_apo(scale, task, way), _ppo(scale, task, way))]
+
+
+def figure2(scale: Scale, tasks: Sequence[str], way: str = "paper") -> list[Block]:
+    """APO with five strengths of the Average Value Constraint."""
+    return [
+        _block(
+            scale,
+            "apo",
+            task,
+            [best_apo(task, way) | {"value_constraint": nu} for nu in CONSTRAINTS],
+            way,
+        )
+        for task in tasks
+    ]
+
+
+def grid(scale: Scale, tasks: Sequence[str], way: str = "paper") -> list[Block]:
+    """Appendix B: every combination, 60 settings of APO and 16 of PPO for each task.
+
+    APO's have no discount, the authors' neither: their grid is the released code's.
+    """
+    apo = [
+        {"gae_lambda": lam, "gain_step_size": alpha, "value_constraint": nu}
+        for lam, alpha, nu in itertools.product(LAMBDAS, STEP_SIZES, CONSTRAINTS)
+    ]
+    ppo = [
+        {"discount": gamma, "gae_lambda": lam}
+        for gamma, lam in itertools.product(DISCOUNTS, LAMBDAS)
+    ]
+    return [
+        _block(scale, algorithm, task, settings, way)
+        for task in tasks
+        for algorithm, settings in (("apo", apo), ("ppo", ppo))
+    ]
+
+
+def best_apo(task: str, way: str = "paper") -> dict[str, float]:
+    """What APO is run with on a task."""
+    discounted = way == "authors" and task in AUTHORS_DISCOUNT
+    more = {"value_discount": AUTHORS_DISCOUNT[task]} if discounted else {}
+    return BEST_APO.get(task, {}) | more
+
+
+def _apo(scale: Scale, task: str, way: str) -> Block:
+    return _block(scale, "apo", task, [best_apo(task, way)], way)
+
+
+def _ppo(scale: Scale, task: str, way: str) -> Block:
+    lambdas = LAMBDAS if scale.whole_grid else (PPO_LAMBDA,)
+    return _block(
+        scale,
+        "ppo",
+        task,
+        [{"discount": gamma, "gae_lambda": lam} for gamma in DISCOUNTS for lam in lambdas],
+        way,
+    )
+
+
+def _block(
+    scale: Scale, algorithm: str, task: str, settings: Sequence[dict[str, Any]], way: str
+) -> Block:
+    return Block(
+        algorithm,
+        with_args(task, AUTHORS_ENV_ARGS.get(task, {})) if way == "authors" else task,
+        settings,
+        scale.steps,
+        list(range(scale.seeds)),
+        preset=way,
+        evaluation={"eval_every": scale.eval_every},
+    )
+
+
+BLOCKS = {"figure1": figure1, "figure2": figure2, "appendix": figure1, "grid": grid}
+TASKS = dict.fromkeys(BLOCKS, FIGURE_TASKS) | {"appendix": (*FIGURE_TASKS, *OTHER_TASKS)}
+
+
+def tasks_of(experiment: str, wanted: Sequence[str] | None = None) -> Sequence[str]:
+    """All tasks of the experiment, or the wanted ones. Raises InputError for an unknown task."""
+    tasks = TASKS[experiment]
+    return tasks if wanted is None else [known("task", task, tasks) for task in wanted]

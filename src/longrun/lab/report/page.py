@@ -1,0 +1,75 @@
+"""The page itself: one HTML file that holds its style, its script and its data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from rich.console import Console
+
+from longrun.base.files import write_bytes
+from longrun.lab.report.data import page_data
+from longrun.lab.report.frames import best_policies, film, never_rendered
+from longrun.lab.report.runs import read_folder
+
+PARTS = ("", ".controls", ".chart", ".hover", ".tables", ".about")
+SCRIPTS = [f"page{part}.js" for part in PARTS]
+MOST_OF_FRAMES = 1_400_000
+"""characters of all pictures together"""
+
+
+def write_report(path: Path, out: Path, frames: bool = True, trust: bool = False) -> None:
+    """Write the page of a run, a sweep or a folder of these; a FolderError for any other.
+
+    `trust` imports modules that runs name for their environments, to film these.
+    """
+    folder = read_folder(path)
+    data = page_data(folder)
+    if frames:
+        names = {(s["env"], s["label"]): s["name"] for s in data["settings"]}
+        policies = best_policies(folder.settings)
+        for each in policies:
+            who = {"env": each.env, "setting": names[each.env, each.label]}
+            with Console(stderr=True).status(f"drawing {each.env}"):
+                pictures = film(each, MOST_OF_FRAMES // len(policies), trust)
+            data["frames"].append(who | {"seed": each.replica.seed} | pictures)
+        if native := never_rendered(folder.settings):
+            note = "environments in JAX cannot be rendered"
+            data["frames"].append({"env": ", ".join(native), "note": note})
+    write_bytes(out, page(data).encode(errors="backslashreplace"))  # names may be no text
+
+
+def page(data: dict[str, Any]) -> str:
+    """The HTML; text is escaped, and JSON cannot end its element, whatever the data contains."""
+    style = _asset("page.css")
+    script = '(() => {\n"use strict";\n' + "\n".join(map(_asset, SCRIPTS)) + "})();"
+    # Only this script may run, only this style applies, and nothing may be loaded.
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}';"
+        " img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    words = {name: html.escape(data[name]) for name in ("title", "folder", "result", "made")}
+    return Template(_asset("page.html")).substitute(
+        words, policy=policy, style=style, script=script, data=as_json(data)
+    )
+
+
+def as_json(data: Any) -> str:
+    """JSON for a <script> element, without '<': '</script' and '<!--' have a meaning there."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", r"\u003c")
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    """The hash by which a content security policy allows an inline script or style."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,231 @@
+"""Finished and unfinished runs as numbers: settings with the curves of their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from longrun.base.checks import known
+from longrun.base.errors import InputError, listed, warn
+from longrun.base.student import student_reach
+from longrun.lab.results.data_frames import Results
+from longrun.lab.results.labels import Choice
+from longrun.lab.results.run_files import FoundRun
+from longrun.lab.results.settings import FoundSetting, Paths, Scan, SettingReplica, scan
+from longrun.learning.envs.spaces import Array
+from longrun.learning.options.config import ALGORITHMS, Discounted
+from longrun.learning.runs.run_csv import Rows, columns_of, read_rows
+
+EVALUATIONS = "evaluations.csv"
+METRICS = "metrics.csv"
+GAIN = "gain"
+EVALUATION_COLUMNS = (
+    "average_reward",
+    "average_reward_low",
+    "average_reward_high",
+    "episode_return",
+    "episode_length",
+)
+SETTLED = "settled"
+"""Column of evaluations.csv: 0 where the steps cannot tell the long-run average reward."""
+NEARLY = 0.9
+"""A seed that has reached this share of the others' steps belongs to the curve."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The curves of replicas that differ in their seeds alone, of one run or of many."""
+
+    env: str
+    label: str
+    """the name that the user gave; or algorithm, what differs from its preset, and what differs
+    between the settings read"""
+    choice: Choice
+    """algorithm, preset and all options that change what is learned"""
+    replicas: tuple[SettingReplica, ...]
+    """where each seed's files are"""
+    steps: Array
+    """[K], those at which all seeds have a row"""
+    values: dict[str, Array]
+    """[K, seeds] for each column"""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(replica.seed for replica in self.replicas)
+
+
+class _Curve(NamedTuple):
+    """One replica."""
+
+    replica: SettingReplica
+    steps: Array
+    """[K], rising"""
+    values: dict[str, Array]
+    """[K]"""
+
+    @property
+    def last(self) -> int:
+        return int(self.steps[-1]) if len(self.steps) else 0
+
+
+def read_results(paths: Paths) -> Results:
+    """Evaluations of runs and sweeps, replicas of a setting together wherever they are.
+
+    Parameters
+    ----------
+    paths
+        One or several run folders, sweep folders, or folders of these.
+
+    Returns
+    -------
+    settings
+        Besides the columns of evaluations.csv (`cost_NAME` for each recorded cost among them) there
+        is `episode_average_reward`, the paper's second metric: reward per step within episodes, NaN
+        where none ended. `.to_pandas()` makes a data frame of them.
+
+    Notes
+    -----
+    - A curve ends at the last step that half of its seeds have reached. Seeds that did not get
+      within 90 % of it are left out with a warning: they have no final score, and would shorten the
+      curves of the others. If they stopped because they failed, the mean of the others is too high.
+    - The same setting with the same seed from two places is two settings, which have the place's
+      name in their labels: these may be two versions of a program, and are no independent seeds.
+    - Runs that have not been evaluated yet are left out with a warning.
+    """
+    return Results(evaluations_of(scan(paths)))
+
+
+def read_metrics(paths: Paths, columns: Sequence[str]) -> Results:
+    """The same settings as curves of training, such as `value_mean`: a row for each iteration.
+
+    A column that an algorithm does not have is NaN, as is the gain of a discounted one, which
+    learns none; one that none has is an InputError.
+    """
+    return Results(training_of(scan(paths), columns))
+
+
+def evaluations_of(found: Scan) -> list[Setting]:
+    """What `read_results` returns."""
+    settings = _read(found, EVALUATIONS, [*EVALUATION_COLUMNS, SETTLED, *cost_columns(found)])
+    for setting in settings:
+        values = setting.values
+        values[SETTLED] = np.nan_to_num(values[SETTLED], nan=1.0)  # older runs have no such column
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values["episode_average_reward"] = values["episode_return"] / values["episode_length"]
+    return settings
+
+
+def cost_columns(found: Scan) -> list[str]:
+    """Columns of the costs that evaluations of these runs recorded: cost_NAME and its interval."""
+    headers = [columns_of(run.path / EVALUATIONS) for run in found.runs]
+    names = dict.fromkeys(name for header in headers for name in header)
+    return [name for name in names if name.startswith("cost_")]
+
+
+def training_of(found: Scan, columns: Sequence[str]) -> list[Setting]:
+    """What `read_metrics` returns."""
+    names = training_metrics(found)
+    for column in columns:
+        known("metric", column, names)
+    settings = _read(found, METRICS, columns)
+    for setting in settings:
+        if GAIN in columns and not learns_gain(setting):  # metrics.csv has the constant 0
+            setting.values[GAIN] = np.full_like(setting.values[GAIN], np.nan)
+    return settings
+
+
+def learns_gain(setting: Setting) -> bool:
+    return not issubclass(ALGORITHMS[setting.choice.algorithm], Discounted)
+
+
+def training_metrics(found: Scan) -> list[str]:
+    """All measured columns of the metrics.csv of these runs."""
+    headers = [columns_of(run.path / METRICS) for run in found.runs]
+    return list(dict.fromkeys(name for header in headers for name in header))
+
+
+def _read(found: Scan, file: str, columns: Sequence[str]) -> list[Setting]:
+    rows = {
+        run.path: read_rows(run.path / file, columns, len(run.config["replicas"]))
+        for run in found.runs
+    }
+    missing = [run for run in found.runs if not len(rows[run.path].step)]
+    _report_missing(missing, found, file)
+    without = {run.path for run in missing}
+    settings = []
+    for each in found.settings:
+        replicas = [replica for replica in each.replicas if replica.run not in without]
+        curves = [_curve(replica, rows[replica.run], columns) for replica in replicas]
+        if any(curve.last for curve in curves):
+            settings.append(_setting(each, curves, columns))
+    return settings
+
+
+def _curve(replica: SettingReplica, rows: Rows, columns: Sequence[str]) -> _Curve:
+    """One replica of a run; of two rows for the same step the later one counts."""
+    mine = np.flatnonzero(rows.replica == replica.index)[::-1]
+    steps, first = np.unique(rows.step[mine], return_index=True)
+    places, nothing = mine[first], np.full(len(steps), np.nan)
+    values = {c: rows.values[c][places] if c in rows.values else nothing for c in columns}
+    return _Curve(replica, steps, values)
+
+
+def _report_missing(missing: Sequence[FoundRun], found: Scan, file: str) -> None:
+    """Runs without rows are left out with a warning; it is an error if no others remain."""
+    what = "evaluations" if file == EVALUATIONS else "metrics"
+    fix = "train longer or with --eval-every" if file == EVALUATIONS else "train longer"
+    if missing and len(missing) == len(found.runs):
+        raise InputError(f"'{missing[0].path}' has no {what} yet; {fix}")
+    alone = [f"'{run.path}'" for run in missing if run.path == run.source]
+    if alone:
+        they = "they have" if len(alone) > 1 else "it has"
+        warn(f"{listed(alone)}: left out because {they} no {what} yet; {fix}")
+    in_sweeps = [run for run in missing if run.path != run.source]
+    for source in dict.fromkeys(run.source for run in in_sweeps):
+        names = [run.path.name for run in in_sweeps if run.source == source]
+        warn(f"'{source}': left out because they have no {what} yet: {listed(names)}")
+
+
+def _setting(found: FoundSetting, curves: Sequence[_Curve], columns: Sequence[str]) -> Setting:
+    """The replicas at the steps that they share."""
+    name = f"{found.env} {found.label}"
+    chosen = _far_enough(name, curves)
+    steps = reduce(np.intersect1d, [curve.steps for curve in chosen])
+    if not len(steps):
+        warn(f"{name}: its seeds were never evaluated at the same step")
+    places = [np.searchsorted(curve.steps, steps) for curve in chosen]
+    values = {
+        column: np.stack([c.values[column][at] for c, at in zip(chosen, places, strict=True)], -1)
+        for column in columns
+    }
+    replicas = tuple(curve.replica for curve in chosen)
+    return Setting(found.env, found.label, found.choice, replicas, steps, values)
+
+
+def _far_enough(name: str, curves: Sequence[_Curve]) -> list[_Curve]:
+    """The curves that got about as far as half of them did; a warning names the others."""
+    reached = {curve.replica.seed: curve.last for curve in curves}
+    started = sorted(filter(None, reached.values()), reverse=True)
+    end = started[(len(started) - 1) // 2]
+    behind = [f"{seed} at {last:,}" for seed, last in reached.items() if last < NEARLY * end]
+    if behind:
+        warn(f"{name}: others are at {end:,} steps; left out is seed {listed(behind)}")
+    ahead = [f"{seed} at {last:,}" for seed, last in reached.items() if NEARLY * last > end]
+    if ahead:
+        warn(
+            f"{name}: shown up to {end:,} steps, as far as half of its seeds; seed {listed(ahead)}"
+        )
+    return [curve for curve in curves if curve.last >= NEARLY * end]
+
+
+def mean_interval(values: Array) -> tuple[Array, Array, Array]:
+    """Mean over the last axis (seeds) and its 95 % Student's interval; [..., n] -> three [...]."""
+    mean = values.mean(-1)
+    if values.shape[-1] < 2:
+        return mean, mean, mean
+    reach = student_reach(values)
+    return mean, mean - reach, mean + reach

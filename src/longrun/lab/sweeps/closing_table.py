@@ -1,0 +1,51 @@
+"""What a sweep prints when it has ended: results, failures, the best options of a search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from longrun.lab.results.final_table import print_final
+from longrun.lab.results.read import read_results
+from longrun.lab.sweeps.messages import one_line
+from longrun.lab.sweeps.optuna_search import OptunaSearch
+from longrun.lab.sweeps.scheduler import Outcome
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+
+
+def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | None) -> None:
+    """Print the tables of the finished runs, then one line for each best point and each failure."""
+    finished = finished_folders(folder, outcome)
+    if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
+        print_final(read_results(evaluated))
+    for name, options, score in search.best() if search else []:
+        flags = " ".join(filter(None, (flag(option, value) for option, value in options.items())))
+        flags = flags or "the preset as it is"
+        print(f"best for {name}: {score:.4g} with {flags}; train it with other seeds")
+    print(f"{len(outcome.finished)} of {len(folder.runs)} runs are finished in {folder.path}")
+    for failure in outcome.failures:
+        times = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
+        print(f"failed after {times}: {failure.run}: {one_line(failure.error)}")
+    if outcome.failures:
+        print(f"{folder.resume_command()} tries them again")
+
+
+def finished_folders(folder: SweepFolder, outcome: Outcome) -> list[Path]:
+    """Folders of the finished runs, in the order of the plan and not in that of their ends."""
+    ended = {run.name for run in outcome.finished}
+    return [folder.folder(run) for run in folder.runs if run.name in ended]
+
+
+def flag(option: str, value: Any) -> str:
+    """An option as `longrun train` takes it; nothing for an empty list, which is the default.
+
+    Networks without a hidden layer are not the default: `longrun sweep` alone takes them.
+    """
+    name = option.replace("_", "-")
+    if option == "limits":
+        return " ".join(f"--limit {cost}={rate}" for cost, rate in dict(value).items())
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, list) and not value:
+        return "--grid hidden_sizes=none" if option == "hidden_sizes" else ""
+    return f"--{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"

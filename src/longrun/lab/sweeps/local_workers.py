@@ -1,0 +1,147 @@
+"""Workers on this machine: one single-threaded process for each core."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Protocol
+
+from longrun.lab.sweeps.messages import Message
+from longrun.lab.sweeps.plan import PlannedRun
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps.worker_process import STOP_SECONDS
+from longrun.lab.sweeps.worker_watch import WorkerWatch
+from longrun.learning.envs.processes import (
+    ONE_THREAD,
+    cause_of_exit,
+    end_process,
+    limited_pipe,
+    start_process,
+)
+from longrun.learning.envs.watchdog import STEP_TIMEOUT
+
+EXIT_SECONDS = 5.0
+"""Time for a worker that has closed its connection to end by itself."""
+
+
+class Workers(Protocol):
+    """Slots that train one run each.
+
+    Messages are those of `worker_process.train_run`, and "died" for a worker that ended without
+    one.
+    """
+
+    slots: int
+
+    def start(self, slot: int, run: PlannedRun) -> None: ...
+    def messages(self, seconds: float) -> Iterator[tuple[int, Message]]: ...
+    def close(self) -> None: ...
+
+
+class LocalWorkers:
+    """One process for each slot; one that died is replaced when its slot is needed again.
+
+    One that hangs (see `WorkerWatch`) is ended, and reported as one that died.
+    """
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        slots: int,
+        native: bool,
+        step_timeout: float = STEP_TIMEOUT,
+    ) -> None:
+        self.slots = slots
+        self.variables = worker_variables(one_thread=slots > 1, cpu_only=not native)
+        """Environment variables of each worker, besides those of this process."""
+        self._folder = folder
+        self._step_timeout = step_timeout
+        self._watch = WorkerWatch(step_timeout)
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._connections: dict[int, Connection] = {}
+
+    def start(self, slot: int, run: PlannedRun) -> None:
+        if slot not in self._connections:
+            self._spawn(slot)
+        order = {
+            "run": run.as_json(),
+            "path": str(self._folder.folder(run).absolute()),
+            "step_timeout": self._step_timeout,
+        }
+        self._watch.started(slot)
+        with suppress(OSError):  # the worker died: `messages` reports it
+            self._connections[slot].send_bytes(json.dumps(order).encode())
+
+    def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
+        """Wait up to so many seconds for the next messages, each with its slot."""
+        ready = wait(list(self._connections.values()), seconds)
+        for slot, connection in list(self._connections.items()):
+            if connection in ready:
+                try:
+                    message = json.loads(connection.recv_bytes())
+                except (EOFError, OSError):
+                    message = self._remove(slot)
+                if self._heard(slot, message):
+                    yield slot, message
+            # A process that an environment has forked can keep a dead worker's connection open.
+            elif self._processes[slot].poll() is not None and not connection.poll():
+                yield slot, self._remove(slot)
+        for slot, why in self._watch.overdue().items():
+            yield slot, self._remove(slot, why)
+
+    def close(self) -> None:
+        """Ask all workers to save and end; kill those that have not ended in time."""
+        for connection in self._connections.values():
+            with suppress(OSError):
+                connection.send_bytes(b'{"stop": true}')
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in self._processes.values():
+            end_process(process, max(0.0, deadline - time.monotonic()))
+        for connection in self._connections.values():
+            connection.close()
+
+    def _heard(self, slot: int, message: Message) -> bool:
+        """Note what a message says about the worker; False if it says nothing about its run."""
+        self._watch.heard(slot, message["kind"] == "progress")
+        if message["kind"] not in ("alive", "progress"):
+            self._watch.ended(slot)
+        if message.get("ends") and slot in self._processes:
+            self._remove(slot)
+        return bool(message["kind"] != "alive")
+
+    def _spawn(self, slot: int) -> None:
+        ours, theirs = limited_pipe()
+        log = self._log(slot)
+        log.parent.mkdir(exist_ok=True)
+        module, fd = "longrun.lab.sweeps.worker_process", theirs.fileno()
+        with log.open("ab") as output:
+            self._processes[slot] = start_process(module, [fd], [fd], self.variables, output)
+        self._connections[slot] = ours
+        theirs.close()
+
+    def _log(self, slot: int) -> Path:
+        return self._folder.path / "workers" / f"{slot}.log"
+
+    def _remove(self, slot: int, why: str = "") -> Message:
+        """End a worker that is gone, or hangs for the reason given; the message that reports it."""
+        self._watch.ended(slot)
+        process = self._processes.pop(slot)
+        self._connections.pop(slot).close()
+        status = end_process(process, 0.0 if why else EXIT_SECONDS)
+        what = why or f"died: {cause_of_exit(status)} (see {self._log(slot)})"
+        return {"kind": "died", "error": f"the worker process {process.pid} {what}"}
+
+
+def worker_variables(one_thread: bool, cpu_only: bool) -> dict[str, str]:
+    """Environment variables of a worker.
+
+    `one_thread` where there are several workers. `cpu_only` where the environments run on the CPU:
+    their networks are small, and a worker would take a share of the GPU's memory for nothing.
+    """
+    threads = ONE_THREAD | {"NPROC": "1"} if one_thread else {}
+    return threads | ({"JAX_PLATFORMS": "cpu"} if cpu_only else {})

@@ -1,0 +1,188 @@
+"""Workers on a Ray cluster: one actor for each slot, placed by Ray where a core is free.
+
+Where a worker sees the sweep's folder (the same machine, a shared file system), the run is trained
+in it. Elsewhere it is trained in a temporary folder, which is copied back when the run ends or is
+stopped; if such a worker dies, its progress is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from longrun.base.errors import InputError
+from longrun.lab.sweeps.local_workers import worker_variables
+from longrun.lab.sweeps.messages import Message, one_line
+from longrun.lab.sweeps.plan import PlannedRun
+from longrun.lab.sweeps.ray_actor import RemoteWorker, read_files, write_files
+from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps.worker_process import STOP_SECONDS
+from longrun.lab.sweeps.worker_watch import WorkerWatch
+from longrun.learning.envs.watchdog import STEP_TIMEOUT
+
+CONNECT_SECONDS = 4.0
+ANSWER_SECONDS = 12.0
+"""Time limits for a cluster to answer; a wrong address is reported within 20 s in all."""
+
+
+def connect(address: str) -> Any:
+    """The ray module, connected. Raises InputError if no cluster answers at the address."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # otherwise Ray warns
+    try:
+        import ray
+    except ImportError:
+        raise InputError("--ray needs a package; pip install ray") from None
+    if address != "auto":
+        require_answer(address)
+    failure: queue.Queue[BaseException | None] = queue.Queue()
+
+    def init() -> None:
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            failure.put(None)
+        except BaseException as error:
+            failure.put(error)
+
+    threading.Thread(target=init, daemon=True).start()
+    try:
+        error = failure.get(timeout=ANSWER_SECONDS)
+    except queue.Empty:
+        error = TimeoutError(f"no answer in {ANSWER_SECONDS:.0f} s")
+    if error is not None:
+        raise _no_answer(address, error)
+    return ray
+
+
+def require_answer(address: str) -> None:
+    """Raise InputError at once if no server listens there; Ray itself would try for a minute."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        raise InputError(f"--ray {address} must be auto or HOST:PORT, for example 10.0.0.1:6379")
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise _no_answer(address, error) from None
+
+
+def _no_answer(address: str, error: BaseException) -> InputError:
+    return InputError(
+        f"--ray {address}: no Ray cluster answers ({one_line(error)}); start one with"
+        " ray start --head"
+    )
+
+
+class RayWorkers:
+    """One actor for each slot; slots and messages are those of `LocalWorkers`."""
+
+    def __init__(
+        self,
+        folder: SweepFolder,
+        address: str,
+        slots: int | None,
+        native: bool,
+        step_timeout: float = STEP_TIMEOUT,
+    ) -> None:
+        self._ray = connect(address)
+        self._folder = folder
+        resources = self._ray.cluster_resources()
+        devices = resources.get("GPU", 0) if native else 0
+        self.slots = slots or max(1, int(devices or resources.get("CPU", 1)))
+        self._needs = {"num_gpus": 1} if devices else {"num_cpus": 1}
+        self._actors: dict[int, Any] = {}
+        self._runs: dict[int, PlannedRun] = {}
+        self._results: dict[int, Any] = {}
+        """References to what `RemoteWorker.train` will return, by busy slot."""
+        self._asked: dict[int, Any] = {}
+        """Calls of `RemoteWorker.progress` that have not returned yet."""
+        self._step_timeout = step_timeout
+        self._watch = WorkerWatch(step_timeout)
+
+    def start(self, slot: int, run: PlannedRun) -> None:
+        if slot not in self._actors:
+            self._actors[slot] = self._new_actor()
+        self._runs[slot] = run
+        path = self._folder.folder(run).absolute()
+        saved = [self._ray.put(read_files(path))] if path.exists() else []
+        self._results[slot] = self._actors[slot].train.remote(
+            run.as_json(), str(path), self._folder.token, saved, self._step_timeout
+        )
+
+    def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
+        """Wait up to so many seconds for the next messages, each with its slot."""
+        ready, _ = self._ray.wait(list(self._results.values()), timeout=seconds)
+        for slot in [slot for slot, result in self._results.items() if result in ready]:
+            yield slot, self._outcome(slot)
+        for slot in self._results:
+            if slot not in self._asked:
+                self._asked[slot] = self._actors[slot].progress.remote()
+        if self._asked:  # an actor that has not been placed yet answers later
+            answers = list(self._asked.values())
+            ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=seconds)
+        for slot in [slot for slot, answer in self._asked.items() if answer in ready]:
+            with suppress(self._ray.exceptions.RayError):  # it died: its result reports that
+                message = self._ray.get(self._asked.pop(slot))
+                self._heard(slot, message)
+                if message:
+                    yield slot, message
+        for slot, why in self._watch.overdue().items():
+            yield slot, self._end(slot, why)
+
+    def close(self) -> None:
+        """Ask all workers to save and end; kill those that have not ended in time."""
+        try:
+            for slot in self._results:
+                self._actors[slot].stop.remote()
+            results = list(self._results.values())
+            if results:
+                self._ray.wait(results, num_returns=len(results), timeout=STOP_SECONDS)
+            for slot, result in list(self._results.items()):
+                if self._ray.wait([result], timeout=0)[0]:
+                    self._outcome(slot)  # writes the files that a worker sent back
+        finally:
+            for actor in self._actors.values():
+                with suppress(Exception):
+                    self._ray.kill(actor)
+            self._ray.shutdown()
+
+    def _new_actor(self) -> Any:
+        variables = worker_variables(one_thread=True, cpu_only="num_gpus" not in self._needs)
+        # Two calls at once: `train`, and `progress` meanwhile.
+        actor = self._ray.remote(**self._needs, max_concurrency=2)(RemoteWorker)
+        return actor.remote(variables, [os.path.abspath(path) for path in sys.path])
+
+    def _heard(self, slot: int, message: Message | None) -> None:
+        """Note an answer; the actor is watched from the first one on, when it has been placed."""
+        if not self._watch.is_watched(slot):
+            self._watch.started(slot)
+        self._watch.heard(slot, message is not None)
+
+    def _end(self, slot: int, why: str) -> Message:
+        """End a slot's actor, for the reason given; the message that reports it."""
+        self._watch.ended(slot)
+        self._results.pop(slot, None)
+        self._asked.pop(slot, None)
+        with suppress(Exception):
+            self._ray.kill(self._actors.pop(slot))
+        return {"kind": "died", "error": f"the Ray worker {why}"}
+
+    def _outcome(self, slot: int) -> Message:
+        """The last message of a slot whose run has ended; its files are written where needed."""
+        result = self._results.pop(slot)
+        self._asked.pop(slot, None)
+        try:
+            outcome, files = self._ray.get(result)
+        except self._ray.exceptions.RayError as error:
+            return self._end(slot, f"died: {one_line(error)}")
+        self._watch.ended(slot)
+        if outcome.get("ends"):
+            self._end(slot, "")
+        write_files(self._folder.folder(self._runs[slot]), files)
+        done: Message = outcome
+        return done

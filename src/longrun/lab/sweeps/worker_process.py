@@ -1,0 +1,137 @@
+"""A sweep's worker process: `python -m longrun.lab.sweeps.worker_process CONNECTION_FD`.
+
+It trains one run after another, so that JAX is imported and programs are compiled once, and reports
+their progress in JSON. A worker whose parent process has ended saves its run and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from longrun.base.files import FolderLock
+from longrun.lab.sweeps.messages import Message, Report, failure_message, progress_message
+from longrun.lab.sweeps.plan import PlannedRun
+from longrun.learning.envs.watchdog import STEP_TIMEOUT
+
+REPORT_SECONDS = 0.5
+"""Time between two messages about the progress of a run."""
+ALIVE_SECONDS = 2.0
+"""Time between two signs of life."""
+STOP_SECONDS = 60.0
+"""Time for a worker to save its run when the sweep is stopped."""
+
+
+def train_run(
+    run: PlannedRun,
+    path: Path,
+    report: Report,
+    stopping: threading.Event,
+    step_timeout: float = STEP_TIMEOUT,
+) -> Message:
+    """Start or resume the run in its folder; the message that says how it ended."""
+    try:
+        if path.exists():  # a worker of a killed sweep may still save the run
+            FolderLock(path, STOP_SECONDS, stopping.wait).release()
+        if not stopping.is_set():
+            _train(run, path, report, stopping, step_timeout)
+    except Exception as error:
+        return failure_message(error)
+    return {"kind": "stopped" if stopping.is_set() else "done"}
+
+
+def _train(
+    run: PlannedRun, path: Path, report: Report, stopping: threading.Event, step_timeout: float
+) -> None:
+    from longrun.learning.train import start_or_resume as runs
+
+    steps = [0] * len(run.replicas)
+    reported = 0.0
+
+    def on_log(progress: Any) -> bool:
+        nonlocal reported
+        steps[progress.replica] = progress.step
+        if time.monotonic() - reported > REPORT_SECONDS:
+            reported = time.monotonic()
+            rate, reward = progress.steps_per_second, progress.metrics["reward"]
+            report(progress_message(sum(steps), rate, reward))
+        return not stopping.is_set()
+
+    if (path / "config.json").exists():
+        saved = runs.load(path, trust=True)  # the plan names the same environment
+        steps[:] = saved.done
+        session = runs.resume(saved, run.steps, on_log, step_timeout=step_timeout)
+    else:
+        settings: dict[str, Any] = {"num_workers": 0, **run.settings}
+        settings["step_timeout"] = step_timeout
+        session = runs.start(
+            path, run.env, run.configs(), run.seeds, run.steps, run.preset, on_log, **settings
+        )
+    report(progress_message(sum(steps)))  # the speed is measured from here
+    session.run(progress_bar=False)
+
+
+def main() -> None:
+    connection = Connection(int(sys.argv[1]))
+    orders: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+    stopping = threading.Event()
+    sending = threading.Lock()
+
+    def report(message: Message) -> None:
+        with sending, suppress(OSError):  # the parent has ended: `_receive` notices it too
+            connection.send_bytes(json.dumps(message).encode())
+
+    threading.Thread(target=_receive, args=(connection, orders, stopping), daemon=True).start()
+    threading.Thread(target=_give_signs, args=(report,), daemon=True).start()
+    while (order := orders.get()) is not None and not stopping.is_set():
+        run, path = PlannedRun.from_json(order["run"]), Path(order["path"])
+        ending = train_run(run, path, report, stopping, order["step_timeout"])
+        report(ending)
+        if ending.get("ends"):
+            break
+    _end()
+
+
+def _give_signs(report: Report) -> None:
+    """A process that is stopped, or where an environment holds Python's lock, gives none."""
+    while True:
+        report({"kind": "alive"})
+        time.sleep(ALIVE_SECONDS)
+
+
+def _receive(
+    connection: Connection, orders: queue.SimpleQueue[Message | None], stopping: threading.Event
+) -> None:
+    """Put orders into the queue until the parent sends "stop" or has ended.
+
+    Not by `envs.processes.end_with`: a signal of the kernel would leave no time to save the run.
+    """
+    with suppress(EOFError, OSError):
+        while "stop" not in (order := json.loads(connection.recv_bytes())):
+            orders.put(order)
+    stopping.set()
+    orders.put(None)
+    time.sleep(STOP_SECONDS)
+    _end()  # an environment hangs, and no parent may be left to end this process
+
+
+def _end() -> None:
+    """End at once, with all processes that an environment has started: results are on disk."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Learning: environments, the update, training, and what is left of a run."""

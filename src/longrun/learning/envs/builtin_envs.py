@@ -1,0 +1,92 @@
+"""The built-in JAX environments by name, and how their arguments are checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from longrun.base.checks import known
+from longrun.base.errors import InputError
+from longrun.learning.envs.env_strings import written
+from longrun.learning.envs.native.access_control import AccessControl
+from longrun.learning.envs.native.inventory import Inventory
+from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS
+
+BUILTIN: dict[str, Callable[..., Environment]] = {
+    **ENVIRONMENTS,
+    "access-control": AccessControl,
+    "inventory": Inventory,
+    "maintenance": Maintenance,
+}
+"""Builders: every parameter has a default; the first line of the docstring says what it is."""
+
+
+def make_builtin(name: str, args: dict[str, Any]) -> Environment:
+    """A built-in environment; values are those of JSON, where lists stand for tuples."""
+    builder = BUILTIN[known("jax environment", name, BUILTIN)]
+    parameters = inspect.signature(builder, eval_str=True).parameters
+    for key in args:
+        known(f"argument of '{name}'", key, parameters)
+    return builder(**{key: _typed(parameters[key], value) for key, value in args.items()})
+
+
+def explained(name: str) -> str:
+    """What a built-in environment is, and its arguments with their defaults."""
+    builder = BUILTIN[known("jax environment", name, BUILTIN)]
+    parameters = inspect.signature(builder).parameters.values()
+    arguments = "\n".join(f"  {p.name}={written(name, p.name, p.default)}" for p in parameters)
+    return (
+        f"jax:{name}\n\n{inspect.getdoc(builder)}\n\n--env-args, with their defaults:\n{arguments}"
+    )
+
+
+def _typed(parameter: inspect.Parameter, value: Any) -> Any:
+    """The value in the parameter's type, or a one-line InputError."""
+    kind, convert = KINDS[parameter.annotation]
+    try:
+        return convert(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{parameter.name}={value!r} must be {kind}") from None
+
+
+def _exactly(kind: type) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError
+        return value
+
+    return checked
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool | str):
+        raise TypeError
+    return float(value)
+
+
+def _whole(value: Any) -> int:
+    number = _number(value)
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _each(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(values: Any) -> Any:
+        return tuple(map(convert, _exactly(list | tuple)(values)))  # type: ignore[arg-type]
+
+    return checked
+
+
+KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
+    bool: ("true or false", _exactly(bool)),
+    str: ("a word", _exactly(str)),
+    int: ("a whole number", _whole),
+    float: ("a number", _number),
+    tuple[float, ...]: ("a list of numbers, as [1, 0.5]", _each(_number)),
+    tuple[int, ...]: ("a list of whole numbers, as [1, 2]", _each(_whole)),
+}
+"""What the types of parameters are called, and how a value is read as one."""

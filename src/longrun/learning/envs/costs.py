@@ -1,0 +1,85 @@
+"""Costs of a step besides its reward, by name: ready-made ones, and those that environments give.
+
+Ready-made costs need nothing from the environment; host workers and the device loop share their
+definition, and the first argument is the array module, `numpy` or `jax.numpy`. All other names are
+looked up in what a step returns: `info` of a Gymnasium environment, `Step.costs` of one in JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from longrun.base.errors import InputError
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.envs.step_values import as_number
+
+READY = {
+    "terminated": "episodes that terminated; a time limit does not count",
+    "action_energy": "the sum of squares of the action that the environment got",
+    "out_of_bounds": "1 where a component of the policy's action was beyond its bounds",
+}
+"""Names of the ready-made costs, and what they are."""
+OF_ACTIONS = ("action_energy", "out_of_bounds")
+
+
+def check_costs(names: Sequence[str], spaces: Spaces, is_vector: bool = False) -> None:
+    """An InputError for a cost that these spaces, or a VectorEnv, do not have."""
+    for name in names:
+        if is_vector and name not in READY:
+            raise InputError(
+                f"cost '{name}' of a VectorEnv cannot be read; ready-made: {', '.join(READY)}; or"
+                " give the single environment"
+            )
+        if name in OF_ACTIONS and spaces.categories:
+            raise InputError(f"cost '{name}' is for continuous actions; these are choices")
+
+
+def ready_cost(
+    xp: Any, name: str, spaces: Spaces, sampled: Any, given: Any, terminated: Any
+) -> Any:
+    """[...] of one step of several environments. Raises InputError for a name not in `READY`.
+
+    sampled, given: [..., A] the policy's actions, and those that environments got.
+    terminated: [...].
+    """
+    if name == "terminated":
+        return xp.asarray(terminated, xp.float32)
+    if name == "action_energy":
+        return (given**2).sum(-1)
+    if name == "out_of_bounds":
+        low, high = spaces.limits
+        return xp.asarray(((sampled < low) | (sampled > high)).any(-1), xp.float32)
+    raise unknown_cost(name, [])
+
+
+def info_cost(info: Mapping[str, Any], name: str) -> float:
+    """A cost in a Gymnasium step's info: info[name], info["costs"][name] or info["cost_" + name].
+
+    `info["cost"]`, safety-gymnasium's number, is the cost that is called `cost`.
+    """
+    named = info.get("costs")
+    places = [(info, name), (named, name), (info, f"cost_{name}")]
+    for place, key in places:
+        if isinstance(place, Mapping) and key in place:
+            return as_number(f"cost '{name}'", place[key])
+    raise unknown_cost(name, [*info_costs(info)])
+
+
+def info_costs(info: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers in a step's info, by the names under which they can be costs."""
+    found = {key: value for key, value in info.items() if _is_number(value)}
+    named = info.get("costs")
+    inner = named if isinstance(named, Mapping) else {}
+    return found | {key: value for key, value in inner.items() if _is_number(value)}
+
+
+def unknown_cost(name: str, given: Sequence[str]) -> InputError:
+    told = f"the environment gave {', '.join(given)}" if given else "the environment gave none"
+    return InputError(f"cost '{name}' is unknown; {told}; ready-made: {', '.join(READY)}")
+
+
+def _is_number(value: Any) -> bool:
+    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"

@@ -1,0 +1,105 @@
+"""The sizes of flat observation and action rows: NumPy alone, so that a policy can be used without
+Gymnasium and JAX."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from longrun.base.errors import InputError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and bool(value >= 1)
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Sizes of one environment's flat rows; hashable, since they shape compiled programs."""
+
+    observation_size: int
+    """columns of an observation row, those of a mask included"""
+    action_size: int
+    """columns of an action row"""
+    categories: tuple[int, ...] = ()
+    """choices of each categorical component; empty for continuous actions"""
+    low: tuple[float, ...] = ()
+    """lower bounds of continuous actions; `longrun.learning.envs.actions` applies them"""
+    high: tuple[float, ...] = ()
+    """upper bounds"""
+    masked: bool = False
+    """observation rows begin with a mask: a column for each policy output, 0 where forbidden"""
+
+    def __post_init__(self) -> None:
+        for name in ("observation_size", "action_size"):
+            if not _is_count(getattr(self, name)):
+                raise InputError(
+                    f"Spaces {name}={getattr(self, name)!r} must be a number of columns; an action"
+                    " of 11 choices and rows of 4 are Spaces(4, 1, (11,))"
+                )
+        for name in ("categories", "low", "high"):
+            value = getattr(self, name)
+            if not isinstance(value, tuple) or len(value) not in (0, self.action_size):
+                raise InputError(
+                    f"Spaces {name}={value!r} must be a tuple of action_size={self.action_size}"
+                    " entries, or ()"
+                )
+        if not all(map(_is_count, self.categories)):
+            raise InputError(
+                f"Spaces categories={self.categories} must be whole numbers, 1 or more: the choices"
+                " of each component"
+            )
+        if bool(self.categories) == bool(self.low) or len(self.low) != len(self.high):
+            raise InputError(
+                f"Spaces categories={self.categories}, low={self.low}, high={self.high}: give"
+                " categories for choices, or low and high for continuous actions"
+            )
+        if self.masked and not self.categories:
+            raise InputError("Spaces masked=True needs categories: a mask is for choices")
+        if self.feature_size < 1:
+            raise InputError(
+                f"Spaces observation_size={self.observation_size} leaves no feature beside a mask"
+                f" of {self.mask_size} columns; a row is the mask and then the features"
+            )
+
+    @property
+    def policy_outputs(self) -> int:
+        return sum(self.categories) or self.action_size
+
+    @property
+    def mask_size(self) -> int:
+        """Columns of an observation row that are the mask."""
+        return self.policy_outputs if self.masked else 0
+
+    @property
+    def feature_size(self) -> int:
+        """Columns of an observation row that the networks see."""
+        return self.observation_size - self.mask_size
+
+    @cached_property
+    def limits(self) -> tuple[Array, Array]:
+        """low and high of continuous actions, [A] float32 each, rounded inwards.
+
+        A bound in double precision may have no float32 of its own, and the nearest one may lie
+        outside the action space.
+        """
+        low, high = (np.asarray(bound, np.float64) for bound in (self.low, self.high))
+        low32, high32 = low.astype(np.float32), high.astype(np.float32)
+        low32 = np.where(low32 < low, np.nextafter(low32, np.float32(np.inf)), low32)
+        high32 = np.where(high32 > high, np.nextafter(high32, np.float32(-np.inf)), high32)
+        return low32, high32
+
+    @cached_property
+    def centre_and_reach(self) -> tuple[Array, Array]:
+        """The middle of the limits and how far they are from it, [A] float32 each."""
+        low, high = self.limits
+        return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+
+    @property
+    def action_dtype(self) -> type:
+        return np.int32 if self.categories else np.float32

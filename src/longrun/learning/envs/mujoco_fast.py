@@ -1,0 +1,122 @@
+"""Step Gymnasium's MuJoCo tasks without Gymnasium's Python layer, bit for bit the same.
+
+`fast_stepper(env)` drives the model and data *inside* a Gymnasium environment: it makes the same
+`mj_step` call and does the same arithmetic, in the same order and precision, on arrays looked up
+once, and leaves out the info dictionary, the wrapper calls, the checks and the temporary arrays.
+
+What makes it exact:
+
+* MuJoCo's arrays (`data.qpos`, ...) are views of C memory that never moves, not even in
+  `mj_resetData`, so one view taken at construction stays current.
+* Python floats are IEEE doubles, so scalar work on them equals NumPy's float64 work, only faster.
+* NumPy multiplies a Python float by a float32 in float32. The control cost of a float32 action is
+  therefore a float32, here as there; see `FastStepper._control_cost`.
+* Sums go through the reduction Gymnasium's `np.sum` ends in, so they add up in the same order.
+
+Constants (weights, ranges, time step, masses) are read at construction: build a new stepper after
+changing them. All that changes in the environment is a solver flag, see `_skip_islands`.
+MuJoCo is imported only when an environment is a MuJoCo task.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import gymnasium
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+from longrun.learning.envs.mujoco_stepper import Array, FastStepper
+from longrun.learning.envs.mujoco_velocity import SpeedCost
+
+
+def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
+    """A stepper for `env`, or None where Gymnasium's own `step` is needed.
+
+    It takes exactly the v5 classes of Swimmer, HalfCheetah, Hopper, Walker2d, Ant and Humanoid (no
+    subclasses), with any constructor argument but a render mode, inside no other wrappers than
+    those `gymnasium.make` adds and the cost of the velocity tasks. It reads private fields of
+    these: if one is missing, as is possible in another version of Gymnasium, a warning says so
+    once, and the result is None.
+    """
+    try:
+        return _made(env)
+    except AttributeError as error:
+        warnings.warn(
+            f"Gymnasium {gymnasium.__version__} differs from the versions that longrun's fast"
+            f" MuJoCo steps are made for ({error}); its own, slower steps are used",
+            stacklevel=1,  # one line for all environments, so that Python shows it once
+        )
+        return None
+
+
+class SpeedStepper:
+    """A velocity task: a stepper of its task, with the cost as `info`."""
+
+    def __init__(self, stepper: FastStepper, wrapper: SpeedCost) -> None:
+        self._stepper, self._wrapper = stepper, wrapper
+        self.info: dict[str, float] = {"cost": 0.0}
+        self.reset = stepper.reset
+        self.save_state, self.load_state = stepper.save_state, stepper.load_state
+
+    def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
+        stepper, dt = self._stepper, self._stepper.dt
+        x_before, y_before = stepper.place()
+        facts = stepper.step(action, obs_out)
+        x, y = stepper.place()
+        self.info["cost"] = self._wrapper.cost((x - x_before) / dt, (y - y_before) / dt)
+        return facts
+
+
+def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
+    task: Any = env
+    max_steps, speed = math.inf, None
+    while type(task) in (TimeLimit, OrderEnforcing, PassiveEnvChecker, SpeedCost):
+        if type(task) is TimeLimit:
+            max_steps = min(max_steps, task._max_episode_steps)
+        if type(task) is SpeedCost:
+            speed = task
+        task = task.env
+    # Looking at the module's name first avoids the import of mujoco where it is not needed.
+    in_mujoco = type(task).__module__.startswith("gymnasium.envs.mujoco.")
+    if not in_mujoco or task.render_mode is not None:
+        return None
+    stepper_class = _stepper_classes().get(type(task))
+    if stepper_class is None:
+        return None
+    stepper = stepper_class(env, task, max_steps)
+    _skip_islands(task)
+    return stepper if speed is None else SpeedStepper(stepper, speed)
+
+
+def _stepper_classes() -> dict[type, type[FastStepper]]:
+    from gymnasium.envs.mujoco.ant_v5 import AntEnv
+    from gymnasium.envs.mujoco.half_cheetah_v5 import HalfCheetahEnv
+    from gymnasium.envs.mujoco.hopper_v5 import HopperEnv
+    from gymnasium.envs.mujoco.humanoid_v5 import HumanoidEnv
+    from gymnasium.envs.mujoco.swimmer_v5 import SwimmerEnv
+    from gymnasium.envs.mujoco.walker2d_v5 import Walker2dEnv
+
+    from longrun.learning.envs import mujoco_tasks as tasks
+
+    return {
+        AntEnv: tasks.Ant,
+        HalfCheetahEnv: tasks.HalfCheetah,
+        HopperEnv: tasks.Hopper,
+        HumanoidEnv: tasks.Humanoid,
+        SwimmerEnv: tasks.Swimmer,
+        Walker2dEnv: tasks.Walker2d,
+    }
+
+
+def _skip_islands(task: Any) -> None:
+    """Do not look for constraint islands, where there is one at most.
+
+    All six robots are one kinematic tree. Not looking leaves the solver the same system and saves
+    up to a tenth of the physics.
+    """
+    from mujoco import mjtDisableBit
+
+    if task.model.ntree == 1 and not task.model.opt.enableflags:
+        task.model.opt.disableflags |= mjtDisableBit.mjDSBL_ISLAND

@@ -1,0 +1,113 @@
+"""gymnax's environments: 'gymnax:Pendulum-v1', 'gymnax:CartPole-v1?max_steps_in_episode=200'.
+
+Arguments are fields of an environment's parameters; `max_steps_in_episode` is its time limit, 0 for
+none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from longrun.base.checks import known
+from longrun.base.errors import InputError
+from longrun.learning.envs.env_strings import join_env
+from longrun.learning.envs.native.adapters.packages import (
+    check_args,
+    check_time_limit,
+    import_package,
+)
+from longrun.learning.envs.native.protocol import Environment, Step
+from longrun.learning.envs.spaces import Spaces
+
+EXTRA = "gymnax"
+LIMIT = "max_steps_in_episode"
+NEVER = 2**31 - 1
+"""A time limit that no episode reaches"""
+
+
+def make(name: str, args: dict[str, Any]) -> Environment:
+    """An environment with these fields of its parameters changed."""
+    env_id = f"gymnax:{name}"
+    gymnax = import_package("gymnax", env_id, EXTRA)
+    names = sorted(f"gymnax:{known_name}" for known_name in gymnax.registered_envs)
+    known("environment", env_id, names)
+    env, params = gymnax.make(name)
+    defaults = {entry.name: getattr(params, entry.name) for entry in dataclasses.fields(params)}
+    check_args(env_id, args, defaults)
+    # Some of gymnax's own limits are floats, and must remain so.
+    limit = check_time_limit(env_id, LIMIT, args.get(LIMIT, int(defaults[LIMIT])))
+    params = params.replace(**args | {LIMIT: type(defaults[LIMIT])(limit or NEVER)})
+    spaces = _spaces(env_id, env.observation_space(params), env.action_space(params))
+    return GymnaxEnvironment(join_env(env_id, args), env, params, spaces, limit)
+
+
+@dataclass(frozen=True)
+class GymnaxEnvironment(Environment):
+    """One environment by its `reset_env` and `step_env`, which neither count steps nor reset.
+
+    Equal names mean equal environments, so that they share compiled programs.
+    """
+
+    env_name: str
+    env: Any = field(compare=False, repr=False)
+    params: Any = field(compare=False, repr=False)
+    sizes: Spaces = field(compare=False, repr=False)
+    time_limit: int = field(default=0, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.env_name
+
+    @property
+    def spaces(self) -> Spaces:
+        return self.sizes
+
+    def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
+        obs, state = self.env.reset_env(key, self.params)
+        return jax.tree.map(jnp.asarray, state), self._row(obs)
+
+    def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
+        own_action = (
+            action[0]
+            if self.sizes.categories
+            else action.reshape(self.env.action_space(self.params).shape)
+        )
+        obs, state, reward, done, _ = self.env.step_env(key, state, own_action, self.params)
+        if not hasattr(self.env, "is_truncated"):
+            # Before gymnax 1.0.1 the time limit was a termination: ask again without a limit.
+            done = self.env.is_terminal(state, self.params.replace(**{LIMIT: NEVER}))
+        state = jax.tree.map(jnp.asarray, state)
+        return Step(state, self._row(obs), jnp.asarray(reward, jnp.float32), jnp.asarray(done))
+
+    def _row(self, obs: jax.Array) -> jax.Array:
+        """[D] float32; a Discrete observation is one-hot."""
+        space = self.env.observation_space(self.params)
+        if hasattr(space, "n"):
+            return jax.nn.one_hot(obs, int(space.n), dtype=jnp.float32)
+        return jnp.asarray(obs, jnp.float32).reshape(-1)
+
+
+def _spaces(env_id: str, observation: Any, action: Any) -> Spaces:
+    """gymnax's Box and Discrete spaces are known by their attributes: its module of spaces moved
+    between versions."""
+    if hasattr(observation, "n"):
+        width = int(observation.n)
+    elif hasattr(observation, "low"):
+        width = int(np.prod(observation.shape))
+    else:
+        raise InputError(f"observation space of '{env_id}' must be Box or Discrete")
+    if hasattr(action, "n"):
+        return Spaces(width, 1, (int(action.n),))
+    if not hasattr(action, "low"):
+        raise InputError(f"action space of '{env_id}' must be Box or Discrete")
+    low, high = (
+        tuple(np.broadcast_to(np.asarray(bound, np.float32), action.shape).reshape(-1).tolist())
+        for bound in (action.low, action.high)
+    )
+    return Spaces(width, len(low), low=low, high=high)

@@ -1,0 +1,71 @@
+"""Acting with a policy network of the user, a function in JAX.
+
+Worker processes import JAX for it, which they do not for longrun's own networks.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from longrun.base.errors import NonFiniteError
+from longrun.learning.envs.flat_spaces import Array, Spaces
+from longrun.learning.envs.numpy_policy import ActingOptions, ActingPolicy, split_weights
+
+
+def use_cpu() -> None:
+    """Keep worker processes on the CPU: a GPU's memory belongs to the process that learns."""
+    jax.config.update("jax_platforms", "cpu")
+
+
+def own_shapes(network: Any, spaces: Spaces) -> list[tuple[int, ...]]:
+    """Shapes in the flat vector: observation mean and inverse std, log std, then the parameters."""
+    features, stds = (spaces.feature_size,), (0 if spaces.categories else spaces.action_size,)
+    params = jax.tree.leaves(_like(network, spaces))
+    return [features, features, stds, *(leaf.shape for leaf in params)]
+
+
+def _like(network: Any, spaces: Spaces) -> Any:
+    """The parameters' structure, without their values."""
+    return jax.eval_shape(
+        lambda: network[0](jax.random.key(0), spaces.feature_size, spaces.policy_outputs)
+    )
+
+
+class OwnPolicy(ActingPolicy):
+    """A policy with a user's pair of functions (init, apply) as its network."""
+
+    def __init__(self, options: ActingOptions, spaces: Spaces, flat: Array) -> None:
+        super().__init__(spaces, options.normalize_observations, options.bounded_mean)
+        network = options.policy_network
+        parts = split_weights(own_shapes(network, spaces), flat)
+        self._mean, self._inverse_std, self._log_std, *params = parts
+        self._params = jax.tree.unflatten(jax.tree.structure(_like(network, spaces)), params)
+        self._function = network[1]
+
+    def _network(self, x: Array) -> Array:
+        outputs = np.array(_apply_rows(self._function, jax.tree.map(jnp.asarray, self._params), x))
+        _require_finite(outputs, x)
+        return outputs
+
+
+def _require_finite(outputs: Array, x: Array) -> None:
+    """Raise NonFiniteError where finite inputs [n, F] have outputs [n, K] that are not."""
+    odd = ~np.isfinite(outputs) & np.isfinite(x).all(1, keepdims=True)
+    if odd.any():
+        i, k = np.argwhere(odd)[0]
+        raise NonFiniteError(
+            f"your policy_network returned {outputs[i, k]} (output {k}) for an observation that is"
+            " finite; its apply(params, x) must return finite numbers"
+        )
+
+
+@partial(jax.jit, static_argnums=0)
+def _apply_rows(function: Any, params: Any, x: jax.Array) -> jax.Array:
+    """[n, F] -> [n, K], row by row: an action does not depend on the rows computed with it."""
+    rows: jax.Array = jax.lax.map(lambda row: function(params, row[None])[0], x)
+    return rows

@@ -1,0 +1,1 @@
+"""Queueing networks as environments in JAX."""

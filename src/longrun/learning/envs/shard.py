@@ -1,0 +1,255 @@
+"""Some environments of some replicas, and the loops that run them: NumPy only, no JAX.
+
+A worker process owns one shard, or the parent does when there are no workers. Rollouts are written
+straight into the arrays that the learner reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from longrun.learning.envs import heartbeat, seeding
+from longrun.learning.envs.actions import advice, as_given
+from longrun.learning.envs.chain import Chain
+from longrun.learning.envs.costs import READY, info_cost, ready_cost
+from longrun.learning.envs.factories import close_env, make_env
+from longrun.learning.envs.heartbeat import TURN, Heartbeat
+from longrun.learning.envs.numpy_policy import draw_noise, policy_of
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.spaces import Array
+from longrun.learning.envs.stepper import Stepper, make_stepper
+from longrun.learning.envs.worker_part import Part, check_finite, failure, parts_of
+
+
+class Shard:
+    """The environments of one worker, made when they are first needed."""
+
+    def __init__(self, plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int) -> None:
+        self._plan = plan
+        self._arrays = arrays
+        self.heartbeat = Heartbeat(arrays["heartbeat"][worker])
+        replicas = len(plan.seeds)
+        self._parts = {p.replica: p for p in parts_of(worker, num_workers, replicas, plan.num_envs)}
+        self._eval_parts = {
+            p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
+        }
+        self._policies = [policy_of(plan, plan.spaces, weights) for weights in arrays["weights"]]
+        columns = list(enumerate(plan.costs))
+        self._info_costs = [(k, name) for k, name in columns if name not in READY]
+        self._ready_costs = [(k, name) for k, name in columns if name in READY]
+        self._chains: dict[int, list[Chain]] = {}
+        self._evaluators: dict[int, list[Stepper]] = {}
+        self._opened: list[gymnasium.Env[Any, Any]] = []
+
+    def rollout(self, replica: int, iteration: int) -> None:
+        """T steps of this shard's environments of `replica`, from their present states."""
+        part, plan = self._parts[replica], self._plan
+        rows = slice(part.first, part.last)
+        names = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
+        obs, action, reward, next_obs, terminated, truncated = (
+            self._arrays[name][replica][:, rows] for name in names
+        )
+        costs = self._arrays["costs"][replica][:, rows]
+        chains = self._chains[replica]
+        noise = self._noise(part, iteration, seeding.NOISE, plan.rollout_steps)
+        act = self._policies[replica].act
+        obs[0] = obs[-1]
+        self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
+        beat, turn = self.heartbeat.row, 0
+        t = i = 0
+        try:
+            for t in range(plan.rollout_steps):
+                action[t] = act(obs[t], noise[t])
+                given = self._given(action[t])
+                for i, chain in enumerate(chains):
+                    beat[TURN] = turn
+                    turn += 1
+                    successor = next_obs[t, i]
+                    facts = chain.stepper.step(given[i], successor)
+                    reward[t, i], terminated[t, i], truncated[t, i] = facts
+                    obs[t + 1, i] = successor
+                    for k, name in self._info_costs:
+                        costs[t, i, k] = info_cost(chain.stepper.info, name)
+                    if facts[1] or facts[2]:
+                        chain.start_episode(obs[t + 1, i])
+                self._write_ready(costs[t], action[t], given, terminated[t])
+        except BaseException as error:  # such as that of sys.exit()
+            # The cause may be an earlier NaN of the environment, which made the action NaN.
+            seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
+            check_finite(part, iteration, *seen)
+            where = f"step {t} of iteration {iteration}"
+            raise failure(part, i, where, error, self._advice(action[t, i])) from error
+        seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
+        check_finite(part, iteration, *seen, *self._named(costs))
+        self._save_states(part, chains)
+
+    def evaluate(self, replica: int, iteration: int) -> None:
+        """S steps of the policy in environments of their own, from a reset each."""
+        part, plan = self._eval_parts[replica], self._plan
+        rows = slice(part.first, part.last)
+        names = ("eval_reward", "eval_ended", "eval_costs")
+        reward, ended, costs = (self._arrays[n][replica][:, rows] for n in names)
+        terminated = np.zeros(part.last - part.first, bool)
+        if replica not in self._evaluators:
+            self._evaluators[replica] = self._make(part)
+        stream = (plan.seeds[replica], plan.eval_purposes[0], iteration)
+        chains = [
+            Chain(stepper, (*stream, part.first + i), self.heartbeat)
+            for i, stepper in enumerate(self._evaluators[replica])
+        ]
+        obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
+        self._start_episodes(part, chains, obs)
+        seen = ("evaluation's observation", obs[None])
+        check_finite(part, iteration, seen)
+        act = self._policies[replica].act
+        noise = self._eval_noise(part, iteration)
+        given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
+        self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
+        beat, turn = self.heartbeat.row, 0
+        t = i = 0
+        try:
+            for t in range(plan.eval_steps):
+                sampled = act(obs, None if noise is None else noise[t])
+                given = self._given(sampled)
+                for i, chain in enumerate(chains):
+                    beat[TURN] = turn
+                    turn += 1
+                    facts = chain.stepper.step(given[i], obs[i])
+                    reward[t, i], terminated[i], truncated = facts
+                    ended[t, i] = terminated[i] or truncated
+                    for k, name in self._info_costs:
+                        costs[t, i, k] = info_cost(chain.stepper.info, name)
+                    if ended[t, i]:
+                        chain.start_episode(obs[i])
+                self._write_ready(costs[t], sampled, given, terminated)
+                # At once: a NaN makes the actions and rewards after it NaN as well.
+                check_finite(part, iteration, seen, step=t)
+        except BaseException as error:  # such as that of sys.exit()
+            where = f"step {t} of the evaluation after iteration {iteration}"
+            raise failure(part, i, where, error, self._advice(given[i])) from error
+        check_finite(part, iteration, ("evaluation's reward", reward), *self._named(costs))
+
+    def restart(self, replica: int, episodes: Sequence[int]) -> None:
+        """Start the given episode of each of the replica's N environments; `replay` follows."""
+        part = self._parts[replica]
+        chains = self._chains[replica] = self._new_chains(part)
+        for i, chain in enumerate(chains, start=part.first):
+            chain.episode = episodes[i]
+        self._start_episodes(part, chains, self._arrays["obs"][replica][-1, part.first : part.last])
+
+    def replay(self, replica: int, counts: Sequence[int]) -> None:
+        """Repeat the first counts[i] rows of the action array in each environment i.
+
+        One that does not do the same, by the hashes in the array `seen`, is marked as strayed.
+        """
+        resume_obs, strayed = (self._arrays[n][replica] for n in ("obs", "strayed"))
+        for i, chain in self._numbered(replica):
+            if strayed[i]:
+                continue
+            self.heartbeat.begin(heartbeat.REPEATING, Part(replica, i, i + 1))
+            actions = self._given(self._arrays["action"][replica][: counts[i], i])
+            seen = self._arrays["seen"][replica][: counts[i], i]
+            strayed[i] = not chain.repeats(actions, seen, resume_obs[-1, i])
+
+    def load_states(self, replica: int) -> None:
+        """Set the states in the array `env_state`, after `restart`; marks those that stray."""
+        names = ("env_state", "env_state_size", "strayed")
+        states, sizes, strayed = (self._arrays[name][replica] for name in names)
+        for i, chain in self._numbered(replica):
+            self.heartbeat.begin(heartbeat.RESTORING, Part(replica, i, i + 1))
+            if sizes[i]:
+                strayed[i] = not chain.restores(states[i, : sizes[i]].tobytes())
+
+    def renew(self, replica: int) -> None:
+        """Start a new episode of each environment that has strayed."""
+        obs, strayed = (self._arrays[name][replica] for name in ("obs", "strayed"))
+        for i, chain in self._numbered(replica):
+            if strayed[i]:
+                self._start_episodes(Part(replica, i, i + 1), [chain], obs[-1, i : i + 1])
+
+    def close(self) -> None:
+        with ExitStack() as closing:  # it closes all, whatever one of them raises
+            while self._opened:
+                closing.callback(close_env, self._opened.pop())
+
+    def _numbered(self, replica: int) -> Iterator[tuple[int, Chain]]:
+        """This shard's environments of a replica, each with its number."""
+        return enumerate(self._chains[replica], start=self._parts[replica].first)
+
+    def _save_states(self, part: Part, chains: list[Chain]) -> None:
+        """Write the states of environments that can save them; a size of 0 says there is none."""
+        room = self._plan.state_bytes
+        states, sizes = (self._arrays[n][part.replica] for n in ("env_state", "env_state_size"))
+        for i, chain in enumerate(chains if room else []):
+            try:
+                state = chain.stepper.save_state()
+            except BaseException as error:
+                raise failure(part, i, "its get_state", error) from error
+            sizes[part.first + i] = len(state) if len(state) <= room else 0
+            if len(state) <= room:
+                states[part.first + i, : len(state)] = np.frombuffer(state, np.uint8)
+
+    def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
+        self.heartbeat.begin(heartbeat.RESETTING, part)
+        for i, chain in enumerate(chains):
+            self.heartbeat.row[TURN] = i
+            try:
+                chain.start_episode(obs[i])
+            except BaseException as error:  # such as that of sys.exit()
+                raise failure(part, i, "its reset", error) from error
+
+    def _new_chains(self, part: Part) -> list[Chain]:
+        seed = self._plan.seeds[part.replica]
+        return [
+            Chain(stepper, (seed, seeding.EPISODE, part.first + i), self.heartbeat)
+            for i, stepper in enumerate(self._make(part))
+        ]
+
+    def _make(self, part: Part) -> list[Stepper]:
+        """A stepper of a new environment for each one of the part."""
+        self.heartbeat.begin(heartbeat.MAKING, part)
+        steppers = []
+        for i in range(part.last - part.first):
+            self.heartbeat.row[TURN] = i
+            self._opened.append(make_env(self._plan.factory))
+            steppers.append(make_stepper(self._opened[-1], [name for _, name in self._info_costs]))
+        return steppers
+
+    def _eval_noise(self, part: Part, iteration: int) -> Array | None:
+        """[S, n, A], or None for deterministic actions."""
+        plan = self._plan
+        if not plan.eval_noise:
+            return None
+        return self._noise(part, iteration, plan.eval_purposes[1], plan.eval_steps)
+
+    def _noise(self, part: Part, iteration: int, purpose: int, steps: int) -> Array:
+        """[steps, n, A], each environment's from its own stream."""
+        streams = [
+            seeding.generator(self._plan.seeds[part.replica], purpose, i, iteration)
+            for i in range(part.first, part.last)
+        ]
+        noise = [draw_noise(rng, self._plan.spaces, steps) for rng in streams]
+        return np.stack(noise, axis=1)
+
+    def _write_ready(self, out: Array, sampled: Array, given: Array, terminated: Array) -> None:
+        """The ready-made costs of one step of n environments, to columns of `out` [n, K]."""
+        for k, name in self._ready_costs:
+            spaces = self._plan.spaces
+            out[:, k] = ready_cost(np, name, spaces, sampled, given, terminated)
+
+    def _named(self, costs: Array) -> list[tuple[str, Array]]:
+        """[T, n] of each cost, with the name that an error calls it."""
+        return [(f"cost '{name}'", costs[..., k]) for k, name in enumerate(self._plan.costs)]
+
+    def _given(self, action: Array) -> Array:
+        """Actions [n, A] as the environments get them; the learner keeps the sampled ones."""
+        given: Array = as_given(np, self._plan.spaces, self._plan.action_bounds, action)
+        return given
+
+    def _advice(self, action: Array) -> str:
+        return advice(self._plan.spaces, self._plan.action_bounds, action)

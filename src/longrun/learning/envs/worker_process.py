@@ -1,0 +1,84 @@
+"""A worker process: `python -m ...envs.worker_process PARENT WORKER WORKERS FD FD FD`.
+
+PARENT is the parent's process id; the descriptors are of the connection, the pickled plan and the
+shared memory. It is started as a program of its own, not by multiprocessing, so that a user's
+script is never imported a second time and needs no `if __name__ == "__main__"`.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import warnings
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+import cloudpickle
+
+from longrun.base.errors import NonFiniteError, text_of
+from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.processes import end_with
+from longrun.learning.envs.shared_memory import SharedArrays, content_of
+from longrun.learning.envs.vector_shard import make_shard
+from longrun.learning.options.option_fields import MLP
+
+LONGEST_TRACEBACK = 3000
+Message = tuple[str, str, str]
+"""Kind ("done", "non-finite", "failed"), text of one line, traceback."""
+
+
+def main() -> None:
+    parent, worker, num_workers, connection_fd, program_fd, memory_fd = map(int, sys.argv[1:])
+    end_with(parent)
+    if worker > 0:
+        warnings.simplefilter("ignore")  # the first worker shows them for all
+    connection = Connection(connection_fd)
+    with suppress(EOFError, OSError):  # of the connection: the parent has ended
+        failure = _serve(worker, num_workers, connection, program_fd, memory_fd)
+        if failure is not None:
+            connection.send(failure)
+    with suppress(OSError):  # an environment has closed it
+        connection.close()
+
+
+def _serve(
+    worker: int, num_workers: int, connection: Connection, program_fd: int, memory_fd: int
+) -> Message | None:
+    """Run the parent's commands until `close`, or until one fails: the message about that."""
+    try:
+        plan: Plan = cloudpickle.loads(content_of(program_fd))
+        if plan.policy_network != MLP:
+            from longrun.learning.envs.own_policy import use_cpu
+
+            use_cpu()
+        arrays = SharedArrays(plan.memory(num_workers), memory_fd)
+        shard = make_shard(plan, arrays, worker, num_workers)
+        shard.heartbeat.rest()
+    except BaseException as error:
+        return _failure(error)
+    while True:
+        command, arguments = connection.recv()
+        try:
+            if command == "close":
+                shard.close()
+                return None
+            getattr(shard, command)(*arguments)
+        except NonFiniteError as error:
+            return "non-finite", str(error), ""
+        except BaseException as error:
+            return _failure(error)
+        shard.heartbeat.rest()
+        connection.send(("done", "", ""))
+
+
+def _failure(error: BaseException) -> Message:
+    """The message about the exception that is being handled.
+
+    The traceback's end must do, so that the message fits into one packet of the socket: the parent
+    does not wait for a second one.
+    """
+    return "failed", text_of(error), traceback.format_exc()[-LONGEST_TRACEBACK:]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""How the networks read an observation row, and how a policy acts inside a compiled program."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from longrun.learning.envs.actions import mean_within
+from longrun.learning.envs.numpy_policy import FORBIDDEN, OBSERVATION_LIMIT
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn.distributions import distribution_of
+from longrun.learning.learn.moments import Moments, inverse_std
+from longrun.learning.learn.networks import policy_network
+from longrun.learning.learn.types import Policy, TrainState
+from longrun.learning.options.config import Config
+
+
+class Seen(NamedTuple):
+    """What the networks see of an observation row [..., D]."""
+
+    features: jax.Array
+    """[..., F], standardised if `normalize_observations` is set"""
+    mask: jax.Array
+    """[..., K], above 0 where a choice is allowed; [..., 0] without masks"""
+
+
+def read(config: Config, spaces: Spaces, moments: Moments, obs: jax.Array) -> Seen:
+    """Split a row [..., D] into features and mask."""
+    mask, features = jnp.split(obs, [spaces.mask_size], axis=-1)
+    if config.normalize_observations:
+        scaled = (features - moments.mean) * inverse_std(moments)
+        features = jnp.clip(scaled, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+    return Seen(features, mask)
+
+
+def policy_outputs(
+    config: Config, spaces: Spaces, policy: Policy, features: jax.Array, mask: jax.Array
+) -> jax.Array:
+    """Means or logits [..., K]; forbidden choices get a logit whose probability is 0."""
+    outputs = policy_network(config, policy.layers, features)
+    if config.bounded_mean and not spaces.categories:
+        within: jax.Array = mean_within(jnp, spaces, outputs)
+        return within
+    return jnp.where(mask > 0, outputs, FORBIDDEN) if spaces.masked else outputs
+
+
+def act(
+    config: Config, spaces: Spaces, state: TrainState, obs: jax.Array, key: jax.Array | None
+) -> jax.Array:
+    """Actions [..., A] for observations [..., D]; without a key, the most likely ones."""
+    seen = read(config, spaces, state.obs_moments, obs)
+    policy = state.params.policy
+    outputs = policy_outputs(config, spaces, policy, seen.features, seen.mask)
+    distribution = distribution_of(spaces)
+    if key is None:
+        return distribution.mode(outputs)
+    return distribution.sample(outputs, policy.log_std, key)

@@ -1,0 +1,360 @@
+"""The options: one frozen, validated dataclass for each algorithm.
+
+The four algorithms are a table, criterion x policy step, and so are their options:
+
+|             | `Clipped`   | `TrustRegion` |
+|-------------|-------------|---------------|
+| `Average`   | `APOConfig` | `ATRPOConfig` |
+| `Discounted`| `PPOConfig` | `TRPOConfig`  |
+
+Options marked `numeric` are arrays in the compiled update: they can differ between replicas, and
+changing one never recompiles, and so are the rates of `limits`. All others determine the compiled
+program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from longrun.base.errors import InputError
+from longrun.learning.options.option_fields import (
+    checked,
+    choice,
+    count,
+    functions,
+    limits,
+    names,
+    number,
+)
+
+MOST_SAMPLES = 2**31 - 1
+"""Most samples of an iteration: they are numbered in 32 bits."""
+SHORTEST_ROLLOUT = 100
+"""Steps that an adaptive lambda needs. Traces are at most as long as a rollout, and those of a
+lambda of .9 are 10 steps: shorter rollouts leave little to choose from."""
+FEWEST_ITERATIONS = 300
+"""Fewest in which lambda adapts: choosing it takes 15 iterations, and lowering it 150."""
+MOST_LIMITS = 8
+"""Most limits of a trust-region step, which tries all combinations of limits that may bind."""
+ACTIVATIONS = ("tanh", "relu", "silu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Options of every algorithm."""
+
+    gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
+    adaptive_lambda: bool = choice(
+        False,
+        "learn only the values in the first 14 iterations; if longer traces still change the"
+        " policy gradient by more than noise then, start with lambda 1 - 1 / rollout_steps, which"
+        " credits an action with the rewards of a whole rollout, and lower it to gae_lambda in 150"
+        " iterations. Lambda is gae_lambda otherwise, and in runs of fewer than 300 iterations,"
+        " with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
+    )
+    learning_rate: float = number(3e-4, "beta: Adam's step size")
+    max_grad_norm: float = number(
+        10.0, "gradient clipping, by each network's own norm unless joint_optimizer is set", 1e-9
+    )
+    num_envs: int = count(10, "environments of one replica", high=2**20)
+    rollout_steps: int = count(200, "steps of each environment in an iteration", high=2**24)
+    epochs: int = count(10, "M: passes over a rollout")
+    minibatch_size: int = count(
+        100, "samples in a gradient step; a pass drops the remainder", high=MOST_SAMPLES
+    )
+    initial_log_std: float = number(
+        0.0, "initial log standard deviation of a Gaussian policy", low=-10, high=2
+    )
+    action_bounds: Literal["clip", "raw"] = choice(
+        "clip",
+        "treatment of continuous actions beyond their bounds: 'clip' clips them before the"
+        " environment, 'raw' (the authors') passes them on to it, and it may charge for the excess",
+        among=("clip", "raw"),
+    )
+    bounded_mean: bool = choice(
+        False, "pass a Gaussian policy's mean through tanh, scaled to the action bounds"
+    )
+    hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden layers of each network")
+    value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if different")
+    activation: Literal["tanh", "relu", "silu"] = choice(
+        "tanh", "function after each hidden layer: tanh, relu or silu", among=ACTIVATIONS
+    )
+    layer_norm: bool = choice(
+        False, "standardise the outputs of each hidden layer, before its bias and its activation"
+    )
+    policy_network: str | tuple[Any, Any] = functions(
+        "the policy's network: 'mlp', or a pair of functions (init, apply)"
+    )
+    value_network: str | tuple[Any, Any] = functions(
+        "the value's network: 'mlp', or a pair of functions (init, apply)"
+    )
+    initialisation: Literal["orthogonal", "torch"] = choice(
+        "orthogonal",
+        "initial weights: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
+        " 1 / sqrt(inputs), biases too",
+        among=("orthogonal", "torch"),
+    )
+    normalize_observations: bool = choice(
+        False, "standardise observations by running moments, kept inside the model"
+    )
+    time_limit: Literal["bootstrap", "as_termination"] = choice(
+        "bootstrap",
+        "treatment of time limits in the advantages: 'bootstrap' uses the value of the true"
+        " successor; 'as_termination' (the authors') uses 0 as after a termination, so that -V"
+        " propagates to earlier steps, and leaves that one sample out of both losses",
+        among=("bootstrap", "as_termination"),
+    )
+    normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
+    recompute_advantages: bool = choice(
+        False,
+        "recompute advantages and value targets before each pass over a rollout, with the current"
+        " value network",
+    )
+    scale_rewards: bool = choice(
+        False, "divide rewards by the running standard deviation of their decayed sum"
+    )
+    learning_rate_decay: bool = choice(
+        False, "decrease the learning rate linearly to 0 over the run"
+    )
+    limits: tuple[tuple[str, float], ...] = limits(
+        "largest long-run averages of costs, by the names that `costs` explains:"
+        " limits={'terminated': 1e-3}"
+    )
+    costs: tuple[str, ...] = names(
+        (),
+        "costs to record besides the reward, in metrics and evaluations: terminated, action_energy,"
+        " out_of_bounds, or names of what the environment gives (info['cost'], info['costs'])",
+    )
+
+    @property
+    def draws_evaluated_actions(self) -> bool:
+        """Whether evaluations draw actions, instead of taking the most likely ones.
+
+        With limits they do: limits hold for actions as they are drawn in training, and the best
+        policy that keeps them may have to draw.
+        """
+        return bool(self.limits)
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the costs that rollouts hold: those to record, and those with a limit."""
+        return tuple(dict.fromkeys((*self.costs, *(name for name, _ in self.limits))))
+
+    @property
+    def decays(self) -> bool:
+        """Whether something falls to 0 over the run, so that its length matters from the start."""
+        return self.learning_rate_decay
+
+    @property
+    def adapts_lambda(self) -> bool:
+        """Whether lambda changes while learning."""
+        return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
+
+    def has_time_to_adapt(self, iterations: int) -> bool:
+        """Whether lambda adapts in a run of so many iterations."""
+        return self.adapts_lambda and iterations >= FEWEST_ITERATIONS
+
+    def may_grow(self, steps: int, more: int) -> bool:
+        """Whether a run of `steps` that is extended to `more` learns what one of `more` does."""
+        iterations = (-(-n // self.steps_per_iteration) for n in (steps, more))
+        shorter, longer = map(self.has_time_to_adapt, iterations)
+        return shorter == longer and not self.decays
+
+    @property
+    def steps_per_iteration(self) -> int:
+        """N in the paper: samples of one iteration."""
+        return self.num_envs * self.rollout_steps
+
+    def __post_init__(self) -> None:
+        for option in dataclasses.fields(self):
+            object.__setattr__(self, option.name, checked(option, getattr(self, option.name)))
+        if self.limits and getattr(self, "joint_optimizer", False):
+            raise InputError("joint_optimizer=True has no place for limits; set it to False")
+        if self.steps_per_iteration > MOST_SAMPLES:
+            raise InputError(
+                f"num_envs={self.num_envs} x rollout_steps={self.rollout_steps} are more samples of"
+                f" an iteration than can be counted; choose at most {MOST_SAMPLES}"
+            )
+        if self.minibatch_size > self.steps_per_iteration:
+            raise InputError(
+                f"minibatch_size={self.minibatch_size} is larger than a rollout of num_envs="
+                f"{self.num_envs} x rollout_steps={self.rollout_steps}; lower minibatch_size"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Average(Config):
+    """Options of the average criterion."""
+
+    gain_step_size: float = number(
+        0.1, "alpha: step size of the running means gain and value offset", high=1
+    )
+    gain_estimate: Literal["reward", "td"] = choice(
+        "reward",
+        "how the gain is estimated: 'reward' (the paper's) from the mean reward, 'td' from the mean"
+        " TD error along the chain, through resets",
+        among=("reward", "td"),
+    )
+    value_discount: float = number(
+        1.0,
+        "discount of the differential value, besides the gain: r - gain + discount V(s') - V(s). 1"
+        " is the average criterion; the authors' best settings have .999 on two tasks",
+        high=1,
+    )
+    value_constraint: float = number(
+        0.1,
+        "nu: (initial) strength of the Average Value Constraint, which pulls the mean value to 0."
+        " With termination=zero it favours terminations: the 0 after one is then the value of an"
+        " average state, and more than that of a bad one",
+        high=1,
+    )
+    value_constraint_step_size: float = number(
+        0.0, "step size of nu's dual ascent on the squared offset; 0 keeps nu fixed"
+    )
+    termination: Literal["zero", "reset"] = choice(
+        "zero",
+        "after a termination: 'zero' (the paper's) uses a differential value of 0, which favours"
+        " ending in bad states (see value_constraint); 'reset' continues through the reset",
+        among=("zero", "reset"),
+    )
+    reset_cost: float = number(
+        0.0, "(initial) cost subtracted from the reward at a termination; with termination=reset"
+    )
+    reset_cost_step_size: float = number(
+        0.0, "step size of the reset cost's dual ascent; 0 keeps it fixed"
+    )
+    termination_target: float = number(
+        1e-3, "terminations per step that an adaptive reset cost aims at", low=1e-9, high=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.termination == "zero" and (self.reset_cost or self.reset_cost_step_size):
+            name = "reset_cost" if self.reset_cost else "reset_cost_step_size"
+            raise InputError(
+                f"{name}={getattr(self, name)} has no effect with termination='zero';"
+                f" set termination='reset' or {name}=0"
+            )
+        if self.reset_cost_step_size and TERMINATED in dict(self.limits):
+            raise InputError(
+                f"reset_cost_step_size={self.reset_cost_step_size} is a limit on terminations, and"
+                f" limits has another one on '{TERMINATED}'; set reset_cost_step_size=0"
+            )
+        if self.termination == "reset" and self.time_limit == "as_termination":
+            raise InputError(
+                "time_limit='as_termination' takes a value of 0 for what follows, which"
+                " termination='reset' never does; set time_limit='bootstrap' or termination='zero'"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discounted(Config):
+    """Options of the discounted criterion."""
+
+    discount: float = number(0.99, "gamma: the discount factor", high=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multipliers(Config):
+    """Options of policy steps that keep limits by multipliers."""
+
+    limit_step_size: float = number(
+        0.05, "step size of the dual ascent of a limit's multiplier (the controller's integral)"
+    )
+    limit_gain: float = number(
+        1.0,
+        "the proportional part of a multiplier's PID controller, which damps the oscillations of"
+        " plain dual ascent",
+    )
+    limit_damping: float = number(0.0, "the derivative part of a multiplier's PID controller")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clipped(Multipliers):
+    """Options of the clipped policy step."""
+
+    clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
+    entropy_coefficient: float = number(0.01, "weight of the entropy bonus")
+    joint_optimizer: bool = choice(
+        False,
+        "one optimiser for both networks (the authors'): the same minibatches, and gradients"
+        " clipped by their joint norm. Slower on two cores: one program instead of two",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustRegion(Config):
+    """Options of the trust-region policy step; learning rate and epochs fit the value network.
+
+    It keeps limits by constraints on each step instead of multipliers.
+    """
+
+    kl_limit: float = number(0.01, "largest mean KL divergence of a policy step", low=1e-12)
+    cg_damping: float = number(0.1, "multiple of the identity added to the Fisher matrix")
+    cg_iterations: int = count(10, "conjugate-gradient iterations")
+    line_search_steps: int = count(10, "halvings of the step before the line search gives up")
+    step_decay: bool = choice(
+        False,
+        "shorten policy steps linearly to 0 over the run: kl_limit falls with the square, and"
+        " limit_approach, with which costs follow the noise of a batch, linearly",
+    )
+    limit_approach: float = number(
+        0.3,
+        "share of a cost's distance from its limit that a step may use up, or must correct if the"
+        " cost is above; 1 is CPO, which follows the noise of each batch",
+        low=1e-6,
+        high=1,
+    )
+
+    @property
+    def decays(self) -> bool:
+        return super().decays or self.step_decay
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.limits) > MOST_LIMITS:
+            raise InputError(
+                f"limits has {len(self.limits)} entries; a trust-region step takes at most"
+                f" {MOST_LIMITS}; give fewer, or use APO or PPO"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class APOConfig(Average, Clipped):
+    """Average Policy Optimization (Ma et al., 2021): average reward, clipped policy step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig(Discounted, Clipped):
+    """Proximal Policy Optimization: discounted reward, clipped policy step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ATRPOConfig(Average, TrustRegion):
+    """Average-reward TRPO: average reward, trust-region policy step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TRPOConfig(Discounted, TrustRegion):
+    """Trust Region Policy Optimization: discounted reward, trust-region policy step."""
+
+
+TERMINATED = "terminated"
+"""The cost that an adaptive reset cost limits as well."""
+ALGORITHMS: dict[str, type[Config]] = {
+    "apo": APOConfig,
+    "ppo": PPOConfig,
+    "atrpo": ATRPOConfig,
+    "trpo": TRPOConfig,
+}
+
+
+def algorithm_name(config: Config) -> str:
+    return next(name for name, kind in ALGORITHMS.items() if kind is type(config))
+
+
+def numeric_fields(kind: type[Config] | Config) -> list[str]:
+    """Names of the options that are arrays in the compiled update."""
+    return [o.name for o in dataclasses.fields(kind) if o.metadata.get("numeric")]

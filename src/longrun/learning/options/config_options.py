@@ -1,0 +1,127 @@
+"""Configurations made from options by name, and options as files and messages have them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from longrun.base.checks import known
+from longrun.base.errors import FolderError, InputError
+from longrun.learning.options.config import ALGORITHMS, TERMINATED, Average, Config
+from longrun.learning.options.option_fields import MLP
+from longrun.learning.options.other_names import hint, lack
+from longrun.learning.options.presets import DEFAULT, PRESETS
+
+
+def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:
+    """The preset of an algorithm with some options changed; unknown names raise an InputError.
+
+    The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
+    options leave no place for it: with another limit on terminations, or `termination="zero"`. A
+    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. PPO and TRPO keep
+    the preset's lambda fixed unless `adaptive_lambda` is given: they were measured with that.
+    """
+    changes = PRESETS[known("preset", preset, PRESETS)]
+    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    names = _field_names(kind)
+    mine = {k: v for k, v in changes.items() if k in names}
+    if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
+        mine.pop("reset_cost_step_size", None)
+    if "gae_lambda" in options or not issubclass(kind, Average):
+        mine.pop("adaptive_lambda", None)
+    return saved_config(algorithm, mine | options)
+
+
+def _limits_terminations(limits: Any) -> bool:
+    try:
+        return TERMINATED in dict(limits or ())
+    except (TypeError, ValueError):  # it is refused later
+        return False
+
+
+def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
+    """A configuration as it was saved, independent of the current presets."""
+    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    names = _field_names(kind)
+    for name in options:
+        if why := why_unknown(name, [algorithm.lower()]):
+            raise InputError(f"unknown {algorithm.upper()} option '{name}'; {why}")
+        known(f"{algorithm.upper()} option", name, names)
+    return kind(**options)
+
+
+def why_unknown(name: str, algorithms: Sequence[str]) -> str | None:
+    """What to say of an option that none of the algorithms has; None if one has it.
+
+    It is another library's name, or an option of other algorithms; None if it is neither.
+    """
+    options = {option for a in algorithms for option in _field_names(ALGORITHMS[a])}
+    if name in options:
+        return None
+    if other := hint(name, options, algorithms):
+        return other
+    owners = [a for a, kind in ALGORITHMS.items() if name in _field_names(kind)]
+    if not owners or not algorithms:
+        return None
+    return f"{', '.join(owners).upper()} have it, {lack(algorithms)}"
+
+
+def _field_names(kind: type[Config]) -> list[str]:
+    return [option.name for option in dataclasses.fields(kind)]
+
+
+def written_options(config: Config) -> dict[str, Any]:
+    """The options for a JSON file; functions are written as their name."""
+    options = dataclasses.asdict(config)
+    own = {name: function_name(options[name][1]) for name in own_networks(options)}
+    return options | own
+
+
+def own_networks(options: Mapping[str, Any]) -> list[str]:
+    """Names of the options that are functions (or their names, in a file)."""
+    return [n for n in ("policy_network", "value_network") if options.get(n, MLP) != MLP]
+
+
+def function_name(function: Any) -> str:
+    """A function's name in files and messages, such as `plant.networks.apply`."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '?')}.{name}"
+
+
+def require_all_options(file: str, algorithm: str, options: Mapping[str, Any]) -> None:
+    """Raise FolderError unless a file, named as in a message, has every option of the algorithm."""
+    missing = [name for name in _field_names(ALGORITHMS[algorithm]) if name not in options]
+    if missing:
+        raise FolderError(
+            f"{file} is of another version of longrun: it has no option '{missing[0]}'; train it"
+            " again"
+        )
+
+
+def differing(configs: Sequence[Config]) -> list[str]:
+    """Names of the options in which replicas differ."""
+    first = dataclasses.asdict(configs[0])
+    return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]
+
+
+def value_text(value: Any, separator: str = ",") -> str:
+    """An option's value as text; several are joined by `separator`, "none" if there are none.
+
+    Layer sizes are numbers, costs are names, and limits are NAME=RATE.
+    """
+    if isinstance(value, Mapping):
+        value = [(name, float(rate)) for name, rate in value.items()]
+    if isinstance(value, list | tuple):
+        return separator.join(value_text(each, "=") for each in value) or "none"
+    return str(value)
+
+
+def values_text(values: Mapping[str, Any]) -> str:
+    """An option's value by algorithm: "0.9" if they agree, else "True for APO; False for PPO"."""
+    names: dict[str, list[str]] = {}
+    for name, value in values.items():
+        names.setdefault(value_text(value, " "), []).append(name)
+    if len(names) == 1:
+        return next(iter(names))
+    return "; ".join(f"{text} for {', '.join(owners)}" for text, owners in names.items())

@@ -1,0 +1,240 @@
+"""A policy as an ONNX file: standardisation, masks and bounds are inside it.
+
+Inputs, N rows each: `observation` in the shape of a Box observation, or as flat rows otherwise (in
+the order of `gymnasium.spaces.flatten`); with masks also `action_mask`, above 0 where a choice is
+allowed. Output: `action`, the deterministic one, in the environment's own shape and type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longrun import __version__
+from longrun.base.errors import InputError, LongrunError
+from longrun.base.files import write_bytes
+from longrun.learning.envs.actions import as_given
+from longrun.learning.envs.flat_spaces import Array, Spaces
+from longrun.learning.envs.numpy_policy import (
+    FORBIDDEN,
+    LAYER_NORM_EPSILON,
+    OBSERVATION_LIMIT,
+    policy_of,
+    split_weights,
+    weight_shapes,
+)
+from longrun.learning.envs.space_forms import action_maker, carries_mask
+from longrun.learning.options.config import Config
+
+OPSET = 17
+IR_VERSION = 8
+"""Old enough for runtimes of 2022 and later."""
+CHECKED_ROWS = 64
+TOLERANCE = 1e-4
+"""Largest difference of an action, in units of its scale: float32 with sums in another order."""
+
+
+def export_onnx(
+    path: str | Path,
+    config: Config,
+    spaces: Spaces,
+    interface: Mapping[str, Any] | None,
+    weights: Array,
+    about: Mapping[str, str],
+) -> None:
+    """Write the file, after comparing it with the policy on random observations."""
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError:
+        raise InputError("an ONNX file needs packages; pip install onnx onnxruntime") from None
+    if interface is None:
+        raise InputError("an ONNX file needs Gymnasium's own spaces, not a subclass of the user")
+    model = _Graph(config, spaces, interface, weights).model(onnx, about)
+    onnx.checker.check_model(model, full_check=True)
+    content: bytes = model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    _require_same(session, config, spaces, interface, weights)
+    write_bytes(Path(path), content)
+
+
+class _Graph:
+    """Nodes and constants, added one after another."""
+
+    def __init__(
+        self, config: Config, spaces: Spaces, interface: Mapping[str, Any], weights: Array
+    ) -> None:
+        self._config, self._spaces, self._interface = config, spaces, interface
+        self._parts = split_weights(weight_shapes(spaces, config.hidden_sizes), weights)
+        self._nodes: list[tuple[str, list[str], dict[str, Any]]] = []
+        self._constants: list[Array] = []
+
+    def model(self, onnx: Any, about: Mapping[str, str]) -> Any:
+        """The whole model."""
+        helper = onnx.helper
+        inputs, mask, x = self._inputs()
+        action = self._action(self._outputs(x, mask))
+        nodes = [
+            helper.make_node(kind, given, [f"t{i}"], **attributes)
+            for i, (kind, given, attributes) in enumerate(self._nodes)
+        ]
+        nodes.append(helper.make_node("Identity", [action], ["action"]))
+        constants = [
+            onnx.numpy_helper.from_array(value, f"c{i}") for i, value in enumerate(self._constants)
+        ]
+        form = self._interface["action"]
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(form["dtype"]))
+        outputs = [helper.make_tensor_value_info("action", kind, ["N", *form.get("shape", [])])]
+        shown = [helper.make_tensor_value_info(n, 1, ["N", *shape]) for n, shape in inputs]
+        graph = helper.make_graph(nodes, "policy", shown, outputs, constants)
+        made = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            producer_name="longrun",
+            producer_version=__version__,
+        )
+        made.ir_version = IR_VERSION
+        helper.set_model_props(made, dict(about))
+        return made
+
+    def _inputs(self) -> tuple[list[tuple[str, list[int]]], str, str]:
+        """(name, shape) of each input; the names of the mask ("" without) and of flat features."""
+        form = observation_form(self._interface)
+        is_box = form["kind"] == "Box"
+        shape = list(form["shape"]) if is_box else [self._spaces.feature_size]
+        features = self._add(
+            "Reshape", "observation", self._constant([-1, self._spaces.feature_size], np.int64)
+        )
+        inputs = [("observation", shape)]
+        if not self._spaces.masked:
+            return inputs, "", features
+        return [("action_mask", [self._spaces.mask_size]), *inputs], "action_mask", features
+
+    def _outputs(self, x: str, mask: str) -> str:
+        """Means or logits [N, K]."""
+        mean, inverse_std, _, *layers = self._parts
+        if self._config.normalize_observations:
+            x = self._add(
+                "Mul", self._add("Sub", x, self._constant(mean)), self._constant(inverse_std)
+            )
+            x = self._between(x, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
+        last = len(layers) - 2
+        for i in range(0, len(layers), 2):
+            x = self._add("MatMul", x, self._constant(layers[i]))
+            if i < last and self._config.layer_norm:
+                ones = self._constant(np.ones(layers[i].shape[1]))
+                x = self._add("LayerNormalization", x, ones, axis=-1, epsilon=LAYER_NORM_EPSILON)
+            x = self._add("Add", x, self._constant(layers[i + 1]))
+            if i < last:
+                x = self._activation(x)
+        if mask:
+            allowed = self._add("Greater", mask, self._constant(0))
+            return self._add("Where", allowed, x, self._constant(FORBIDDEN))
+        if self._config.bounded_mean and not self._spaces.categories:
+            centre, reach = map(self._constant, self._spaces.centre_and_reach)
+            return self._add("Add", centre, self._add("Mul", reach, self._add("Tanh", x)))
+        return x
+
+    def _activation(self, x: str) -> str:
+        if self._config.activation == "silu":
+            return self._add("Mul", x, self._add("Sigmoid", x))
+        return self._add({"tanh": "Tanh", "relu": "Relu"}[self._config.activation], x)
+
+    def _action(self, outputs: str) -> str:
+        """The action in the environment's own shape and type."""
+        form, spaces = self._interface["action"], self._spaces
+        if spaces.categories:
+            outputs = self._choices(outputs)
+            start = self._constant(np.atleast_1d(form.get("start", 0)), np.int64)
+            outputs = self._add("Add", outputs, start)
+        elif self._config.action_bounds == "clip":
+            outputs = self._between(outputs, *spaces.limits)
+        shaped = self._add(
+            "Reshape", outputs, self._constant([-1, *form.get("shape", [])], np.int64)
+        )
+        return self._add("Cast", shaped, to=_tensor_type(form["dtype"]))
+
+    def _choices(self, logits: str) -> str:
+        """[N, K] -> [N, A]: the most likely choice of each component, the first of equal ones."""
+        ends = np.cumsum(self._spaces.categories)
+        axis = self._constant([1], np.int64)
+        columns = []
+        for end, size in zip(ends, self._spaces.categories, strict=True):
+            bounds = [self._constant([b], np.int64) for b in (end - size, end)]
+            part = self._add("Slice", logits, *bounds, axis)
+            columns.append(self._add("ArgMax", part, axis=1, keepdims=1))
+        return self._add("Concat", *columns, axis=1)
+
+    def _between(self, x: str, low: Any, high: Any) -> str:
+        return self._add("Min", self._add("Max", x, self._constant(low)), self._constant(high))
+
+    def _add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """A node; the name of its result."""
+        self._nodes.append((kind, list(inputs), attributes))
+        return f"t{len(self._nodes) - 1}"
+
+    def _constant(self, value: Any, dtype: Any = np.float32) -> str:
+        self._constants.append(np.array(value, dtype))
+        return f"c{len(self._constants) - 1}"
+
+
+def _tensor_type(dtype: str) -> int:
+    import onnx
+
+    return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+def observation_form(interface: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The form of the features, without a mask."""
+    form: Mapping[str, Any] = interface["observation"]
+    if not carries_mask(form):
+        return form
+    features: Mapping[str, Any] = dict(zip(form["keys"], form["parts"], strict=True))["observation"]
+    return features
+
+
+def _require_same(
+    session: Any, config: Config, spaces: Spaces, interface: Mapping[str, Any], weights: Array
+) -> None:
+    """Raise LongrunError if the file does not act as the policy on random rows [n, D]."""
+    rng, policy = np.random.default_rng(0), policy_of(config, spaces, weights)
+    mean, inverse_std, *_ = split_weights(weight_shapes(spaces, config.hidden_sizes), weights)
+    rows = rng.standard_normal((CHECKED_ROWS, spaces.observation_size)).astype(np.float32)
+    if config.normalize_observations:
+        rows[:, spaces.mask_size :] = rows[:, spaces.mask_size :] / inverse_std + mean
+    if spaces.masked:
+        rows[:, : spaces.mask_size] = rng.random((CHECKED_ROWS, spaces.mask_size)) < 0.7
+        rows[:, np.cumsum(spaces.categories) - 1] = 1  # one choice of each component is left
+    found = run_rows(session, spaces, interface, rows)
+    expected = as_given(np, spaces, config.action_bounds, policy.act(rows, None))
+    make = action_maker(interface["action"])
+    expected = np.array([make(row) for row in expected]).reshape(found.shape)
+    scale = 1.0 if spaces.categories else TOLERANCE * (1 + np.abs(expected))
+    differs = np.abs(found.astype(np.float64) - expected) >= scale
+    # Of two choices that are equally likely up to rounding, either is right.
+    if differs.reshape(CHECKED_ROWS, -1)[~_nearly_tied(policy.outputs(rows), spaces)].any():
+        raise LongrunError("the ONNX file does not act as the policy; please report this")
+
+
+def _nearly_tied(outputs: Array, spaces: Spaces) -> Array:
+    """[n] whether the two best choices of a component differ by rounding only."""
+    tied = np.zeros(len(outputs), bool)
+    for part in np.split(outputs, np.cumsum(spaces.categories)[:-1], axis=1):
+        if spaces.categories and part.shape[1] > 1:
+            best = np.sort(part, axis=1)[:, -2:]
+            tied |= best[:, 1] - best[:, 0] < TOLERANCE * (1 + np.abs(best[:, 1]))
+    return tied
+
+
+def run_rows(session: Any, spaces: Spaces, interface: Mapping[str, Any], rows: Array) -> Array:
+    """Actions of a session of onnxruntime for rows [n, D]."""
+    mask, features = rows[:, : spaces.mask_size], rows[:, spaces.mask_size :]
+    form = observation_form(interface)
+    if form["kind"] == "Box":
+        features = features.reshape(len(rows), *form["shape"])
+    given = {"observation": features} | ({"action_mask": mask} if spaces.masked else {})
+    action: Array = session.run(None, given)[0]
+    return action

@@ -1,0 +1,247 @@
+"""A learned policy with NumPy alone: for programs that use one and have neither JAX nor Gymnasium.
+
+`agent.predict` is the same code, with the environment's own spaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from longrun.base.checks import whole_number
+from longrun.base.errors import FolderError, InputError
+from longrun.learning.envs.actions import as_given
+from longrun.learning.envs.flat_spaces import Array, Spaces
+from longrun.learning.envs.numpy_policy import draw_noise, policy_of, weight_shapes
+from longrun.learning.envs.space_forms import action_maker, action_shape, row_writer, width
+from longrun.learning.options.config import Config
+from longrun.learning.options.config_options import own_networks, saved_config
+from longrun.learning.options.option_fields import MLP
+from longrun.learning.runs.checkpoint_files import (
+    CheckpointFiles,
+    checked_tensor,
+    damage_named,
+    read_checkpoint,
+    read_spaces,
+)
+
+VARIANCE_EPSILON = 1e-8
+"""Added to a variance by which observations are standardised, as in learning."""
+MOST_WEIGHTS = 2**30
+
+
+class Interface(NamedTuple):
+    """Conversions between the environment's own observations and actions and flat rows."""
+
+    write: Callable[[Any, Array], None]
+    """(observation, row [D])"""
+    read: Callable[[Array], Any]
+    """row [A] -> action"""
+    observation_shape: tuple[int, ...] | None
+    """None if an observation is not one array or number"""
+    action_shape: tuple[int, ...]
+    forms: Mapping[str, Any] | None
+    """both spaces as JSON; None if one is of a class of the user"""
+
+
+class Policy:
+    """Actions for observations in the environment's own spaces. Made by `load_policy`."""
+
+    def __init__(
+        self,
+        config: Config,
+        spaces: Spaces,
+        weights: Array,
+        interface: Interface,
+        rng: np.random.Generator,
+        about: Mapping[str, str],
+    ) -> None:
+        self._config, self._spaces, self._weights = config, spaces, weights
+        self._acting = policy_of(config, spaces, weights)
+        self._interface = interface
+        self._rng = rng
+        self._about = about
+        self._mask_starts = _first_columns(spaces.categories) if spaces.masked else None
+
+    def __repr__(self) -> str:
+        return f"Policy({self._about['env']!r}, algorithm={self._about['algorithm']!r})"
+
+    def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
+        """The action for an observation; or one for each row of a batch, or of a list of dicts.
+
+        It is what the environment was given in training: with `action_bounds="raw"` it may lie
+        beyond the action space. The second item, None, is there for other libraries' sake.
+        An observation that is not finite is refused, as in training, and so is a mask that forbids
+        every choice.
+        """
+        batched = _are_several(obs, self._interface.observation_shape)
+        rows = self._rows(obs, batched)
+        noise = None if deterministic else draw_noise(self._rng, self._spaces, len(rows))
+        drawn = self._acting.act(rows, noise)
+        actions = as_given(np, self._spaces, self._config.action_bounds, drawn)
+        read = self._interface.read
+        if not batched:
+            return read(actions[0]), None
+        made = [read(action) for action in actions]
+        return np.array(made).reshape(len(rows), *self._interface.action_shape), None
+
+    def _rows(self, obs: Any, batched: bool) -> Array:
+        """Flat observations [n, D], all finite, whose masks allow a choice of each component."""
+        rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
+        try:
+            for row, one in zip(rows, obs if batched else [obs], strict=True):
+                self._interface.write(one, row)
+        except InputError as error:
+            if isinstance(obs, tuple) and obs and isinstance(obs[-1], dict):
+                raise InputError(
+                    "the observation is a tuple that ends with a dict; reset() returns (obs, info):"
+                    f" write obs, info = env.reset() and pass obs ({error})"
+                ) from None
+            raise
+        finite = np.isfinite(rows)
+        if np.count_nonzero(finite) < rows.size:  # a third of the time of finite.all()
+            raise InputError(_not_finite(rows, finite, batched))
+        if self._mask_starts is not None:
+            mask = rows[:, : self._spaces.mask_size]
+            allowed = np.maximum.reduceat(mask, self._mask_starts, axis=1) > 0
+            if np.count_nonzero(allowed) < allowed.size:
+                raise InputError(_none_allowed(allowed, batched))
+        return rows
+
+    def export(self, path: str | Path) -> None:
+        """Write the deterministic policy as an ONNX file; needs the extra `onnx`.
+
+        Standardisation, masks and bounds are inside. Inputs are `observation` [N, ...], with masks
+        also `action_mask` [N, K]; the output is `action` [N, ...].
+        """
+        from longrun.learning.policy.onnx_export import export_onnx
+
+        if self._config.policy_network != MLP:
+            raise InputError("policy_network is a function in JAX, which ONNX files cannot hold")
+        forms = self._interface.forms
+        export_onnx(path, self._config, self._spaces, forms, self._weights, self._about)
+
+
+def _are_several(obs: Any, shape: tuple[int, ...] | None) -> bool:
+    """Whether these are several observations: in a list, or as rows of an array."""
+    if shape is None:
+        kinds = (dict,) if isinstance(obs, tuple) else (dict, tuple)
+        return isinstance(obs, list | tuple) and len(obs) > 0 and isinstance(obs[0], kinds)
+    try:
+        return np.ndim(obs) == len(shape) + 1
+    except ValueError:  # rows of different lengths
+        return False
+
+
+def _not_finite(rows: Array, finite: Array, batched: bool) -> str:
+    """What to say of the first value in rows [n, D] that is not finite."""
+    row, component = np.argwhere(~finite)[0]
+    where = f"row {row} of the observations" if batched else "the observation"
+    return (
+        f"component {component} of {where} is {rows[row, component]}; a policy needs finite"
+        " numbers of float32: replace the value, or take no action for this observation"
+    )
+
+
+def _first_columns(categories: tuple[int, ...]) -> Array:
+    """The column of a mask at which each component begins."""
+    return np.cumsum(categories) - categories
+
+
+def _none_allowed(allowed: Array, batched: bool) -> str:
+    """What to say of the first mask that forbids a whole component, by `allowed` [n, components].
+
+    As `training_checks.require_healthy` does, for one observation.
+    """
+    row, component = np.argwhere(~allowed)[0]
+    where = f"row {row} of the observations" if batched else "the observation"
+    which = f" of component {component}" if allowed.shape[1] > 1 else ""
+    return (
+        f"the action mask of {where} forbids every choice{which}; let each mask allow at least one"
+        " choice of each component"
+    )
+
+
+def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
+    """The policy of a saved agent, or of one replica of a run folder, with NumPy alone.
+
+    It acts as `agent.predict` does. `seed` is of the stochastic actions (`deterministic=False`).
+    """
+    files = read_checkpoint(Path(path))
+    with damage_named(files.folder):
+        config, spaces = saved_acting(files, replica)
+        interface = read_interface(files, spaces)
+        weights = saved_weights(files, replica, config, spaces)
+        form = interface["observation"]
+        return Policy(
+            config,
+            spaces,
+            weights,
+            Interface(
+                row_writer(form),
+                action_maker(interface["action"]),
+                None if form["kind"] in ("Dict", "Tuple") else tuple(form.get("shape", ())),
+                action_shape(interface["action"]),
+                interface,
+            ),
+            np.random.default_rng(whole_number("seed", seed)),
+            {"algorithm": files.header["algorithm"], "env": str(files.header["env"])},
+        )
+
+
+def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Config, Spaces]:
+    """The options and the sizes of a replica of a checkpoint."""
+    replicas = files.header["replicas"]
+    if not 0 <= replica < len(replicas):
+        raise InputError(f"replica={replica} is not in '{files.folder}', which has {len(replicas)}")
+    options = replicas[replica]["options"]
+    if "policy_network" in own_networks(options):
+        raise InputError(
+            f"'{files.folder}' has policy_network '{options['policy_network']}', a function in JAX;"
+            " use APO.load(path, policy_network=(init, apply))"
+        )
+    options = {name: value for name, value in options.items() if name != "value_network"}
+    return saved_config(files.header["algorithm"], options), read_spaces(files.header["spaces"])
+
+
+def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Any]:
+    """The environment's own spaces. Raises FolderError if they were not saved or do not fit."""
+    interface = files.header["interface"]
+    if interface is None:
+        raise FolderError(
+            f"checkpoint '{files.folder}' does not hold the environment's spaces: load it with"
+            " APO.load(path, env) and save it again"
+        )
+    action = interface["action"]
+    sizes = (1,) if action["kind"] == "Discrete" else action["shape"]
+    if (
+        width(interface["observation"]) != spaces.observation_size
+        or action["kind"] not in ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+        or int(np.prod(sizes)) != spaces.action_size
+        or np.dtype(action["dtype"]).kind not in "biuf"
+    ):
+        raise FolderError(f"checkpoint '{files.folder}' is damaged: its spaces do not fit")
+    found: Mapping[str, Any] = interface
+    return found
+
+
+def saved_weights(files: CheckpointFiles, replica: int, config: Config, spaces: Spaces) -> Array:
+    """The flat vector that acting takes, in the order of `weight_shapes`."""
+    shapes = weight_shapes(spaces, config.hidden_sizes)
+    if sum(int(np.prod(shape)) for shape in shapes) > MOST_WEIGHTS:
+        raise FolderError(f"checkpoint '{files.folder}' is damaged: its networks are too large")
+    layers = [
+        f"params.policy.layers[{layer}][{part}]"
+        for layer in range(len(config.hidden_sizes) + 1)
+        for part in (0, 1)
+    ]
+    names = ["obs_moments.mean", "obs_moments.variance", "params.policy.log_std", *layers]
+    parts = [
+        checked_tensor(files.tensors, f"{replica}.state.{name}", shape, np.float32)
+        for name, shape in zip(names, shapes, strict=True)
+    ]
+    parts[1] = 1 / np.sqrt(parts[1] + np.float32(VARIANCE_EPSILON))
+    return np.concatenate([part.reshape(-1) for part in parts])

@@ -1,0 +1,116 @@
+"""The files of a checkpoint, read with all checks and without JAX.
+
+`checkpoint.json` is the header, which names one safetensors file and has the hash of both. Whoever
+wrote the files, reading them runs no code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError
+
+from longrun.base.checks import known
+from longrun.base.errors import FolderError, listed
+from longrun.base.files import read_bytes, read_json
+from longrun.learning.envs.flat_spaces import Array, Spaces
+from longrun.learning.options.config import ALGORITHMS
+from longrun.learning.options.config_options import require_all_options
+from longrun.learning.options.presets import PRESETS
+
+FORMAT = 3
+MOST_RUNS = 5
+"""Most runs that an error message names."""
+STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
+
+
+class CheckpointFiles(NamedTuple):
+    """What is on disk, checked against its hash."""
+
+    folder: Path
+    header: dict[str, Any]
+    tensors: dict[str, Array]
+
+
+def read_checkpoint(path: Path) -> CheckpointFiles:
+    """The files of a folder or run folder. Raises FolderError if they are missing or damaged."""
+    folder = path / "checkpoint" if (path / "checkpoint").is_dir() else path
+    if not (folder / "checkpoint.json").is_file():
+        runs = _runs_in(path)
+        fix = f"; give one of the runs in it: {listed(runs, MOST_RUNS)}" if runs else ""
+        raise FolderError(f"there is no checkpoint in '{path}'{fix}")
+    header = read_json(folder / "checkpoint.json")
+    if not isinstance(header, dict):
+        raise FolderError(f"checkpoint '{folder}' is damaged: its header is not an object")
+    with damage_named(folder):
+        return CheckpointFiles(folder, header, _tensors(folder, header))
+
+
+def _runs_in(path: Path) -> list[str]:
+    """Run folders and saved agents in a folder, or in a sweep's folder, for a message."""
+    places = ("*/checkpoint", "*", "runs/*/checkpoint")
+    found = [file.parent for place in places for file in path.glob(f"{place}/checkpoint.json")]
+    return sorted(str(f.parent if f.name == "checkpoint" else f) for f in found)
+
+
+@contextmanager
+def damage_named(folder: Path) -> Iterator[None]:
+    """Errors of missing or impossible content become one FolderError that names the folder."""
+    try:
+        yield
+    except KeyError as error:
+        raise FolderError(f"checkpoint '{folder}' is damaged: {error} is missing") from None
+    except (OSError, SafetensorError, TypeError, AttributeError, IndexError) as error:
+        raise FolderError(f"checkpoint '{folder}' is damaged: {error}") from None
+
+
+def _tensors(folder: Path, header: dict[str, Any]) -> dict[str, Array]:
+    if header["format"] != FORMAT:
+        raise FolderError(
+            f"checkpoint '{folder}' has format {header['format']}; this version of longrun reads"
+            f" {FORMAT}: train it again"
+        )
+    if not STATE_FILE.fullmatch(str(header["state"])):
+        raise FolderError(f"checkpoint '{folder}' is damaged: its state is '{header['state']}'")
+    content = read_bytes(folder / header["state"], header["bytes"])
+    if digest_of(header, content) != header["sha256"]:
+        raise FolderError(f"checkpoint '{folder}' is damaged: it does not match its hash")
+    known("algorithm", header["algorithm"], ALGORITHMS)
+    known("preset", header["preset"], PRESETS)
+    if not isinstance(header["replicas"], list) or not header["replicas"]:
+        raise TypeError("it has no replicas")
+    for replica in header["replicas"]:
+        require_all_options(f"checkpoint '{folder}'", header["algorithm"], replica["options"])
+    tensors: dict[str, Array] = safetensors.numpy.load(content)
+    return tensors
+
+
+def digest_of(header: dict[str, Any], content: bytes) -> str:
+    """The hash over the header and the state."""
+    own = {name: value for name, value in header.items() if name != "sha256"}
+    text = json.dumps(own, sort_keys=True).encode()
+    return hashlib.sha256(text + b"\n" + content).hexdigest()
+
+
+def read_spaces(header: dict[str, Any]) -> Spaces:
+    """The spaces of a header, whose bounds are text, since JSON has no infinity."""
+    bounds: dict[str, Any] = {n: tuple(map(float, header[n])) for n in ("low", "high")}
+    return Spaces(**header | bounds | {"categories": tuple(header["categories"])})
+
+
+def checked_tensor(tensors: dict[str, Array], name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The tensor of this name. Raises TypeError unless it has this shape and type and is finite."""
+    found = tensors[name]
+    if found.shape != shape or found.dtype != dtype:
+        raise TypeError(f"{name} is {found.dtype}{found.shape}, not {np.dtype(dtype)}{shape}")
+    if not np.isfinite(found).all():
+        raise TypeError(f"{name} has values that are not finite")
+    return found

@@ -1,0 +1,247 @@
+"""The run folder: config.json, metrics.csv, evaluations.csv, summary.json and a checkpoint."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from longrun.base.errors import FolderError
+from longrun.base.files import (
+    FolderLock,
+    make_folder,
+    named_errors,
+    read_json,
+    remove_leftovers,
+    write_bytes,
+    write_json,
+)
+from longrun.learning.runs.checkpoint_files import read_checkpoint
+from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.runs.run_csv import columns_of, read_rows
+from longrun.learning.runs.run_description import checked_config, describes_run
+
+ROWS = ("metrics.csv", "evaluations.csv")
+"""Files with a row for each iteration, or each evaluation."""
+
+
+class RunFolder:
+    """One run's files. Rows are flushed as they are added, so that a crash loses none.
+
+    `create` and `reopen` lock the folder before they look at it, and it stays locked until `close`;
+    a folder that is made directly is for reading.
+    """
+
+    def __init__(self, path: Path, lock: FolderLock | None = None) -> None:
+        self.path = path
+        self.checkpoint = path / "checkpoint"
+        self._lock = lock
+
+    @classmethod
+    def create(cls, path: Path, description: Mapping[str, Any]) -> RunFolder:
+        """A new folder. Raises FolderError if it holds a run, a sweep or folders of these."""
+        make_folder(path)
+        folder = cls(path, FolderLock(path))
+        if why := _taken(path):
+            folder.close()
+            raise FolderError(why)
+        remove_leftovers(path)
+        (folder.checkpoint / "checkpoint.json").unlink(missing_ok=True)  # it has learned nothing
+        write_json(path / "config.json", description)
+        return folder
+
+    @classmethod
+    def reopen(
+        cls, path: Path, steps: int, done: Sequence[int], digest: str | None, begins: int
+    ) -> RunFolder:
+        """A run to be resumed from a checkpoint that was read before.
+
+        steps: what the run is to be extended to, if that is more; done: the steps of each replica
+        in the checkpoint, later rows are dropped; digest: the checkpoint's; begins: the steps after
+        which the training began. Raises FolderError if another process writes the folder, or has
+        replaced the checkpoint since it was read.
+        """
+        folder = cls(path, FolderLock(path))
+        try:
+            if folder._stored_digest() != digest:
+                raise FolderError(f"'{path}' has been trained by another process; load it again")
+            remove_leftovers(path)
+            folder.drop_rows_after(done)
+            folder._extend_to(steps, begins)
+        except BaseException:
+            folder.close()
+            raise
+        return folder
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def add_metrics(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append rows to metrics.csv."""
+        _append(self.path / "metrics.csv", rows)
+
+    def add_evaluations(
+        self, evaluations: Iterable[tuple[Mapping[str, int], EvaluationReport]]
+    ) -> None:
+        """Append evaluations to evaluations.csv, each with its replica, seed and step."""
+        rows = [
+            {
+                **where,
+                "average_reward": evaluation.average_reward,
+                "average_reward_low": evaluation.low,
+                "average_reward_high": evaluation.high,
+                "episode_return": evaluation.episode_return,
+                "episode_length": evaluation.episode_length,
+                "episodes": evaluation.episodes,
+                "settled": int(evaluation.settled),
+                **_cost_columns(evaluation),
+            }
+            for where, evaluation in evaluations
+        ]
+        _append(self.path / "evaluations.csv", rows)
+
+    def last_evaluations(self, replicas: int) -> dict[int, dict[str, float | None]]:
+        """The latest figures of each replica evaluated so far, for JSON.
+
+        None where no episode ended, and where an interval is unbounded: that of a single step.
+        """
+        file = self.path / "evaluations.csv"
+        rows = read_rows(file, columns_of(file), replicas)
+        latest = {int(replica): k for k, replica in enumerate(rows.replica)}
+        return {
+            replica: {
+                column: float(values[k]) if math.isfinite(values[k]) else None
+                for column, values in rows.values.items()
+            }
+            for replica, k in latest.items()
+        }
+
+    def drop_rows_after(self, steps: Sequence[int]) -> None:
+        """Drop rows later than each replica's step; a resumed run writes them again."""
+        for name in ("metrics.csv", "evaluations.csv"):
+            file = self.path / name
+            if not file.exists():
+                continue
+            rows = read_rows(file, (), len(steps))
+            kept = [
+                line
+                for line, replica, step in zip(rows.lines, rows.replica, rows.step, strict=True)
+                if step <= steps[replica]
+            ]
+            if kept:
+                write_bytes(file, "\n".join([rows.header, *kept, ""]).encode())
+            else:
+                file.unlink()
+
+    def write_summary(self, summary: Mapping[str, Any]) -> None:
+        """Write summary.json, which says that the run is finished."""
+        write_json(self.path / "summary.json", summary)
+
+    def read_config(self) -> dict[str, Any]:
+        """The content of config.json. Raises FolderError if an entry is missing or has no sense."""
+        return checked_config(self.path / "config.json")
+
+    def _stored_digest(self) -> str | None:
+        """The content hash of the checkpoint in the folder; None if there is none."""
+        if not (self.checkpoint / "checkpoint.json").exists():
+            return None
+        header = read_json(self.checkpoint / "checkpoint.json")
+        return str(header["sha256"]) if isinstance(header, dict) and "sha256" in header else None
+
+    def _extend_to(self, steps: int, begins: int) -> None:
+        """Raise the number of steps in config.json to `steps`, if it is smaller."""
+        config = self.read_config()
+        changed = config | {"steps": max(steps, config["steps"]), "begins": begins}
+        if changed != {"begins": 0} | config:
+            write_json(self.path / "config.json", changed)
+
+
+def _taken(path: Path) -> str:
+    """Why a new run cannot be written to this folder; "" if it can.
+
+    A run beside others would hide them: what reads results takes the folder for that one run. A run
+    that ended before it learned anything, such as one whose environment failed, is replaced.
+    """
+    config = path / "config.json"
+    learned = _learned(path)
+    if config.exists() and (learned or not describes_run(config)):
+        return (
+            f"'{path}' already holds a run; longrun train --resume --out {path} resumes it, as does"
+            " learn(log_dir=...) of the agent that load returns; or choose another folder"
+        )
+    if learned:
+        return (
+            f"'{path}' has {' and '.join(learned)} of a run whose config.json is missing; choose"
+            " another folder"
+        )
+    if (path / "sweep.json").exists():
+        return f"'{path}' holds a sweep; choose another folder for the run"
+    runs = filter(describes_run, path.glob("*/config.json"))
+    others = [file.parent for file in (*runs, *path.glob("*/sweep.json"))]
+    if not others:
+        return ""
+    return (
+        f"'{path}' holds other runs, such as '{min(others)}'; choose a folder such as '{path}/NAME'"
+    )
+
+
+def _learned(path: Path) -> list[str]:
+    """What there is in a folder that only a run that has learned something has."""
+    found = [name for name in ROWS if (path / name).is_file()]
+    return [*found, "checkpoint"] if _is_trained(path) else found
+
+
+def _is_trained(path: Path) -> bool:
+    """Whether a checkpoint is not that of the start; one that cannot be read may not be."""
+    if not (path / "checkpoint" / "checkpoint.json").exists():
+        return False
+    try:
+        tensors = read_checkpoint(path).tensors
+    except FolderError:
+        return True
+    return any(value.any() for name, value in tensors.items() if name.endswith(".state.iteration"))
+
+
+def is_finished(path: Path, steps: int) -> bool:
+    """Whether a run folder has a summary, which is written last, of at least this many steps.
+
+    A summary that cannot be read does not count: the run's checkpoint writes it again. A run that
+    was given more steps is unfinished until it writes a new summary.
+    """
+    with suppress(ValueError, AttributeError, TypeError):
+        return bool(read_json(path / "summary.json").get("steps", 0) >= steps)
+    return False
+
+
+def _cost_columns(evaluation: EvaluationReport) -> dict[str, float]:
+    """cost_NAME, cost_NAME_low, cost_NAME_high for each recorded cost."""
+    columns: dict[str, float] = {}
+    for name, cost in evaluation.costs.items():
+        columns |= {f"cost_{name}": cost.rate, f"cost_{name}_low": cost.low}
+        columns[f"cost_{name}_high"] = cost.high
+    return columns
+
+
+def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    text = _as_csv(rows, header=not path.exists())
+    if text:
+        with named_errors(path), path.open("a") as file:
+            file.write(text)
+
+
+def _as_csv(rows: Iterable[Mapping[str, Any]], header: bool) -> str:
+    rows = list(rows)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else (), lineterminator="\n")
+    if header and rows:
+        writer.writeheader()
+    writer.writerows(
+        {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
+    )
+    return text.getvalue()

@@ -1,0 +1,124 @@
+"""Options that are changed when an agent is loaded: fine-tuning of what it has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from longrun.base.errors import InputError
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.learn import learner
+from longrun.learning.learn.limits import LimitState
+from longrun.learning.learn.trace import shortest_trace
+from longrun.learning.learn.types import CriterionState
+from longrun.learning.options.config import Config, algorithm_name
+from longrun.learning.options.config_options import saved_config
+from longrun.learning.train.job import Snapshot
+from longrun.learning.train.loops import Loop
+
+FIXED = (
+    "hidden_sizes",
+    "value_hidden_sizes",
+    "activation",
+    "layer_norm",
+    "policy_network",
+    "value_network",
+    "normalize_observations",
+    "bounded_mean",
+    "joint_optimizer",
+    "initialisation",
+    "initial_log_std",
+    "limits",
+)
+"""Options that say what the networks compute or how they start, which is part of what was saved. Of
+limits it is the names; their rates may change."""
+STARTS = ("value_constraint", "reset_cost")
+"""Options of which the state has a copy, since they may adapt: one that is changed starts there."""
+
+
+def changed_at_load(
+    loop: Loop,
+    config: Config,
+    snapshot: Snapshot,
+    options: Mapping[str, Any],
+    seed: int,
+    other_env: bool,
+) -> tuple[Config, Snapshot]:
+    """Configuration and snapshot with some options changed.
+
+    Episodes start anew in another environment, and if the number of environments changes.
+    """
+    after = _changed_config(config, options)
+    changed = _changed_snapshot(config, after, loop.spaces, snapshot)
+    if other_env or after.num_envs != config.num_envs:
+        fresh = loop.fresh_snapshot(after, seed)
+        changed = changed._replace(environments=fresh.environments)
+    return after, changed
+
+
+def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
+    """The configuration with some options changed. Raises InputError for those that are fixed.
+
+    A `gae_lambda` that is given is fixed, as in a new agent.
+    """
+    if "gae_lambda" in options:
+        options = {"adaptive_lambda": False, **options}
+    changed = saved_config(algorithm_name(config), vars(config) | dict(options))
+    for name in options:
+        before, after = getattr(config, name), getattr(changed, name)
+        # Other rates are other goals; what is learned depends on the names alone.
+        same = [n for n, _ in before] == [n for n, _ in after] if name == "limits" else False
+        if name in FIXED and before != after and not same:
+            raise InputError(
+                f"{name}={after!r} cannot be changed at load: what was saved has {name}={before!r}"
+            )
+    return changed
+
+
+def _changed_snapshot(
+    before: Config, after: Config, spaces: Spaces, snapshot: Snapshot
+) -> Snapshot:
+    """The snapshot for other options.
+
+    Iterations are counted in those of the new size, rounded down. What is kept for each environment
+    starts anew if their number changes.
+    """
+    state = snapshot.state
+    steps = int(state.iteration) * before.steps_per_iteration
+    like = jax.eval_shape(lambda: learner.init(after, spaces, jax.random.key(0)))
+    starts = {
+        name: jnp.float32(getattr(after, name))
+        for name in STARTS
+        if getattr(before, name, None) != getattr(after, name, None)
+    }
+    trace = state.trace or shortest_trace(after)  # values that were learned need no long one
+    state = state._replace(
+        criterion=_changed_criterion(state.criterion, like.criterion, starts),
+        limits=_changed_limits(state.limits, like.criterion, starts),
+        iteration=jnp.int32(steps // after.steps_per_iteration),
+        trace=trace if after.adapts_lambda else None,
+    )
+    return snapshot._replace(state=state)
+
+
+def _changed_criterion(
+    state: CriterionState, like: CriterionState, starts: Mapping[str, Any]
+) -> CriterionState:
+    """like: shapes for the new options; starts: values of options that have been changed."""
+    if state.reward_sum.shape != like.reward_sum.shape:
+        state = state._replace(reward_sum=jnp.zeros(like.reward_sum.shape, jnp.float32))
+    return state._replace(**starts)
+
+
+def _changed_limits(
+    state: LimitState | None, like: CriterionState, starts: Mapping[str, Any]
+) -> LimitState | None:
+    """Each limited cost is learned as the reward is, but for the reset cost."""
+    if state is None:
+        return None
+    own = {name: value for name, value in starts.items() if name != "reset_cost"}
+    criteria = tuple(_changed_criterion(each, like, own) for each in state.criteria)
+    return state._replace(criteria=criteria)

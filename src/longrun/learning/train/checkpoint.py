@@ -1,0 +1,202 @@
+"""Checkpoints: `checkpoint.json` and one safetensors file; loading one never runs code.
+
+The JSON file holds the name and the hash of its state file. A new state file gets a new name and
+the JSON file is replaced last, so that a complete checkpoint is on disk at every moment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import safetensors.numpy
+
+from longrun.base.errors import FolderError
+from longrun.base.files import write_bytes, write_json
+from longrun.learning.envs.spaces import Array, Spaces
+from longrun.learning.learn import learner
+from longrun.learning.learn.compilation import use_compilation_cache
+from longrun.learning.learn.types import TrainState
+from longrun.learning.options.config import Config, algorithm_name
+from longrun.learning.options.config_options import own_networks, saved_config, written_options
+from longrun.learning.options.presets import DEFAULT
+from longrun.learning.runs.checkpoint_files import (
+    FORMAT,
+    STATE_FILE,
+    CheckpointFiles,
+    checked_tensor,
+    damage_named,
+    digest_of,
+    read_checkpoint,
+    read_spaces,
+)
+from longrun.learning.train.job import Snapshot
+
+OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
+"""State files, and temporary files that a crash left; no other file in the folder is deleted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """All replicas of a run, or of one agent."""
+
+    env: str
+    spaces: Spaces
+    configs: list[Config]
+    seeds: list[int]
+    snapshots: list[Snapshot]
+    digest: str | None = None
+    """content hash of the file that it was read from"""
+    interface: Mapping[str, Any] | None = None
+    """the environment's own spaces (`envs.space_forms`), for policies without Gymnasium"""
+    preset: str = DEFAULT
+    """what the configurations were made from, for labels"""
+
+    @property
+    def algorithm(self) -> str:
+        return algorithm_name(self.configs[0])
+
+
+def save(folder: Path, checkpoint: Checkpoint) -> str:
+    """Write a checkpoint and return its digest; an older one is replaced in one step."""
+    tensors = {
+        f"{i}{name}": value
+        for i, snapshot in enumerate(checkpoint.snapshots)
+        for name, value in _named_leaves(snapshot)
+    }
+    content = safetensors.numpy.save(tensors)
+    state_file = f"state-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+    header = {
+        "format": FORMAT,
+        "algorithm": checkpoint.algorithm,
+        "env": checkpoint.env,
+        "spaces": _jsonable(checkpoint.spaces),
+        "interface": checkpoint.interface,
+        "preset": checkpoint.preset,
+        "replicas": [
+            {"seed": seed, "options": written_options(config)}
+            for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
+        ],
+        "state": state_file,
+        "bytes": len(content),
+    }
+    digest = digest_of(header, content)
+    write_bytes(folder / state_file, content)
+    write_json(folder / "checkpoint.json", header | {"sha256": digest})
+    for old in folder.iterdir():
+        if OWN_FILES.fullmatch(old.name) and old.name != state_file:
+            old.unlink(missing_ok=True)
+    return digest
+
+
+def load(path: Path, networks: Mapping[str, Any] | None = None) -> Checkpoint:
+    """Read the checkpoint of a folder or run folder. Raises FolderError if it is damaged.
+
+    `networks` are the functions `policy_network` and `value_network`, where these are not longrun's
+    own: a file holds their names alone.
+    """
+    files = read_checkpoint(path)
+    use_compilation_cache()
+    with damage_named(files.folder):
+        return _read(files, networks or {})
+
+
+def _read(files: CheckpointFiles, networks: Mapping[str, Any]) -> Checkpoint:
+    folder, header, tensors = files
+    spaces = read_spaces(header["spaces"])
+    options = [_with_functions(r["options"], networks, folder) for r in header["replicas"]]
+    configs = [saved_config(header["algorithm"], each) for each in options]
+    snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
+    seeds = [replica["seed"] for replica in header["replicas"]]
+    return Checkpoint(
+        header["env"],
+        spaces,
+        configs,
+        seeds,
+        snapshots,
+        header["sha256"],
+        header["interface"],
+        header["preset"],
+    )
+
+
+def _with_functions(
+    options: Mapping[str, Any], networks: Mapping[str, Any], folder: Path
+) -> dict[str, Any]:
+    """The options with the user's functions in place of their names."""
+    own = own_networks(options)
+    for name in own:
+        if name not in networks:
+            raise FolderError(
+                f"checkpoint '{folder}' has {name} '{options[name]}', a function that no file"
+                f" holds; load it with {name}=(init, apply)"
+            )
+    for name in networks:
+        if name not in own:
+            raise FolderError(f"checkpoint '{folder}' has no {name} of its own; leave out {name}=")
+    return {**options, **{name: networks[name] for name in own}}
+
+
+def _jsonable(spaces: Spaces) -> dict[str, Any]:
+    """The spaces for JSON, with bounds as text, since JSON has no infinity."""
+    bounds = {name: [repr(bound) for bound in getattr(spaces, name)] for name in ("low", "high")}
+    return dataclasses.asdict(spaces) | bounds
+
+
+def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:
+    leaves = jax.tree_util.tree_leaves_with_path(snapshot.state)
+    learned = [(f".state{jax.tree_util.keystr(path)}", np.asarray(leaf)) for path, leaf in leaves]
+    # safetensors writes the memory as it is, so slices of larger arrays have to be copied.
+    return learned + [
+        (f".environments.{name}", np.ascontiguousarray(value))
+        for name, value in snapshot.environments.items()
+    ]
+
+
+def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Array]) -> Snapshot:
+    """A replica's snapshot from the tensors with this prefix; the config gives their shapes."""
+    state = jax.eval_shape(lambda: learner.init(config, spaces, jax.random.key(0)))
+    place = f"{prefix}.environments."
+    environments = {n.removeprefix(place): t for n, t in tensors.items() if n.startswith(place)}
+
+    def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> Array:
+        name = f"{prefix}.state{jax.tree_util.keystr(path)}"
+        found: Array = checked_tensor(tensors, name, expected.shape, expected.dtype)
+        return found
+
+    # jnp.asarray would compile a program for each shape.
+    filled: TrainState = jax.device_put(jax.tree_util.tree_map_with_path(leaf, state))
+    if int(filled.iteration) < 0:
+        raise TypeError(f"its iteration is {int(filled.iteration)}")
+    if filled.trace is not None and not 0 <= float(filled.trace.gae_lambda) <= 1:
+        raise TypeError(f"its lambda is {float(filled.trace.gae_lambda)}")
+    return Snapshot(filled, environments)
+
+
+def require_algorithm(checkpoint: Checkpoint, path: Path, algorithm: str) -> None:
+    """Raise FolderError if the checkpoint is of another algorithm."""
+    found = checkpoint.algorithm
+    if found != algorithm:
+        raise FolderError(
+            f"'{path}' holds algorithm '{found}', not '{algorithm}'; use"
+            f" {found.upper()}.load('{path}'), or longrun train {found} --resume --out {path}"
+        )
+
+
+def require_same(
+    checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces
+) -> None:
+    """Raise FolderError if the checkpoint is of another algorithm, environment or spaces."""
+    require_algorithm(checkpoint, path, algorithm)
+    if env != checkpoint.env:
+        raise FolderError(f"'{path}' holds environment '{checkpoint.env}', not '{env}'")
+    if spaces != checkpoint.spaces:
+        raise FolderError(
+            f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}"
+        )

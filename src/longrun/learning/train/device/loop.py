@@ -1,0 +1,228 @@
+"""The device loop: calls of the compiled program, and the events reported between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from longrun.learning.envs.costs import READY, check_costs, unknown_cost
+from longrun.learning.envs.env_source import env_source
+from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.native.protocol_check import require_sound
+from longrun.learning.envs.native.to_gymnasium import action_space, observation_space
+from longrun.learning.envs.spaces import Array, Spaces
+from longrun.learning.learn.types import TrainState
+from longrun.learning.options.config import Config
+from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.train.device import program as device
+from longrun.learning.train.device.program import MOST_ITERATIONS, Evaluated, Span
+from longrun.learning.train.device.sharding import Layout, agreed
+from longrun.learning.train.device.snapshots import placed, snapshot_of, stacked
+from longrun.learning.train.evaluation import Streams, evaluation_shape, report
+from longrun.learning.train.failing_training import FailureWatch
+from longrun.learning.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, fresh_state
+from longrun.learning.train.training_checks import (
+    FLAGS,
+    ConstantRewardWatch,
+    LimitWatch,
+    require_finite_rewards,
+    require_healthy,
+    watch_all,
+    without_flags,
+)
+
+CALL_SECONDS = 1.0
+"""Target time of a call: short enough for a progress bar and Ctrl-C, long enough that the cost of
+a call does not matter."""
+MOST_ROWS = 50_000
+"""Rows of metrics in a run; with more iterations than that, only every k-th is reported."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLoop:
+    """The `Loop` of JAX-native environments."""
+
+    env: Environment
+    given_name: str | None = None
+    """'module:function' that made it, if it was named so"""
+    costs: tuple[str, ...] = ()
+    """names of the costs that a step gives"""
+
+    @classmethod
+    def open(cls, env: Environment, given_name: str | None = None) -> Self:
+        """Raises an error if the environment does not follow the protocol."""
+        return cls(env, given_name, require_sound(env))
+
+    @property
+    def name(self) -> str:
+        return self.given_name or self.env.name
+
+    @property
+    def is_named(self) -> bool:
+        return True
+
+    @property
+    def source(self) -> dict[str, Any]:
+        return env_source(self.env, self.env)
+
+    @property
+    def vector_size(self) -> int:
+        return 0
+
+    @property
+    def spaces(self) -> Spaces:
+        return self.env.spaces
+
+    @property
+    def observation_space(self) -> gymnasium.Space[Any]:
+        return observation_space(self.spaces)
+
+    @property
+    def action_space(self) -> gymnasium.Space[Any]:
+        return action_space(self.spaces)
+
+    def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
+        self._require_costs(config)
+        return Snapshot(fresh_state(config, self.spaces, seed), {})
+
+    def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
+        """Train all replicas in one program; events are reported after each call of it."""
+        self._require_costs(job.configs[0])
+        layout = Layout(len(job.seeds), job.configs[0].num_envs)
+        seeds = jax.device_put(np.array(job.seeds, np.uint32), layout.by_replica)
+        configs = jax.device_put(stacked(job.configs), layout.by_replica)
+        replicas = placed(layout, self.env, job.configs[0].num_envs, seeds, starts)
+        seconds = Seconds()
+        watches = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
+        failures = FailureWatch(job, self.spaces)
+        iteration, calls = int(starts[0].state.iteration), Calls(job)
+        shape = self.evaluation_shape(job.eval_steps)
+        advance = device.compiled_advance(jax.default_backend())
+        while iteration < job.iterations:
+            steps = agreed(calls.iterations(iteration))
+            evaluates = job.evaluates(iteration + steps)
+            begin = time.perf_counter()
+            span = Span(job.begins, job.iterations, steps)
+            replicas, log = advance(self.env, configs, seeds, span, replicas)
+            log = layout.fetch(log)
+            calls.took(steps, time.perf_counter() - begin)
+            evaluated = None
+            if evaluates:
+                evaluated = device.evaluate_all(self.env, configs, seeds, replicas.learned, shape)
+            evaluated, copy = layout.fetch((evaluated, replicas))
+            seconds.update += time.perf_counter() - begin
+            _require_healthy(job, iteration, steps, log)
+            reports = _reports(job, iteration + steps, evaluated) if evaluated else []
+            events = _events(job, iteration, steps, log, reports)
+            iteration += steps
+            watch_all(watches, log, steps)
+            for event in events:
+                failures.check(event)
+            if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
+                break
+        return seconds
+
+    def evaluation_shape(self, steps: int) -> tuple[int, int]:
+        return evaluation_shape(steps, self.env.time_limit)
+
+    def simulate(
+        self,
+        config: Config,
+        state: TrainState,
+        seed: int,
+        shape: tuple[int, int],
+        explore: bool,
+        step_timeout: float = 0.0,
+    ) -> Streams:
+        """The policy, simulated in a program of its own, with random keys that no training has."""
+        self._require_costs(config)
+        how = shape, explore, device.MEASUREMENT
+        found = jax.device_get(_evaluate(self.env, config, jnp.uint32(seed), state, *how))
+        require_finite_rewards(found.reward, f"seed {seed}", int(state.iteration))
+        return Streams(found.reward, found.ended, found.costs, config.recorded)
+
+    def _require_costs(self, config: Config) -> None:
+        """Raise InputError for a cost that there is not; a loaded agent may have any names."""
+        check_costs(config.recorded, self.spaces)
+        for name in config.recorded:
+            if name not in (*READY, *self.costs):
+                raise unknown_cost(name, self.costs)
+
+    def close(self) -> None:
+        """There is nothing to close: a snapshot holds all of the environments."""
+
+
+_evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5, 6))
+
+
+class Calls:
+    """Number of iterations of the next call: about a second's worth, never past an evaluation."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._most = 1
+        self._compiling = True
+
+    def iterations(self, done: int) -> int:
+        to_evaluation = (
+            self.job.eval_every - done % self.job.eval_every
+            if self.job.eval_every
+            else MOST_ITERATIONS
+        )
+        return min(self._most, to_evaluation, self.job.iterations - done)
+
+    def took(self, iterations: int, seconds: float) -> None:
+        """Adapt to the time that a call took, except for the first, which was compiled."""
+        if not self._compiling:
+            fitting = int(iterations * CALL_SECONDS / seconds)
+            self._most = max(1, min(fitting, 4 * iterations, MOST_ITERATIONS))
+        self._compiling = False
+
+
+def _require_healthy(job: Job, done: int, steps: int, log: dict[str, Array]) -> None:
+    """Raise an error for the first row [K, R] whose flags are not all set, if there is one."""
+    sound = np.logical_and.reduce([log[flag][:steps] for flag in FLAGS])  # [K, R]
+    for row, replica in np.argwhere(~sound)[:1]:
+        metrics = {name: values[row, replica] for name, values in log.items()}
+        require_healthy(metrics, int(replica), job.seeds[replica], done + int(row) + 1)
+
+
+def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationReport]:
+    """One report for each replica from facts [R, S, E]."""
+    for i, (seed, reward) in enumerate(zip(job.seeds, evaluated.reward, strict=True)):
+        require_finite_rewards(reward, f"replica {i} (seed {seed})", iteration)
+    names = job.configs[0].recorded
+    costs: Any = evaluated.costs if names else [None] * len(job.seeds)
+    facts = zip(evaluated.reward, evaluated.ended, costs, strict=True)
+    drawn = job.configs[0].draws_evaluated_actions
+    return [report(Streams(*each, names), deterministic=not drawn) for each in facts]
+
+
+def _events(
+    job: Job,
+    done: int,
+    steps: int,
+    log: dict[str, Array],
+    reports: Sequence[EvaluationReport],
+) -> list[TrainingEvent]:
+    """Events of a call's iterations; the last ones have the evaluations, if there are any."""
+    replicas = len(job.seeds)
+    every = max(1, (job.iterations - job.begins) * replicas // MOST_ROWS)
+    events = []
+    for row in range(steps):
+        iteration = done + row + 1
+        last = row == steps - 1 and (bool(reports) or iteration == job.iterations)
+        if iteration % every and not last:
+            continue
+        for i in range(replicas):
+            metrics = without_flags({name: values[row, i] for name, values in log.items()})
+            evaluation = reports[i] if last and reports else None
+            events.append(TrainingEvent(i, iteration, metrics, evaluation))
+    return events

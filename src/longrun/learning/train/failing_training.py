@@ -1,0 +1,275 @@
+"""Watches for trainings that go wrong without an error, each of which is said once in a run.
+
+They read the metrics and evaluations that are reported anyway, of which a device may leave out
+some iterations: nothing here takes a row for an iteration.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from longrun.base.errors import users_level
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.options.config import Config
+from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.train.evaluation import evaluation_shape
+from longrun.learning.train.job import Job, TrainingEvent
+
+GROWN = 10.0
+"""A batch has drifted if its mean is this many times the worst of the first batch."""
+PARTS = 10
+"""Parts of a run, whose means are compared."""
+FEWEST_ROWS = 5
+"""Rows of a part from which the error of its mean is known."""
+ERRORS = 3.0
+"""Standard errors by which the means of two parts in a row have to be lower."""
+LOST = 0.2
+"""Share of the best mean reward so far whose loss counts."""
+COLLAPSED = 0.01
+"""Part of the greatest entropy, or of the first standard deviation, that is next to nothing."""
+APART = 0.25
+"""Share of the range of rewards by which an evaluation contradicts the batches, if twice in a row;
+the whole range is enough once."""
+UNKEPT_ITERATIONS = 100
+"""Iterations, and at least half of a run, after which a limit has not been kept by any batch."""
+UNKEPT_AT_LEAST = 20
+"""Iterations of a run that is shorter than that, at its end."""
+
+
+class Means(NamedTuple):
+    """Means of one part of a run, and the standard error of the reward's."""
+
+    reward: float
+    error: float
+    """infinite where there are too few rows"""
+    entropy: float
+
+
+Watch = Callable[[TrainingEvent], str | None]
+"""The message of one kind of failure of one replica, at the iteration in which it is seen."""
+
+
+class FailureWatch:
+    """Warns once for each kind of failure of a run: drift, collapse, contradiction, limits."""
+
+    def __init__(self, job: Job, spaces: Spaces) -> None:
+        self._job = job
+        self._said: set[str] = set()
+        self._watches: list[dict[str, Watch]] = [
+            {
+                "drift": Drift(),
+                "collapse": Collapse(job, spaces),
+                "contradiction": Contradiction(job, config),
+                "limits": UnkeptLimits(job, config),
+            }
+            for config in job.configs
+        ]
+
+    def check(self, event: TrainingEvent) -> None:
+        """Take in one event, and warn if it is time to."""
+        for kind, watch in self._watches[event.replica].items():
+            message = None if kind in self._said else watch(event)
+            if message is not None:
+                self._said.add(kind)
+                seed = self._job.seeds[event.replica]
+                where = f"seed {seed}, iteration {event.iteration:,}"
+                warnings.warn(f"{message} ({where})", UserWarning, stacklevel=users_level())
+
+
+class Drift:
+    """Rewards or observations that have left all that the first batch had.
+
+    The mean reward is compared with the worst single reward, so that the start-up of a long queue
+    is no drift. Observations may grow where the reward improves: a robot has learned to run.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[str, float] = {}
+
+    def __call__(self, event: TrainingEvent) -> str | None:
+        now = event.metrics
+        first = self._first = self._first or now
+        reward, size = now["reward"], now["observation_size"]
+        worst = max(abs(first["reward_min"]), abs(first["reward_max"]))
+        if reward < -GROWN * worst < 0:
+            return (
+                f"rewards drift: {reward:.3g} per step, and none in the first batch was below"
+                f" {first['reward_min']:.3g}. Something grows without bound, such as a queue or a"
+                " stock: cap it, or let episodes end"
+            )
+        if size > GROWN * first["observation_size"] > 0 and reward < first["reward"]:
+            return (
+                f"observations drift: their size is {size:.3g}, after"
+                f" {first['observation_size']:.3g} in the first batch, and the reward fell from"
+                f" {first['reward']:.3g} to {reward:.3g} per step. Bound what grows, or let"
+                " episodes end"
+            )
+        return None
+
+
+class Collapse:
+    """A policy without randomness that earns less than an earlier part of the run did."""
+
+    def __init__(self, job: Job, spaces: Spaces) -> None:
+        self._parts = Parts(job)
+        self._spaces = spaces
+        self._first: float | None = None
+
+    def __call__(self, event: TrainingEvent) -> str | None:
+        entropy = event.metrics.get("entropy", math.nan)
+        self._first = entropy if self._first is None else self._first
+        if not self._parts.add(event):
+            return None
+        *earlier, before, last = [*self._parts.means[:1], *self._parts.means]
+        best = max(earlier, key=lambda part: part.reward, default=last)
+        least = least_entropy(self._spaces, self._first)
+        if any(part.entropy > least or not is_worse(part, best) for part in (before, last)):
+            return None
+        return (
+            f"the policy no longer explores (entropy {last.entropy:.2g}) and earns"
+            f" {last.reward:.3g} per step, after {best.reward:.3g} earlier in this run. Try a"
+            " higher entropy_coefficient, a lower learning_rate or larger batches"
+        )
+
+
+class Contradiction:
+    """Evaluations whose average reward is far below that of all batches since the one before.
+
+    Far is a share of the range of all single rewards so far. Deterministic actions earn less than
+    drawn ones in some environments, but not by that much. Nothing is said before an environment has
+    been trained for as many steps as it is evaluated: until then it is nearer to its start. An
+    evaluation that is far above contradicts nothing: it starts anew, maybe with an empty queue.
+    """
+
+    def __init__(self, job: Job, config: Config) -> None:
+        _, steps = evaluation_shape(job.eval_steps)
+        self._enough = job.begins + -(-steps // config.rollout_steps)
+        self._rewards: list[float] = []
+        self._lowest, self._highest = math.inf, -math.inf
+        self._before = False
+
+    def __call__(self, event: TrainingEvent) -> str | None:
+        now = event.metrics
+        self._rewards.append(now["reward"])
+        self._lowest = min(self._lowest, now["reward_min"])
+        self._highest = max(self._highest, now["reward_max"])
+        if event.evaluation is None:
+            return None
+        rewards, self._rewards = self._rewards, []
+        spread = self._highest - self._lowest
+        before, far = self._before, distance(event.evaluation, rewards, spread)
+        self._before = far > APART
+        if event.iteration < self._enough or not (far > 1 or (before and far > APART)):
+            return None
+        report = event.evaluation
+        batches = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(rewards), max(rewards))))
+        return (
+            f"the evaluation contradicts the training: {report.average_reward:.4g} per step"
+            f" [{report.low:.4g}, {report.high:.4g}], and {batches} in the batches before it. What"
+            " was learned may be unstable, or bad without random actions: compare evaluate with"
+            " deterministic=False, and with many more steps"
+        )
+
+
+class UnkeptLimits:
+    """A limit that was not kept by any batch in half of a run."""
+
+    def __init__(self, job: Job, config: Config) -> None:
+        self._job = job
+        self._limits = dict(config.limits)
+        self._least: dict[str, float] = {}
+        self._recovers_since: int | None = None
+
+    def __call__(self, event: TrainingEvent) -> str | None:
+        for name in self._limits:
+            rate = event.metrics[f"cost_{name}"]
+            self._least[name] = min(rate, self._least.get(name, math.inf))
+        if not event.metrics.get("recovering"):
+            self._recovers_since = None
+        elif self._recovers_since is None:
+            self._recovers_since = event.iteration
+        if not self._is_time(event.iteration):
+            return None
+        for name, limit in self._limits.items():
+            if self._least[name] > limit:
+                return (
+                    f"no batch has kept the limit {limit:g} of cost '{name}': the least was"
+                    f" {self._least[name]:.4g}. Raise the limit, or train for longer"
+                )
+        return None
+
+    def _is_time(self, iteration: int) -> bool:
+        """Whether enough was seen, and `LimitWatch` has not said it or will not say it soon."""
+        job, done = self._job, iteration - self._job.begins
+        ends = iteration == job.iterations
+        if self._recovers_since is not None:
+            soon = iteration - self._recovers_since >= UNKEPT_ITERATIONS - 1
+            return ends and not soon and done >= UNKEPT_AT_LEAST
+        enough = max(UNKEPT_ITERATIONS, (job.iterations - job.begins) // 2)
+        return done >= enough or (ends and done >= UNKEPT_AT_LEAST)
+
+
+class Parts:
+    """The means of each part of a run that is over."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._rows: list[tuple[float, float]] = []
+        self._part = 0
+        self.means: list[Means] = []
+
+    def add(self, event: TrainingEvent) -> bool:
+        """Take in an event; whether a part is over."""
+        job = self._job
+        part = PARTS * (event.iteration - 1 - job.begins) // (job.iterations - job.begins)
+        is_over = part > self._part and bool(self._rows)
+        if is_over:
+            self._close()
+        self._part = part
+        self._rows.append((event.metrics["reward"], event.metrics.get("entropy", math.nan)))
+        if event.iteration == job.iterations:
+            self._close()
+            is_over = True
+        return is_over
+
+    def _close(self) -> None:
+        self.means.append(means_of(self._rows))
+        self._rows = []
+
+
+def means_of(rows: Sequence[tuple[float, float]]) -> Means:
+    """The means of rows of reward and entropy."""
+    reward, entropy = np.array(rows, float).T
+    known = len(reward) >= FEWEST_ROWS
+    error = float(reward.std(ddof=1)) / math.sqrt(len(reward)) if known else math.inf
+    return Means(float(reward.mean()), error, float(entropy.mean()))
+
+
+def is_worse(now: Means, best: Means) -> bool:
+    """Whether the reward of a part is lower than that of another, for certain and by a share."""
+    certain = ERRORS * math.hypot(now.error, best.error)
+    return best.reward - now.reward > max(certain, LOST * abs(best.reward))
+
+
+def least_entropy(spaces: Spaces, first: float) -> float:
+    """The entropy of a policy that is next to deterministic; `first` is that of a new one."""
+    if spaces.categories:
+        return COLLAPSED * sum(math.log(count) for count in spaces.categories)
+    return first + spaces.action_size * math.log(COLLAPSED)
+
+
+def distance(report: EvaluationReport, rewards: Sequence[float], spread: float) -> float:
+    """How far an evaluation is below the mean rewards of all batches, in units of `spread`.
+
+    It is 0 if the interval is not below all of them.
+    """
+    lowest = min(rewards)
+    if not report.high < lowest:
+        return 0.0
+    gap, negligible = lowest - report.average_reward, 1e-3 * abs(lowest)
+    return gap / max(spread, negligible) if gap > negligible else 0.0

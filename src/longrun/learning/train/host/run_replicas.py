@@ -1,0 +1,123 @@
+"""All replicas of a job: each runs in a thread, and one thread handles their events."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+
+from longrun.learning.envs.spaces import Spaces
+from longrun.learning.envs.worker_pool import Pool
+from longrun.learning.learn import learner, preparation
+from longrun.learning.learn.types import Networks, Rollout, TrainState
+from longrun.learning.options.config import Config
+from longrun.learning.train.failing_training import FailureWatch
+from longrun.learning.train.host.replica import Replica
+from longrun.learning.train.job import (
+    Job,
+    OnEvents,
+    Seconds,
+    Snapshot,
+    TrainingEvent,
+    available_cores,
+)
+from longrun.learning.train.training_checks import ConstantRewardWatch, LimitWatch
+
+POLL_SECONDS = 0.2
+"""How often a loop without events asks whether to stop."""
+
+
+def run_replicas(
+    job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents
+) -> tuple[Seconds, bool]:
+    """Run each replica in a thread; this thread handles their events until all are done.
+
+    Whether all are done is returned as well; if not, the pool is closed.
+    """
+    done = False
+    # An event with its snapshot, the error that ended a replica, or None for one that is done.
+    queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
+    stopping = threading.Event()
+    constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
+    failures = FailureWatch(job, replicas[0].spaces)
+    with ThreadPoolExecutor(available_cores()) as compute:
+
+        def run(replica: Replica) -> None:
+            try:
+                replica.run(pool, job, stopping, compute, lambda *item: queued.put(item))
+                queued.put(None)
+            except BaseException as error:
+                queued.put(error)
+
+        threads = [threading.Thread(target=run, args=(r,), daemon=True) for r in replicas]
+        for thread in threads:
+            thread.start()
+        try:
+            running = len(threads)
+            while running:
+                try:
+                    item = queued.get(timeout=POLL_SECONDS)
+                except queue.Empty:
+                    pool.look()
+                    if not on_events([], {}):
+                        break
+                    continue
+                if item is None:
+                    running -= 1
+                elif isinstance(item, BaseException):
+                    raise item
+                else:
+                    event, snapshot = item
+                    constant.check(event.replica, event.metrics)
+                    limits.check(event.replica, event.metrics)
+                    failures.check(event)
+                    if not on_events([event], {event.replica: snapshot}):
+                        break
+            done = not running
+        finally:
+            stopping.set()
+            if not done:
+                pool.close()  # calls that still wait for a worker fail now, and their threads end
+            for thread in threads:
+                thread.join()
+    return _mean([replica.seconds for replica in replicas]), done
+
+
+def _mean(seconds: Sequence[Seconds]) -> Seconds:
+    return Seconds(
+        collect=sum(s.collect for s in seconds) / len(seconds),
+        update=sum(s.update for s in seconds) / len(seconds),
+        evaluate=sum(s.evaluate for s in seconds) / len(seconds),
+    )
+
+
+def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
+    """Compile the update by running it on zeros."""
+    t, n, d = config.rollout_steps, config.num_envs, spaces.observation_size
+    facts = Rollout(
+        obs=np.zeros((t, n, d), np.float32),
+        action=np.zeros((t, n, spaces.action_size), spaces.action_dtype),
+        reward=np.zeros((t, n), np.float32),
+        next_obs=np.zeros((t, n, d), np.float32),
+        terminated=np.zeros((t, n), bool),
+        truncated=np.zeros((t, n), bool),
+        resume_obs=np.zeros((n, d), np.float32),
+        costs=np.zeros((t, n, len(config.recorded)), np.float32) if config.recorded else None,
+    )
+    order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
+    if learner.is_one_program(config):
+        jax.block_until_ready(
+            learner.update(config, spaces, state, facts, Networks(order, order), 0.0)
+        )
+        return
+    batch, state, _ = preparation.prepare(config, spaces, state, facts)
+    jax.block_until_ready(
+        (
+            learner.improve_policy(config, spaces, state, batch, order, 0.0),
+            learner.fit_value(config, state, batch, order, 0.0),
+        )
+    )

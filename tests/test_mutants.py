@@ -44,13 +44,13 @@ def test_mutants_differ_are_python_and_have_fast_tests() -> None:
 
 
 def test_a_mutant_is_applied_to_a_copy(tmp_path: Path) -> None:
-    mutant = next(m for m in MUTANTS if m.file == "learn/advantages.py")
+    mutant = next(m for m in MUTANTS if m.file == "learning/learn/advantages.py")
     file = Path("longrun", mutant.file)
     (tmp_path / file).parent.mkdir(parents=True)
     shutil.copy(ROOT / "src" / file, tmp_path / file)
     mutated(mutant, tmp_path)
     assert mutant.new in (tmp_path / file).read_text()
-    with pytest.raises(ValueError, match=r"occurs 0 times in learn/advantages\.py"):
+    with pytest.raises(ValueError, match=r"occurs 0 times in learning/learn/advantages\.py"):
         mutated(mutant, tmp_path)
 
 

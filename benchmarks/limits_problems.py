@@ -125,9 +125,9 @@ def learned_table(problem: Problem, agent: Any) -> NDArray[np.float64]:
     """[S, A] the probabilities of the learned policy, of joint actions where several decide."""
     spaces = problem.env.spaces
     obs = jax.vmap(problem.env.observation)(problem.states)
-    seen = read(agent.config, spaces, agent.state.obs_moments, obs)
+    seen = read(agent.config.acting, spaces, agent.state.obs_moments, obs)
     policy = agent.state.params.policy
-    outputs = policy_outputs(agent.config, spaces, policy, seen.features, seen.mask)
+    outputs = policy_outputs(agent.config.acting, spaces, policy, seen.features, seen.mask)
     joint = np.ones((len(outputs), 1))
     for each in jnp.split(outputs, np.cumsum(spaces.categories)[:-1], axis=1):
         law = np.asarray(jax.nn.softmax(each, axis=1), float)

@@ -74,7 +74,7 @@ def simulate(env: Any, configs: Any, learnt: Any, key: Any, chains: int, block: 
     def replica(config, learnt):
         def one_step(carry, key):
             running, total = carry
-            action = act(config, env.spaces, learnt, running.obs, None)
+            action = act(config.acting, env.spaces, learnt, running.obs, None)
             running, facts = native.step(env, key, running, action, None)
             return (running, total + facts.reward), None
 

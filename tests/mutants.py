@@ -277,11 +277,11 @@ LEARNING = (
     Mutant(
         "moments are merged before the batch is standardised",
         "learning/learn/preparation.py",
-        "    seen = read(config, spaces, state.obs_moments, rollout.obs)\n",
+        "    seen = read(config.acting, spaces, state.obs_moments, rollout.obs)\n",
         "    if config.normalize_observations:\n"
         "        rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)\n"
         "        state = state._replace(obs_moments=merge(state.obs_moments, rows))\n"
-        "    seen = read(config, spaces, state.obs_moments, rollout.obs)\n",
+        "    seen = read(config.acting, spaces, state.obs_moments, rollout.obs)\n",
         (f"{LEARNER}::test_the_first_ratio_is_1_to_rounding",),
     ),
     Mutant(

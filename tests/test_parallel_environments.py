@@ -31,6 +31,7 @@ from longrun.learning.envs.vector_shard import make_shard
 from longrun.learning.envs.worker_part import parts_of
 from longrun.learning.learn import learner
 from longrun.learning.learn.types import Networks, Rollout, TrainState
+from longrun.learning.options.acting import Acting
 from longrun.learning.options.config import Config
 from longrun.learning.train.device import program
 from paper_config import paper_config
@@ -104,8 +105,7 @@ def _on_the_host(
     plan = Plan(
         factory,
         describe(factory()),
-        (4,),
-        False,
+        Acting((4,)),
         SEEDS,
         num_envs=ENVS,
         rollout_steps=STEPS,

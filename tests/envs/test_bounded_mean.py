@@ -17,6 +17,7 @@ from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner
 from longrun.learning.learn.acting import act, policy_outputs
 from longrun.learning.learn.types import Policy
+from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config
 from longrun.learning.train.host.replica import flat_weights
 from tiny_envs import ITERATION, TINY, Drift, Sampler, bits
@@ -37,14 +38,14 @@ def bounded_policy(seed: int = 0) -> tuple[Any, Any]:
 def test_numpy_and_jax_agree_on_a_bounded_mean() -> None:
     config, state = bounded_policy()
     obs = np.random.default_rng(1).normal(0, 2, (500, 2)).astype(np.float32)
-    numpy_policy = NumpyPolicy(UNEVEN, (8,), False, flat_weights(state), bounded_mean=True)
+    numpy_policy = NumpyPolicy(config.acting, UNEVEN, flat_weights(state))
     mine = numpy_policy.act(obs, None)
     np.testing.assert_allclose(
-        mine, act(config, UNEVEN, state, jnp.asarray(obs), None), rtol=1e-5, atol=1e-6
+        mine, act(config.acting, UNEVEN, state, jnp.asarray(obs), None), rtol=1e-5, atol=1e-6
     )
     assert ((mine >= LOW) & (mine <= HIGH)).all()
     assert np.ptp(mine, axis=0).min() > 0.1
-    free = NumpyPolicy(UNEVEN, (8,), False, flat_weights(state)).act(obs, None)
+    free = NumpyPolicy(Acting((8,)), UNEVEN, flat_weights(state)).act(obs, None)
     np.testing.assert_allclose(mine, [0, 1.5] + np.array([0.5, 1.5]) * np.tanh(free), rtol=1e-5)
 
 
@@ -54,7 +55,7 @@ def test_a_gradient_flows_through_the_bounded_mean() -> None:
 
     def means(bias: jax.Array) -> jax.Array:
         changed = policy._replace(layers=((policy.layers[0][0], bias),))
-        return policy_outputs(config, UNEVEN, changed, jnp.zeros(2), jnp.zeros(0))
+        return policy_outputs(config.acting, UNEVEN, changed, jnp.zeros(2), jnp.zeros(0))
 
     # reach * (1 - tanh^2): 1/2 and 3/2 * 3/4
     slope = jnp.diagonal(jax.jacobian(means)(policy.layers[0][1]))

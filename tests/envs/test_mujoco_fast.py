@@ -20,6 +20,7 @@ from longrun.learning.envs.shard import Shard
 from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.stepper import GymnasiumStepper, make_stepper
+from longrun.learning.options.acting import Acting
 
 TASKS = ["Swimmer-v5", "HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5"]
 
@@ -153,7 +154,7 @@ def test_a_workers_reward_is_gymnasiums_for_the_action_that_was_drawn_or_clipped
     factory = partial(gymnasium.make, task)
     plain = factory()
     sizes = describe(plain)
-    plan = Plan(factory, sizes, (8,), False, (0,), 1, 20, action_bounds=bounds)  # type: ignore
+    plan = Plan(factory, sizes, Acting((8,), action_bounds=bounds), (0,), 1, 20)  # type: ignore
     arrays = SharedArrays(plan.memory())
     arrays.close()
     shard = Shard(plan, arrays, worker=0, num_workers=1)

@@ -19,6 +19,7 @@ from longrun.learning.envs.shard import Shard
 from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.worker_part import parts_of
+from longrun.learning.options.acting import Acting
 from tiny_envs import (
     ENDLESS,
     ITERATION,
@@ -33,7 +34,7 @@ PUSH = spaces.Box(-0.5, 0.5, (1,), np.float32)
 def shard_for(factory: Any, num_envs: int, steps: int, **more: Any) -> tuple[Shard, Any]:
     """Weights are zero: the policy is standard normal noise."""
     sizes = describe(factory())
-    plan = Plan(factory, sizes, (8,), False, (0,), num_envs=num_envs, rollout_steps=steps, **more)
+    plan = Plan(factory, sizes, Acting((8,)), (0,), num_envs=num_envs, rollout_steps=steps, **more)
     arrays = SharedArrays(plan.memory())
     arrays.close()
     shard = Shard(plan, arrays, worker=0, num_workers=1)

@@ -31,6 +31,7 @@ from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shard import Shard
 from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import describe
+from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config
 from longrun.learning.train.host.loop import HostLoop
 from longrun.learning.train.job import Seconds, make_job
@@ -184,7 +185,7 @@ def test_the_shared_memory_says_where_a_worker_is(victim, at, place):
         limit=9,
         forgiving=True,
     )
-    plan = Plan(env, describe(env()), (8,), False, (0,), 4, 16, eval_envs=2, eval_steps=8)
+    plan = Plan(env, describe(env()), Acting((8,)), (0,), 4, 16, eval_envs=2, eval_steps=8)
     arrays = SharedArrays(plan.memory())
     arrays.close()
     shard = Shard(plan, arrays, worker=0, num_workers=1)

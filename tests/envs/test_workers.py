@@ -23,6 +23,7 @@ from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.processes import start_process
 from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.worker_pool import open_pool
+from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config
 from longrun.learning.train.job import make_job
 from longrun.learning.train.loops import open_env
@@ -209,9 +210,10 @@ import failing_envs
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.worker_pool import open_pool
+from longrun.learning.options.acting import Acting
 
 env = partial(failing_envs.Failing, failing_envs.{fault}, {VICTIM}, notes={str(nothing_left)!r})
-plan = Plan(env, describe(env()), (8,), True, (0,), num_envs=4, rollout_steps=16)
+plan = Plan(env, describe(env()), Acting((8,), True), (0,), num_envs=4, rollout_steps=16)
 with ThreadPoolExecutor(1) as thread:
     pool = {opened}
     pool.start("restart", 0, [0, 0, 0, 0])()  # so that they run before the thread ends
@@ -232,7 +234,12 @@ pool.start("rollout", 0, 0)()  # one worker hangs in a step, the other waits for
 def test_a_pool_outlives_the_thread_that_opened_it():
     """The kernel ends a worker with the thread that started it, not with that thread's process."""
     plan = Plan(
-        env_factory(MORTAL), describe(MORTAL()), (8,), True, (0,), num_envs=4, rollout_steps=16
+        env_factory(MORTAL),
+        describe(MORTAL()),
+        Acting((8,), True),
+        (0,),
+        num_envs=4,
+        rollout_steps=16,
     )
     with ThreadPoolExecutor(1) as short:
         pool = short.submit(open_pool, plan, 2).result()
@@ -289,7 +296,12 @@ def test_modules_in_the_current_folder_do_not_shadow_those_of_the_workers(tmp_pa
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_pool_closes_every_file_descriptor(num_workers):
     plan = Plan(
-        env_factory(MORTAL), describe(MORTAL()), (8,), True, (0,), num_envs=4, rollout_steps=16
+        env_factory(MORTAL),
+        describe(MORTAL()),
+        Acting((8,), True),
+        (0,),
+        num_envs=4,
+        rollout_steps=16,
     )
     before = os.listdir("/proc/self/fd")
     for _ in range(2):
@@ -300,7 +312,12 @@ def test_a_pool_closes_every_file_descriptor(num_workers):
 def test_a_worker_that_has_died_is_not_killed_again_when_the_pool_is_closed(monkeypatch):
     """Another process may have its number by then."""
     plan = Plan(
-        env_factory(MORTAL), describe(MORTAL()), (8,), True, (0,), num_envs=4, rollout_steps=16
+        env_factory(MORTAL),
+        describe(MORTAL()),
+        Acting((8,), True),
+        (0,),
+        num_envs=4,
+        rollout_steps=16,
     )
     pool = open_pool(plan, 2)
     killed: list[int] = []
@@ -333,7 +350,7 @@ class Sore(Drift):
 @pytest.mark.slow
 def test_an_environment_that_cannot_even_be_closed_does_not_hide_its_error():
     spaces = describe(MORTAL())
-    plan = Plan(Sore, spaces, (8,), True, (0,), num_envs=4, rollout_steps=16)
+    plan = Plan(Sore, spaces, Acting((8,), True), (0,), num_envs=4, rollout_steps=16)
     pool = open_pool(plan, 2)
     try:
         pool.start("restart", 0, [0] * 4)()
@@ -349,7 +366,12 @@ def test_hundreds_of_replicas_can_wait_for_one_worker_and_be_interrupted():
     replicas = 600
     slow = partial(Faulty, "hang", seeding.episode_seed(0, seeding.EPISODE, 0, 0))
     plan = Plan(
-        slow, describe(MORTAL()), (8,), True, tuple(range(replicas)), num_envs=1, rollout_steps=16
+        slow,
+        describe(MORTAL()),
+        Acting((8,), True),
+        tuple(range(replicas)),
+        num_envs=1,
+        rollout_steps=16,
     )
     pool = open_pool(plan, 1)
     pool.start("restart", 0, [0])()

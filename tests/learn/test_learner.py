@@ -24,6 +24,7 @@ from longrun.learning.learn.mlp import apply_mlp
 from longrun.learning.learn.moments import Moments, init_moments, merge
 from longrun.learning.learn.policy_steps import clipped_surrogate, clipped_task
 from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
+from longrun.learning.options.acting import Acting
 from longrun.learning.options.config import ALGORITHMS, Config, TrustRegion, numeric_fields
 from longrun.learning.train.host import loop as host
 from longrun.learning.train.host.replica import flat_weights
@@ -196,8 +197,7 @@ def test_training_depends_on_no_other_option(algorithm: str) -> None:
     long = dataclasses.replace(config, adaptive_lambda=True, rollout_steps=100)
     started, facts = fresh(long, BOX), random_rollout(0, long, BOX)
     read = options_read(long, lambda c: preparation._prepare.__wrapped__(c, BOX, started, facts))
-    known = program_options.ADAPTIVE, program_options.POLICY_OUTPUTS
-    assert read <= {*program_options.BATCH}.union(*known)
+    assert read <= {*program_options.BATCH, *program_options.ADAPTIVE}
     improve = learner._improve_policy.__wrapped__
     read = options_read(config, lambda c: improve(c, BOX, *policy, batch, orders.policy, 0.0, True))
     assert read <= {*program_options.POLICY}
@@ -244,10 +244,10 @@ def test_the_first_ratio_is_1_to_rounding(spaces: Spaces, normalize: bool) -> No
     state = fresh(config, spaces)
     for seed in range(2):  # the second time there are moments, if enabled
         rollout = random_rollout(seed, config, spaces, scale=3.0)
-        acting = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
+        acting = NumpyPolicy(config.acting, spaces, flat_weights(state))
         batch, state, _ = preparation.prepare(config, spaces, state, rollout)
         # The learner's old policy is the one that acted, with the moments that it acted with.
-        learnt_from = apply_mlp(state.params.policy.layers, batch.features)
+        learnt_from = apply_mlp(config.acting, state.params.policy.layers, batch.features)
         acted = acting.outputs(rollout.obs.reshape(-1, 17))
         np.testing.assert_allclose(learnt_from, acted, rtol=1e-4, atol=1e-4)
         order = shuffles(seed, config).policy
@@ -740,7 +740,9 @@ def recomputed(
     """With the new `value` network, but with the moments, gain and offset of the iteration."""
 
     def predicted(obs: Any) -> jax.Array:
-        return apply_mlp(value, read(config, BOX, acted.obs_moments, obs).features)[..., 0]
+        return apply_mlp(
+            config.acting, value, read(config.acting, BOX, acted.obs_moments, obs).features
+        )[..., 0]
 
     rows = jnp.concatenate([rollout.obs, rollout.resume_obs[None]])
     values = Values(predicted(rollout.obs), predicted(rollout.next_obs), predicted(rows[1:]))
@@ -960,7 +962,7 @@ def test_standardised_observations() -> None:
     config = paper_config("ppo", normalize_observations=True)
     moments = Moments(jnp.asarray([1.0, 0.0]), jnp.asarray([4.0, 0.01]), jnp.asarray(9.0))
     found = read(
-        config, Spaces(2, 1, (2,)), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])
+        config.acting, Spaces(2, 1, (2,)), moments, jnp.asarray([[2.0, 0.05], [-7.0, 2.0]])
     ).features
     # (2 - 1) / 2, .05 / .1; (-7 - 1) / 2, and 2 / .1 is clipped to 10
     np.testing.assert_allclose(found, [[0.5, 0.5], [-4, 10]], rtol=1e-5)
@@ -991,10 +993,10 @@ def test_numpy_policy_agrees_with_the_network_and_rows_do_not_depend_on_each_oth
     state = state._replace(params=spread(state.params), obs_moments=moments)
     obs = rng.normal(0, 3, (13, 3)).astype(np.float32)
     obs[0] = 200.0  # beyond the clip
-    policy = NumpyPolicy(spaces, config.hidden_sizes, normalize, flat_weights(state))
+    policy = NumpyPolicy(config.acting, spaces, flat_weights(state))
 
-    standardised = read(config, spaces, moments, jnp.asarray(obs)).features
-    network = apply_mlp(state.params.policy.layers, standardised)
+    standardised = read(config.acting, spaces, moments, jnp.asarray(obs)).features
+    network = apply_mlp(config.acting, state.params.policy.layers, standardised)
     together = policy.outputs(obs)
     np.testing.assert_allclose(together, network, rtol=1e-5, atol=1e-5)
 
@@ -1010,7 +1012,7 @@ def literal_policy(spaces: Spaces, outputs: list[float], log_std: list[float]) -
     """No hidden layer, no weights: the outputs are the bias."""
     size = spaces.observation_size
     flat = [0.0] * size + [1.0] * size + log_std + [0.0] * size * len(outputs) + outputs
-    return NumpyPolicy(spaces, (), False, np.asarray(flat, np.float32))
+    return NumpyPolicy(Acting(()), spaces, np.asarray(flat, np.float32))
 
 
 def test_gaussian_actions_are_the_mean_and_noise_times_the_standard_deviation() -> None:

@@ -20,6 +20,7 @@ from longrun.learning.learn import learner
 from longrun.learning.learn.acting import act, policy_outputs
 from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.types import Policy
+from longrun.learning.options.acting import Acting
 from longrun.learning.train.host.replica import flat_weights
 from paper_config import paper_config
 
@@ -120,20 +121,20 @@ def test_numpy_and_jax_take_the_same_allowed_actions() -> None:
     config = paper_config("apo", hidden_sizes=(6,))
     state = learner.init(config, SPACES, jax.random.key(0))
     rows = random_rows(4000)
-    numpy_policy = NumpyPolicy(SPACES, (6,), False, flat_weights(state))
+    numpy_policy = NumpyPolicy(Acting((6,)), SPACES, flat_weights(state))
     noise = draw_noise(np.random.default_rng(1), SPACES, len(rows))
     noise[:50], noise[50:100] = 0.0, np.nextafter(np.float32(1), np.float32(0))  # both extremes
     allowed = np.split(rows[:, :5], [3], axis=1)
     for actions in (
         numpy_policy.act(rows, None),
         numpy_policy.act(rows, noise),
-        np.asarray(act(config, SPACES, state, jnp.asarray(rows), jax.random.key(2))),
-        np.asarray(act(config, SPACES, state, jnp.asarray(rows), None)),
+        np.asarray(act(config.acting, SPACES, state, jnp.asarray(rows), jax.random.key(2))),
+        np.asarray(act(config.acting, SPACES, state, jnp.asarray(rows), None)),
     ):
         for i, mask in enumerate(allowed):
             assert np.take_along_axis(mask, actions[:, i, None], axis=1).all()
     np.testing.assert_array_equal(
-        numpy_policy.act(rows, None), act(config, SPACES, state, jnp.asarray(rows), None)
+        numpy_policy.act(rows, None), act(config.acting, SPACES, state, jnp.asarray(rows), None)
     )
 
 
@@ -142,7 +143,7 @@ def test_forbidden_choices_have_no_probability_no_entropy_and_no_gradient() -> N
     mask = jnp.array([1.0, 1.0, 0.0])
     spaces = Spaces(4, 1, (3,), masked=True)
     distribution = distribution_of(spaces)
-    look = partial(policy_outputs, paper_config("apo"), spaces)
+    look = partial(policy_outputs, paper_config("apo").acting, spaces)
 
     def log_prob(bias: jax.Array) -> jax.Array:
         changed = policy._replace(layers=((policy.layers[0][0], bias),))

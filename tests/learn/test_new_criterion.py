@@ -49,4 +49,5 @@ def test_a_new_criterion_is_an_entry_in_a_table(monkeypatch: pytest.MonkeyPatch)
     state = learner.init(config, spaces, jax.random.key(0))
     after, metrics = learner.update(config, spaces, state, rollout, Networks(orders, orders))
     assert float(metrics["value_loss"]) < 0.2  # the value predicts the next reward
-    assert (np.asarray(act(config, spaces, after, obs.reshape(32, 1), None)) == 1).mean() > 0.9
+    actions = act(config.acting, spaces, after, obs.reshape(32, 1), None)
+    assert (np.asarray(actions) == 1).mean() > 0.9

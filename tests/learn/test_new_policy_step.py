@@ -35,7 +35,7 @@ def plain_task(
 ) -> Task:
     def loss(policy: Policy, samples: Samples) -> tuple[jax.Array, Metrics]:
         features, mask, weight, action, advantage = samples
-        outputs = policy_outputs(config, spaces, policy, features, mask)
+        outputs = policy_outputs(config.acting, spaces, policy, features, mask)
         log_prob = distribution_of(spaces).log_prob(outputs, policy.log_std, action)
         surrogate = weighted_mean(log_prob * advantage, weight)
         return -surrogate, {"policy_loss": -surrogate}

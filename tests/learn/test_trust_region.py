@@ -24,6 +24,7 @@ from longrun.learning.learn.learning_rate import with_shorter_steps
 from longrun.learning.learn.mlp import apply_mlp
 from longrun.learning.learn.trust_region import conjugate_gradient, fisher_product, natural_step
 from longrun.learning.learn.types import Batch, Networks, Policy, TrainState
+from longrun.learning.options.acting import Acting
 from longrun.learning.options.config import ATRPOConfig
 from paper_config import paper_config
 from quick import QUICK
@@ -66,10 +67,10 @@ def test_fisher_product_of_a_linear_gaussian_policy() -> None:
     # F = [[5/4, 2/4, 0], [2/4, 1/4, 0], [0, 0, 2]] in (w, c, log std).
     policy = Policy(((jnp.asarray([[0.7]]), vector(-0.3)),), vector(math.log(2)))
     obs = jnp.asarray([[1.0], [3.0]])
-    old_mean = apply_mlp(policy.layers, obs)
+    old_mean = apply_mlp(Acting(), policy.layers, obs)
 
     def mean_kl(new: Policy) -> jax.Array:
-        mean = apply_mlp(new.layers, obs)
+        mean = apply_mlp(Acting(), new.layers, obs)
         return GAUSSIAN.kl(old_mean, policy.log_std, mean, new.log_std).mean()
 
     along = Policy(((jnp.asarray([[1.0]]), vector(2)),), vector(3))

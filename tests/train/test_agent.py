@@ -75,8 +75,8 @@ def test_actions_in_training_are_valid_in_every_action_space(name):
 def test_the_deterministic_action_is_the_networks_mean_within_bounds(agent):
     state = agent.state
     for obs in np.random.default_rng(0).normal(0, 3, (20, 2)).astype(np.float32):
-        seen = read(agent.config, agent.spaces, state.obs_moments, obs)
-        mean = apply_mlp(state.params.policy.layers, seen.features)
+        seen = read(agent.config.acting, agent.spaces, state.obs_moments, obs)
+        mean = apply_mlp(agent.config.acting, state.params.policy.layers, seen.features)
         action, _ = agent.predict(obs)
         np.testing.assert_allclose(action, np.clip(mean, -0.5, 0.5), rtol=1e-5, atol=1e-6)
         assert np.array_equal(action, agent.predict(obs)[0])
@@ -106,7 +106,7 @@ def test_stochastic_discrete_actions_follow_the_policys_probabilities():
     obs = np.zeros((3000, 2), np.float32)
     actions, _ = agent.predict(obs, deterministic=False)
     flat = longrun.learning.train.host.replica.flat_weights(agent.state)
-    policy = NumpyPolicy(agent.spaces, (8,), True, flat)
+    policy = NumpyPolicy(agent.config.acting, agent.spaces, flat)
     logits = policy.outputs(obs[:1])[0]
     expected = np.exp(logits) / np.exp(logits).sum()
     found = [(actions == choice).mean() for choice in (-1, 0, 1)]

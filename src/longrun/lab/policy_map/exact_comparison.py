@@ -114,7 +114,7 @@ def learned_policy(
     spaces: Spaces = env.spaces
 
     def chosen(place: jax.Array) -> jax.Array:
-        return act(config, spaces, state, env.observation(place), None)
+        return act(config.acting, spaces, state, env.observation(place), None)
 
     box = box_size(env, size)
     if isinstance(env, QueueingEnv):

@@ -25,10 +25,10 @@ from longrun.base.errors import InputError
 from longrun.base.files import write_json
 from longrun.learning.envs.actions import as_given
 from longrun.learning.envs.factories import env_factory, make_env, require_saved
-from longrun.learning.envs.numpy_policy import policy_of
+from longrun.learning.envs.numpy_policy import NumpyPolicy
 from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.envs.stepper import GymnasiumStepper
-from longrun.learning.options.config import Config
+from longrun.learning.options.acting import Acting
 from longrun.learning.train import checkpoint
 from longrun.learning.train.host.replica import flat_weights
 
@@ -66,7 +66,7 @@ def render(run: Path, replica: int, characters: int, trust: bool = False) -> dic
     weights = flat_weights(state)
     env = _open(saved.env)
     try:
-        filmed = _film(env, config, saved.spaces, weights)
+        filmed = _film(env, config.acting, saved.spaces, weights)
     finally:
         env.close()
     still_images = [_uri(_webp([filmed.images[k]], 75, 0)) for k in _places(len(filmed.images))]
@@ -111,9 +111,9 @@ def _is_mujoco(env: gymnasium.Env[Any, Any]) -> bool:
     return type(env.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
 
 
-def _film(env: gymnasium.Env[Any, Any], config: Config, spaces: Spaces, weights: Array) -> Filmed:
+def _film(env: gymnasium.Env[Any, Any], acting: Acting, spaces: Spaces, weights: Array) -> Filmed:
     """The deterministic policy from a reset on; after the end of an episode the next one starts."""
-    policy = policy_of(config, spaces, weights)
+    policy = NumpyPolicy(acting, spaces, weights)
     stepper, row = GymnasiumStepper(env), np.zeros((1, spaces.observation_size), np.float32)
     fps = float(env.metadata.get("render_fps") or USUAL_FPS)
     stride = max(1, math.ceil(fps / FASTEST))
@@ -122,7 +122,7 @@ def _film(env: gymnasium.Env[Any, Any], config: Config, spaces: Spaces, weights:
     for step in range(max(int(SECONDS * fps), STILLS * stride)):
         if step % stride == 0:
             filmed.images.append(_picture(env))
-        [action] = as_given(np, spaces, config.action_bounds, policy.act(row, None))
+        [action] = as_given(np, spaces, acting.action_bounds, policy.act(row, None))
         reward, terminated, truncated = stepper.step(action, row[0])
         filmed.rewards.append(reward)
         if terminated or truncated:

@@ -7,14 +7,13 @@ changes them.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from longrun.base.errors import InputError
 from longrun.learning.envs.flat_spaces import Array, Spaces
-
-ActionBounds = Literal["clip", "raw"]
+from longrun.learning.options.acting import ActionBounds
 
 
 def as_given(xp: Any, spaces: Spaces, action_bounds: ActionBounds, action: Any) -> Any:

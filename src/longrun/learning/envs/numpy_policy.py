@@ -6,15 +6,16 @@ depend on which other rows are computed with it, bit for bit: each row is a matr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from longrun.learning.envs.actions import mean_within
 from longrun.learning.envs.flat_spaces import Array, Spaces
-from longrun.learning.options.option_fields import MLP
+from longrun.learning.options.acting import Acting
 
 OBSERVATION_LIMIT = 10.0
 """Standardised observations are clipped to +- this, in acting and in learning."""
@@ -24,97 +25,51 @@ FORBIDDEN = -1e9
 """The logit of a choice that the mask forbids: its probability is exactly 0."""
 
 
-def weight_shapes(spaces: Spaces, hidden_sizes: Sequence[int]) -> list[tuple[int, ...]]:
-    """Shapes in the flat vector: observation mean and inverse std, log std, then the layers."""
-    sizes = (spaces.feature_size, *hidden_sizes, spaces.policy_outputs)
-    std_size = 0 if spaces.categories else spaces.action_size
-    shapes: list[tuple[int, ...]] = [(sizes[0],), (sizes[0],), (std_size,)]
-    for n_in, n_out in pairwise(sizes):
-        shapes += [(n_in, n_out), (n_out,)]
-    return shapes
+def weight_shapes(acting: Acting, spaces: Spaces) -> list[tuple[int, ...]]:
+    """Shapes in the flat vector: observation mean and inverse std, log std, then the network's."""
+    features, stds = (spaces.feature_size,), (0 if spaces.categories else spaces.action_size,)
+    return [features, features, stds, *_network_shapes(acting, spaces)]
 
 
-def count_weights(spaces: Spaces, hidden_sizes: Sequence[int]) -> int:
-    return _total(weight_shapes(spaces, hidden_sizes))
+def _network_shapes(acting: Acting, spaces: Spaces) -> list[tuple[int, ...]]:
+    if not acting.is_mlp:
+        from longrun.learning.envs.own_policy import own_shapes
+
+        return own_shapes(acting.policy_network, spaces)
+    sizes = (spaces.feature_size, *acting.hidden_sizes, spaces.policy_outputs)
+    return [shape for n_in, n_out in pairwise(sizes) for shape in ((n_in, n_out), (n_out,))]
 
 
-def _total(shapes: Sequence[tuple[int, ...]]) -> int:
-    return sum(int(np.prod(shape)) for shape in shapes)
+def count_weights(acting: Acting, spaces: Spaces) -> int:
+    """W, the length of the flat vector."""
+    return sum(math.prod(shape) for shape in weight_shapes(acting, spaces))
 
 
 def split_weights(shapes: Sequence[tuple[int, ...]], flat: Array) -> list[Array]:
     """Views of these shapes, one after the other in the flat vector."""
     parts, offset = [], 0
     for shape in shapes:
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         parts.append(flat[offset : offset + size].reshape(shape))
         offset += size
     return parts
 
 
-class ActingOptions(Protocol):
-    """The options that acting depends on: a configuration has them, and a worker's plan."""
+class NumpyPolicy:
+    """A policy with its weights in `flat` [W], which may be shared memory.
 
-    @property
-    def hidden_sizes(self) -> tuple[int, ...]: ...
-    @property
-    def normalize_observations(self) -> bool: ...
-    @property
-    def bounded_mean(self) -> bool: ...
-    @property
-    def activation(self) -> str: ...
-    @property
-    def layer_norm(self) -> bool: ...
-    @property
-    def policy_network(self) -> Any: ...
-
-
-def policy_of(options: ActingOptions, spaces: Spaces, flat: Array) -> ActingPolicy:
-    """The policy with its weights in `flat` [W]; a network of the user needs JAX to act."""
-    if options.policy_network != MLP:
-        from longrun.learning.envs.own_policy import OwnPolicy
-
-        return OwnPolicy(options, spaces, flat)
-    return NumpyPolicy(
-        spaces,
-        options.hidden_sizes,
-        options.normalize_observations,
-        flat,
-        options.bounded_mean,
-        options.activation,
-        options.layer_norm,
-    )
-
-
-def weights_of(options: ActingOptions, spaces: Spaces) -> int:
-    """W, the length of the flat vector."""
-    if options.policy_network != MLP:
-        from longrun.learning.envs.own_policy import own_shapes
-
-        return _total(own_shapes(options.policy_network, spaces))
-    return count_weights(spaces, options.hidden_sizes)
-
-
-class ActingPolicy:
-    """A policy whose weights are stored in a flat vector, which may be shared memory.
-
-    Subclasses set `_mean` and `_inverse_std` [F] and `_log_std` [A], and are the network.
+    A network of the user needs JAX to act.
     """
 
-    _mean: Array
-    _inverse_std: Array
-    _log_std: Array
-
-    def __init__(self, spaces: Spaces, normalize: bool, bounded_mean: bool) -> None:
-        self._normalize = normalize
-        self._bounded_mean = bounded_mean and not spaces.categories
+    def __init__(self, acting: Acting, spaces: Spaces, flat: Array) -> None:
+        self._normalize = acting.normalize_observations
+        self._bounded_mean = acting.bounded_mean and not spaces.categories
         self._spaces = spaces
         self._mask_size = spaces.mask_size
         self._ends = np.cumsum(spaces.categories)
-
-    def _network(self, x: Array) -> Array:
-        """[n, F] -> [n, K], in a new array."""
-        raise NotImplementedError
+        parts = split_weights(weight_shapes(acting, spaces), flat)
+        self._mean, self._inverse_std, self._log_std, *params = parts
+        self._network = _network(acting, spaces, params)
 
     def outputs(self, obs: Array) -> Array:
         """[n, D] -> [n, K]: means of a Gaussian policy, logits of a categorical one."""
@@ -150,38 +105,28 @@ class ActingPolicy:
         return actions
 
 
-class NumpyPolicy(ActingPolicy):
-    """A multilayer perceptron with its weights in `flat` [W]."""
+def _network(acting: Acting, spaces: Spaces, params: list[Array]) -> Callable[[Array], Array]:
+    """A function [n, F] -> [n, K], whose result is a new array."""
+    if not acting.is_mlp:
+        from longrun.learning.envs.own_policy import own_network
 
-    def __init__(
-        self,
-        spaces: Spaces,
-        hidden_sizes: Sequence[int],
-        normalize: bool,
-        flat: Array,
-        bounded_mean: bool = False,
-        activation: str = "tanh",
-        layer_norm: bool = False,
-    ) -> None:
-        super().__init__(spaces, normalize, bounded_mean)
-        parts = split_weights(weight_shapes(spaces, hidden_sizes), flat)
-        self._mean, self._inverse_std, self._log_std, *layers = parts
-        self._layers = list(zip(layers[::2], layers[1::2], strict=True))
-        self._activate = ACTIVATIONS[activation]
-        self._layer_norm = layer_norm
+        return own_network(acting.policy_network, spaces, params)
+    layers = list(zip(params[::2], params[1::2], strict=True))
+    last, activate, layer_norm = len(layers) - 1, ACTIVATIONS[acting.activation], acting.layer_norm
 
-    def _network(self, x: Array) -> Array:
+    def perceptron(x: Array) -> Array:
         x = x[:, None]  # [n, 1, F]: one matrix-vector product a row
-        last = len(self._layers) - 1
-        for i, (weights, bias) in enumerate(self._layers):
+        for i, (weights, bias) in enumerate(layers):
             x = np.matmul(x, weights)
-            if i < last and self._layer_norm:
+            if i < last and layer_norm:
                 _standardise(x)
             x += bias
             if i < last:
-                self._activate(x, out=x)
+                activate(x, out=x)
         outputs: Array = x[:, 0]
         return outputs
+
+    return perceptron
 
 
 def _relu(x: Array, out: Array) -> Array:

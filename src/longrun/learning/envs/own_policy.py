@@ -5,6 +5,7 @@ Worker processes import JAX for it, which they do not for longrun's own networks
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 
 from longrun.base.errors import NonFiniteError
 from longrun.learning.envs.flat_spaces import Array, Spaces
-from longrun.learning.envs.numpy_policy import ActingOptions, ActingPolicy, split_weights
 
 
 def use_cpu() -> None:
@@ -23,10 +23,8 @@ def use_cpu() -> None:
 
 
 def own_shapes(network: Any, spaces: Spaces) -> list[tuple[int, ...]]:
-    """Shapes in the flat vector: observation mean and inverse std, log std, then the parameters."""
-    features, stds = (spaces.feature_size,), (0 if spaces.categories else spaces.action_size,)
-    params = jax.tree.leaves(_like(network, spaces))
-    return [features, features, stds, *(leaf.shape for leaf in params)]
+    """Shapes of the parameters, in the order of the flat vector."""
+    return [leaf.shape for leaf in jax.tree.leaves(_like(network, spaces))]
 
 
 def _like(network: Any, spaces: Spaces) -> Any:
@@ -36,21 +34,16 @@ def _like(network: Any, spaces: Spaces) -> Any:
     )
 
 
-class OwnPolicy(ActingPolicy):
-    """A policy with a user's pair of functions (init, apply) as its network."""
+def own_network(network: Any, spaces: Spaces, params: list[Array]) -> Callable[[Array], Array]:
+    """A function [n, F] -> [n, K] from a user's pair of functions (init, apply)."""
+    tree = jax.tree.unflatten(jax.tree.structure(_like(network, spaces)), params)
 
-    def __init__(self, options: ActingOptions, spaces: Spaces, flat: Array) -> None:
-        super().__init__(spaces, options.normalize_observations, options.bounded_mean)
-        network = options.policy_network
-        parts = split_weights(own_shapes(network, spaces), flat)
-        self._mean, self._inverse_std, self._log_std, *params = parts
-        self._params = jax.tree.unflatten(jax.tree.structure(_like(network, spaces)), params)
-        self._function = network[1]
+    def outputs(x: Array) -> Array:
+        found = np.array(_apply_rows(network[1], jax.tree.map(jnp.asarray, tree), x))
+        _require_finite(found, x)
+        return found
 
-    def _network(self, x: Array) -> Array:
-        outputs = np.array(_apply_rows(self._function, jax.tree.map(jnp.asarray, self._params), x))
-        _require_finite(outputs, x)
-        return outputs
+    return outputs
 
 
 def _require_finite(outputs: Array, x: Array) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from longrun.learning.envs import heartbeat, seeding
-from longrun.learning.envs.actions import ActionBounds
 from longrun.learning.envs.factories import Factory
-from longrun.learning.envs.numpy_policy import weights_of
+from longrun.learning.envs.numpy_policy import count_weights
 from longrun.learning.envs.shared_memory import Spec
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.options.option_fields import MLP
+from longrun.learning.options.acting import Acting
 
 
 @dataclass(frozen=True)
@@ -22,8 +20,7 @@ class Plan:
 
     factory: Factory
     spaces: Spaces
-    hidden_sizes: tuple[int, ...]
-    normalize_observations: bool
+    acting: Acting
     seeds: tuple[int, ...]
     num_envs: int
     """N"""
@@ -37,11 +34,6 @@ class Plan:
     """whether evaluations draw actions, instead of taking the most likely ones"""
     eval_purposes: tuple[int, int] = seeding.IN_TRAINING
     """purposes of the random streams of an evaluation: resets, noise"""
-    action_bounds: ActionBounds = "clip"
-    bounded_mean: bool = False
-    activation: str = "tanh"
-    layer_norm: bool = False
-    policy_network: Any = MLP
     is_vector: bool = False
     """whether the factory makes a VectorEnv, with all environments of a replica"""
     state_bytes: int = 0
@@ -55,7 +47,7 @@ class Plan:
         d, a = self.spaces.observation_size, self.spaces.action_size
         k = len(self.costs)
         return {
-            "weights": ((r, weights_of(self, self.spaces)), np.float32),
+            "weights": ((r, count_weights(self.acting, self.spaces)), np.float32),
             "obs": ((r, t + 1, n, d), np.float32),  # the next rollout starts from the last row
             "action": ((r, t, n, a), self.spaces.action_dtype),
             "reward": ((r, t, n), np.float32),

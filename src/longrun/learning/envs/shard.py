@@ -19,7 +19,7 @@ from longrun.learning.envs.chain import Chain
 from longrun.learning.envs.costs import READY, info_cost, ready_cost
 from longrun.learning.envs.factories import close_env, make_env
 from longrun.learning.envs.heartbeat import TURN, Heartbeat
-from longrun.learning.envs.numpy_policy import draw_noise, policy_of
+from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.stepper import Stepper, make_stepper
@@ -38,7 +38,9 @@ class Shard:
         self._eval_parts = {
             p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
         }
-        self._policies = [policy_of(plan, plan.spaces, weights) for weights in arrays["weights"]]
+        self._policies = [
+            NumpyPolicy(plan.acting, plan.spaces, weights) for weights in arrays["weights"]
+        ]
         columns = list(enumerate(plan.costs))
         self._info_costs = [(k, name) for k, name in columns if name not in READY]
         self._ready_costs = [(k, name) for k, name in columns if name in READY]
@@ -248,8 +250,8 @@ class Shard:
 
     def _given(self, action: Array) -> Array:
         """Actions [n, A] as the environments get them; the learner keeps the sampled ones."""
-        given: Array = as_given(np, self._plan.spaces, self._plan.action_bounds, action)
+        given: Array = as_given(np, self._plan.spaces, self._plan.acting.action_bounds, action)
         return given
 
     def _advice(self, action: Array) -> str:
-        return advice(self._plan.spaces, self._plan.action_bounds, action)
+        return advice(self._plan.spaces, self._plan.acting.action_bounds, action)

@@ -19,7 +19,7 @@ from longrun.learning.envs.actions import advice, as_given
 from longrun.learning.envs.costs import ready_cost
 from longrun.learning.envs.factories import close_env, make_env
 from longrun.learning.envs.heartbeat import TURN, Heartbeat
-from longrun.learning.envs.numpy_policy import draw_noise, policy_of
+from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shard import Shard
 from longrun.learning.envs.spaces import Array
@@ -37,7 +37,9 @@ class VectorShard:
         assert num_workers == 1
         self._plan, self._arrays = plan, arrays
         self.heartbeat = Heartbeat(arrays["heartbeat"][worker])
-        self._policies = [policy_of(plan, plan.spaces, weights) for weights in arrays["weights"]]
+        self._policies = [
+            NumpyPolicy(plan.acting, plan.spaces, weights) for weights in arrays["weights"]
+        ]
         self._training: dict[int, VectorRows] = {}
         self._evaluating: dict[int, VectorRows] = {}
         self._opened: list[Any] = []
@@ -140,11 +142,11 @@ class VectorShard:
             beat[TURN] = number * count
             now = rows.obs
             drawn = act(now, None if noise is None else noise())
-            given = as_given(np, self._plan.spaces, self._plan.action_bounds, drawn)
+            given = as_given(np, self._plan.spaces, self._plan.acting.action_bounds, drawn)
             try:
                 step = rows.step(given)
             except BaseException as error:  # such as that of sys.exit()
-                more = advice(self._plan.spaces, self._plan.action_bounds, drawn)
+                more = advice(self._plan.spaces, self._plan.acting.action_bounds, drawn)
                 raise failure(part, None, f"step {number} of {where}", error, more) from error
             check_finite(part, iteration, (what, rows.obs[None]), step=number)
             envs = np.flatnonzero(step.counted & (times < steps))
@@ -157,7 +159,7 @@ class VectorShard:
     ) -> None:
         """The ready-made costs, which are all that a VectorEnv has."""
         spaces = self._plan.spaces
-        given = as_given(np, spaces, self._plan.action_bounds, drawn)
+        given = as_given(np, spaces, self._plan.acting.action_bounds, drawn)
         for k, name in enumerate(self._plan.costs):
             cost = ready_cost(np, name, spaces, drawn, given, step.terminated)
             self._arrays[array][replica][times, envs, k] = cost[envs]

@@ -20,7 +20,6 @@ from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.processes import end_with
 from longrun.learning.envs.shared_memory import SharedArrays, content_of
 from longrun.learning.envs.vector_shard import make_shard
-from longrun.learning.options.option_fields import MLP
 
 LONGEST_TRACEBACK = 3000
 Message = tuple[str, str, str]
@@ -47,7 +46,7 @@ def _serve(
     """Run the parent's commands until `close`, or until one fails: the message about that."""
     try:
         plan: Plan = cloudpickle.loads(content_of(program_fd))
-        if plan.policy_network != MLP:
+        if not plan.acting.is_mlp:
             from longrun.learning.envs.own_policy import use_cpu
 
             use_cpu()

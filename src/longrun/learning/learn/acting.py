@@ -14,7 +14,7 @@ from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.moments import Moments, inverse_std
 from longrun.learning.learn.networks import policy_network
 from longrun.learning.learn.types import Policy, TrainState
-from longrun.learning.options.config import Config
+from longrun.learning.options.acting import Acting
 
 
 class Seen(NamedTuple):
@@ -26,33 +26,33 @@ class Seen(NamedTuple):
     """[..., K], above 0 where a choice is allowed; [..., 0] without masks"""
 
 
-def read(config: Config, spaces: Spaces, moments: Moments, obs: jax.Array) -> Seen:
+def read(acting: Acting, spaces: Spaces, moments: Moments, obs: jax.Array) -> Seen:
     """Split a row [..., D] into features and mask."""
     mask, features = jnp.split(obs, [spaces.mask_size], axis=-1)
-    if config.normalize_observations:
+    if acting.normalize_observations:
         scaled = (features - moments.mean) * inverse_std(moments)
         features = jnp.clip(scaled, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
     return Seen(features, mask)
 
 
 def policy_outputs(
-    config: Config, spaces: Spaces, policy: Policy, features: jax.Array, mask: jax.Array
+    acting: Acting, spaces: Spaces, policy: Policy, features: jax.Array, mask: jax.Array
 ) -> jax.Array:
     """Means or logits [..., K]; forbidden choices get a logit whose probability is 0."""
-    outputs = policy_network(config, policy.layers, features)
-    if config.bounded_mean and not spaces.categories:
+    outputs = policy_network(acting, policy.layers, features)
+    if acting.bounded_mean and not spaces.categories:
         within: jax.Array = mean_within(jnp, spaces, outputs)
         return within
     return jnp.where(mask > 0, outputs, FORBIDDEN) if spaces.masked else outputs
 
 
 def act(
-    config: Config, spaces: Spaces, state: TrainState, obs: jax.Array, key: jax.Array | None
+    acting: Acting, spaces: Spaces, state: TrainState, obs: jax.Array, key: jax.Array | None
 ) -> jax.Array:
     """Actions [..., A] for observations [..., D]; without a key, the most likely ones."""
-    seen = read(config, spaces, state.obs_moments, obs)
+    seen = read(acting, spaces, state.obs_moments, obs)
     policy = state.params.policy
-    outputs = policy_outputs(config, spaces, policy, seen.features, seen.mask)
+    outputs = policy_outputs(acting, spaces, policy, seen.features, seen.mask)
     distribution = distribution_of(spaces)
     if key is None:
         return distribution.mode(outputs)

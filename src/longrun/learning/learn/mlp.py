@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from longrun.learning.envs.numpy_policy import LAYER_NORM_EPSILON
+from longrun.learning.options.acting import Acting
 
 Layers = tuple[tuple[jax.Array, jax.Array], ...]
 
@@ -54,16 +55,14 @@ def _uniform(key: jax.Array, n_in: int, n_out: int) -> tuple[jax.Array, jax.Arra
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
 
 
-def apply_mlp(
-    layers: Layers, x: jax.Array, activation: str = "tanh", layer_norm: bool = False
-) -> jax.Array:
+def apply_mlp(acting: Acting, layers: Layers, x: jax.Array) -> jax.Array:
     """[..., in] -> [..., out], with the activation between the layers and none after the last."""
     *hidden, (weights, bias) = layers
     for hidden_weights, hidden_bias in hidden:
         x = x @ hidden_weights
-        if layer_norm:
+        if acting.layer_norm:
             x = standardised(x)
-        x = ACTIVATIONS[activation](x + hidden_bias)
+        x = ACTIVATIONS[acting.activation](x + hidden_bias)
     return x @ weights + bias
 
 

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 from longrun.base.errors import InputError
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.mlp import apply_mlp, init_mlp, init_mlp_as_torch
+from longrun.learning.options.acting import MLP, Acting
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import function_name
-from longrun.learning.options.option_fields import MLP
 
 
 def init_policy_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
@@ -37,18 +37,18 @@ def init_value_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
     return _init_mlp(config, key, (spaces.feature_size, *hidden, outputs), gain=1.0)
 
 
-def policy_network(config: Config, params: Any, features: jax.Array) -> jax.Array:
+def policy_network(acting: Acting, params: Any, features: jax.Array) -> jax.Array:
     """[..., F] -> means or logits [..., K]."""
-    if config.policy_network != MLP:
-        return apply_own(config.policy_network, params, features)
-    return apply_mlp(params, features, config.activation, config.layer_norm)
+    if acting.policy_network != MLP:
+        return apply_own(acting.policy_network, params, features)
+    return apply_mlp(acting, params, features)
 
 
 def value_network(config: Config, params: Any, features: jax.Array) -> jax.Array:
     """[..., F] -> values [..., 1 + K] of the reward and of K limited costs."""
     if config.value_network != MLP:
         return apply_own(config.value_network, params, features)
-    return apply_mlp(params, features, config.activation, config.layer_norm)
+    return apply_mlp(config.acting, params, features)
 
 
 def apply_own(network: Any, params: Any, features: jax.Array) -> jax.Array:

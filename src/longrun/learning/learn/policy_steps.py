@@ -55,7 +55,7 @@ def clipped_task(
 
     def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
         features, mask, weight, action, old_log_prob, advantage = samples
-        outputs = policy_outputs(config, spaces, policy, features, mask)
+        outputs = policy_outputs(config.acting, spaces, policy, features, mask)
         log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
         ratio = jnp.exp(log_ratio)
         surrogates = clipped_surrogate(ratio, advantage, config.clip_range)
@@ -69,7 +69,7 @@ def clipped_task(
         }
         return -surrogate - config.entropy_coefficient * entropy, metrics
 
-    outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
+    outputs = policy_outputs(config.acting, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(outputs, policy.log_std, batch.action)
     facts = (batch.features, batch.mask, batch.weight, batch.action, old_log_prob)
     return Task(loss, policy, opt_state, (*facts, batch.advantage), shuffles)
@@ -80,15 +80,15 @@ def trust_region_step(
 ) -> tuple[Policy, Metrics]:
     """One natural-gradient step on the whole batch, limited by the KL divergence and the costs."""
     distribution = distribution_of(spaces)
-    old_outputs = policy_outputs(config, spaces, policy, batch.features, batch.mask)
+    old_outputs = policy_outputs(config.acting, spaces, policy, batch.features, batch.mask)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
 
     def ratio(new: Policy) -> jax.Array:
-        outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
+        outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
         return jnp.exp(distribution.log_prob(outputs, new.log_std, batch.action) - old_log_prob)
 
     def mean_kl(new: Policy) -> jax.Array:
-        outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
+        outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
         kl = distribution.kl(old_outputs, policy.log_std, outputs, new.log_std)
         return weighted_mean(kl, batch.weight)
 
@@ -103,7 +103,7 @@ def trust_region_step(
     else:
         new, step, limited = _step_under_limits(config, policy, batch, ratio, mean_kl)
         surrogate = step.surrogate[0]
-    outputs = policy_outputs(config, spaces, new, batch.features, batch.mask)
+    outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
     metrics = {
         "policy_loss": -surrogate,
         "entropy": weighted_mean(distribution.entropy(outputs, new.log_std), batch.weight),

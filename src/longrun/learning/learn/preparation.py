@@ -51,7 +51,7 @@ def _prepare(
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
     targets, costs, of_limits, limits = batch_targets(config, state, rollout, heads)
     state = state._replace(limits=limits)
-    seen = read(config, spaces, state.obs_moments, rollout.obs)
+    seen = read(config.acting, spaces, state.obs_moments, rollout.obs)
     batch = Batch(
         flat(seen.features),
         flat(seen.mask),
@@ -115,7 +115,7 @@ def predict(
     """
 
     def value(obs: jax.Array) -> jax.Array:
-        seen = read(config, spaces, state.obs_moments, obs)
+        seen = read(config.acting, spaces, state.obs_moments, obs)
         return value_network(config, layers, seen.features)
 
     here = value(rollout.obs)

@@ -7,6 +7,7 @@ training a policy does not depend on the criterion, and all the rest not on the 
 from __future__ import annotations
 
 from longrun.learning.learn.config_pytree import with_only
+from longrun.learning.options.acting import ACTING
 from longrun.learning.options.config import (
     ALGORITHMS,
     APOConfig,
@@ -28,10 +29,8 @@ INIT = (
     "scale_rewards",
 )
 BATCH = (
-    "activation",
-    "layer_norm",
+    *ACTING,
     "value_network",
-    "normalize_observations",
     "normalize_advantages",
     "scale_rewards",
     "time_limit",
@@ -40,16 +39,9 @@ BATCH = (
     "limits",
     "costs",
 )
-POLICY_OUTPUTS = ("policy_network", "bounded_mean")
 ADAPTIVE = ("adaptive_lambda", "rollout_steps")
-MINIBATCHES = ("minibatch_size", "learning_rate_decay", "activation", "layer_norm")
-POLICY = (
-    *MINIBATCHES,
-    *POLICY_OUTPUTS,
-    "cg_iterations",
-    "line_search_steps",
-    "limits",
-)
+MINIBATCHES = (*ACTING, "minibatch_size", "learning_rate_decay")
+POLICY = (*MINIBATCHES, "cg_iterations", "line_search_steps", "limits")
 VALUE = (*MINIBATCHES, "value_network", "limits")
 """Options that the value update reads besides numeric ones."""
 
@@ -69,7 +61,7 @@ def options_of_batch(config: Config) -> Config:
     """
     if not _is_known(config):
         return config
-    names = (*BATCH, *ADAPTIVE, *POLICY_OUTPUTS) if config.adapts_lambda else BATCH
+    names = (*BATCH, *ADAPTIVE) if config.adapts_lambda else BATCH
     if config.limits:
         return with_only(config, names)
     return with_only(config, names, APOConfig if isinstance(config, Average) else PPOConfig)

@@ -139,11 +139,11 @@ def _gradients_of_halves(
     A half has the earlier steps of every other environment, and the later steps of the others: with
     an even number of environments neither half is later.
     """
-    seen = read(config, spaces, state.obs_moments, rollout.obs)
+    seen = read(config.acting, spaces, state.obs_moments, rollout.obs)
     distribution = distribution_of(spaces)
 
     def log_prob(policy: Any) -> jax.Array:
-        outputs = policy_outputs(config, spaces, policy, seen.features, seen.mask)
+        outputs = policy_outputs(config.acting, spaces, policy, seen.features, seen.mask)
         return distribution.log_prob(outputs, policy.log_std, rollout.action)
 
     _, gradient = jax.vjp(log_prob, state.params.policy)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from longrun.base.errors import InputError
+from longrun.learning.options.acting import ACTING, Acting
 from longrun.learning.options.option_fields import (
     checked,
     choice,
@@ -38,7 +39,6 @@ FEWEST_ITERATIONS = 300
 """Fewest in which lambda adapts: choosing it takes 15 iterations, and lowering it 150."""
 MOST_LIMITS = 8
 """Most limits of a trust-region step, which tries all combinations of limits that may bind."""
-ACTIVATIONS = ("tanh", "relu", "silu")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,9 @@ class Config:
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if different")
     activation: Literal["tanh", "relu", "silu"] = choice(
-        "tanh", "function after each hidden layer: tanh, relu or silu", among=ACTIVATIONS
+        "tanh",
+        "function after each hidden layer: tanh, relu or silu",
+        among=("tanh", "relu", "silu"),
     )
     layer_norm: bool = choice(
         False, "standardise the outputs of each hidden layer, before its bias and its activation"
@@ -127,6 +129,11 @@ class Config:
         "costs to record besides the reward, in metrics and evaluations: terminated, action_energy,"
         " out_of_bounds, or names of what the environment gives (info['cost'], info['costs'])",
     )
+
+    @property
+    def acting(self) -> Acting:
+        """The options that acting depends on."""
+        return Acting(**{name: getattr(self, name) for name in ACTING})
 
     @property
     def draws_evaluated_actions(self) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 from longrun.base.checks import known
 from longrun.base.errors import FolderError, InputError
+from longrun.learning.options.acting import MLP
 from longrun.learning.options.config import ALGORITHMS, TERMINATED, Average, Config
-from longrun.learning.options.option_fields import MLP
 from longrun.learning.options.other_names import hint, lack
 from longrun.learning.options.presets import DEFAULT, PRESETS
 

@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import Any
 
 from longrun.base.errors import InputError
+from longrun.learning.options.acting import MLP
 
 
 def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
@@ -40,10 +41,6 @@ def limits(help: str) -> Any:
 def functions(help: str) -> Any:
     """ "mlp", or from Python a pair of functions (init, apply); no option of the command line."""
     return field(default=MLP, metadata={"help": help, "functions": True})
-
-
-MLP = "mlp"
-"""The network that longrun makes itself, a multilayer perceptron."""
 
 
 def checked(option: dataclasses.Field[Any], value: Any) -> Any:

@@ -22,12 +22,12 @@ from longrun.learning.envs.numpy_policy import (
     FORBIDDEN,
     LAYER_NORM_EPSILON,
     OBSERVATION_LIMIT,
-    policy_of,
+    NumpyPolicy,
     split_weights,
     weight_shapes,
 )
 from longrun.learning.envs.space_forms import action_maker, carries_mask
-from longrun.learning.options.config import Config
+from longrun.learning.options.acting import Acting
 
 OPSET = 17
 IR_VERSION = 8
@@ -39,7 +39,7 @@ TOLERANCE = 1e-4
 
 def export_onnx(
     path: str | Path,
-    config: Config,
+    acting: Acting,
     spaces: Spaces,
     interface: Mapping[str, Any] | None,
     weights: Array,
@@ -53,11 +53,11 @@ def export_onnx(
         raise InputError("an ONNX file needs packages; pip install onnx onnxruntime") from None
     if interface is None:
         raise InputError("an ONNX file needs Gymnasium's own spaces, not a subclass of the user")
-    model = _Graph(config, spaces, interface, weights).model(onnx, about)
+    model = _Graph(acting, spaces, interface, weights).model(onnx, about)
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    _require_same(session, config, spaces, interface, weights)
+    _require_same(session, acting, spaces, interface, weights)
     write_bytes(Path(path), content)
 
 
@@ -65,10 +65,10 @@ class _Graph:
     """Nodes and constants, added one after another."""
 
     def __init__(
-        self, config: Config, spaces: Spaces, interface: Mapping[str, Any], weights: Array
+        self, acting: Acting, spaces: Spaces, interface: Mapping[str, Any], weights: Array
     ) -> None:
-        self._config, self._spaces, self._interface = config, spaces, interface
-        self._parts = split_weights(weight_shapes(spaces, config.hidden_sizes), weights)
+        self._acting, self._spaces, self._interface = acting, spaces, interface
+        self._parts = split_weights(weight_shapes(acting, spaces), weights)
         self._nodes: list[tuple[str, list[str], dict[str, Any]]] = []
         self._constants: list[Array] = []
 
@@ -116,7 +116,7 @@ class _Graph:
     def _outputs(self, x: str, mask: str) -> str:
         """Means or logits [N, K]."""
         mean, inverse_std, _, *layers = self._parts
-        if self._config.normalize_observations:
+        if self._acting.normalize_observations:
             x = self._add(
                 "Mul", self._add("Sub", x, self._constant(mean)), self._constant(inverse_std)
             )
@@ -124,7 +124,7 @@ class _Graph:
         last = len(layers) - 2
         for i in range(0, len(layers), 2):
             x = self._add("MatMul", x, self._constant(layers[i]))
-            if i < last and self._config.layer_norm:
+            if i < last and self._acting.layer_norm:
                 ones = self._constant(np.ones(layers[i].shape[1]))
                 x = self._add("LayerNormalization", x, ones, axis=-1, epsilon=LAYER_NORM_EPSILON)
             x = self._add("Add", x, self._constant(layers[i + 1]))
@@ -133,15 +133,15 @@ class _Graph:
         if mask:
             allowed = self._add("Greater", mask, self._constant(0))
             return self._add("Where", allowed, x, self._constant(FORBIDDEN))
-        if self._config.bounded_mean and not self._spaces.categories:
+        if self._acting.bounded_mean and not self._spaces.categories:
             centre, reach = map(self._constant, self._spaces.centre_and_reach)
             return self._add("Add", centre, self._add("Mul", reach, self._add("Tanh", x)))
         return x
 
     def _activation(self, x: str) -> str:
-        if self._config.activation == "silu":
+        if self._acting.activation == "silu":
             return self._add("Mul", x, self._add("Sigmoid", x))
-        return self._add({"tanh": "Tanh", "relu": "Relu"}[self._config.activation], x)
+        return self._add({"tanh": "Tanh", "relu": "Relu"}[self._acting.activation], x)
 
     def _action(self, outputs: str) -> str:
         """The action in the environment's own shape and type."""
@@ -150,7 +150,7 @@ class _Graph:
             outputs = self._choices(outputs)
             start = self._constant(np.atleast_1d(form.get("start", 0)), np.int64)
             outputs = self._add("Add", outputs, start)
-        elif self._config.action_bounds == "clip":
+        elif self._acting.action_bounds == "clip":
             outputs = self._between(outputs, *spaces.limits)
         shaped = self._add(
             "Reshape", outputs, self._constant([-1, *form.get("shape", [])], np.int64)
@@ -197,19 +197,19 @@ def observation_form(interface: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _require_same(
-    session: Any, config: Config, spaces: Spaces, interface: Mapping[str, Any], weights: Array
+    session: Any, acting: Acting, spaces: Spaces, interface: Mapping[str, Any], weights: Array
 ) -> None:
     """Raise LongrunError if the file does not act as the policy on random rows [n, D]."""
-    rng, policy = np.random.default_rng(0), policy_of(config, spaces, weights)
-    mean, inverse_std, *_ = split_weights(weight_shapes(spaces, config.hidden_sizes), weights)
+    rng, policy = np.random.default_rng(0), NumpyPolicy(acting, spaces, weights)
+    mean, inverse_std, *_ = split_weights(weight_shapes(acting, spaces), weights)
     rows = rng.standard_normal((CHECKED_ROWS, spaces.observation_size)).astype(np.float32)
-    if config.normalize_observations:
+    if acting.normalize_observations:
         rows[:, spaces.mask_size :] = rows[:, spaces.mask_size :] / inverse_std + mean
     if spaces.masked:
         rows[:, : spaces.mask_size] = rng.random((CHECKED_ROWS, spaces.mask_size)) < 0.7
         rows[:, np.cumsum(spaces.categories) - 1] = 1  # one choice of each component is left
     found = run_rows(session, spaces, interface, rows)
-    expected = as_given(np, spaces, config.action_bounds, policy.act(rows, None))
+    expected = as_given(np, spaces, acting.action_bounds, policy.act(rows, None))
     make = action_maker(interface["action"])
     expected = np.array([make(row) for row in expected]).reshape(found.shape)
     scale = 1.0 if spaces.categories else TOLERANCE * (1 + np.abs(expected))

@@ -15,11 +15,10 @@ from longrun.base.checks import whole_number
 from longrun.base.errors import FolderError, InputError
 from longrun.learning.envs.actions import as_given
 from longrun.learning.envs.flat_spaces import Array, Spaces
-from longrun.learning.envs.numpy_policy import draw_noise, policy_of, weight_shapes
+from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise, weight_shapes
 from longrun.learning.envs.space_forms import action_maker, action_shape, row_writer, width
-from longrun.learning.options.config import Config
+from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import own_networks, saved_config
-from longrun.learning.options.option_fields import MLP
 from longrun.learning.runs.checkpoint_files import (
     CheckpointFiles,
     checked_tensor,
@@ -52,15 +51,15 @@ class Policy:
 
     def __init__(
         self,
-        config: Config,
+        acting: Acting,
         spaces: Spaces,
         weights: Array,
         interface: Interface,
         rng: np.random.Generator,
         about: Mapping[str, str],
     ) -> None:
-        self._config, self._spaces, self._weights = config, spaces, weights
-        self._acting = policy_of(config, spaces, weights)
+        self._options, self._spaces, self._weights = acting, spaces, weights
+        self._acting = NumpyPolicy(acting, spaces, weights)
         self._interface = interface
         self._rng = rng
         self._about = about
@@ -81,7 +80,7 @@ class Policy:
         rows = self._rows(obs, batched)
         noise = None if deterministic else draw_noise(self._rng, self._spaces, len(rows))
         drawn = self._acting.act(rows, noise)
-        actions = as_given(np, self._spaces, self._config.action_bounds, drawn)
+        actions = as_given(np, self._spaces, self._options.action_bounds, drawn)
         read = self._interface.read
         if not batched:
             return read(actions[0]), None
@@ -119,10 +118,10 @@ class Policy:
         """
         from longrun.learning.policy.onnx_export import export_onnx
 
-        if self._config.policy_network != MLP:
+        if not self._options.is_mlp:
             raise InputError("policy_network is a function in JAX, which ONNX files cannot hold")
         forms = self._interface.forms
-        export_onnx(path, self._config, self._spaces, forms, self._weights, self._about)
+        export_onnx(path, self._options, self._spaces, forms, self._weights, self._about)
 
 
 def _are_several(obs: Any, shape: tuple[int, ...] | None) -> bool:
@@ -172,12 +171,12 @@ def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
     """
     files = read_checkpoint(Path(path))
     with damage_named(files.folder):
-        config, spaces = saved_acting(files, replica)
+        acting, spaces = saved_acting(files, replica)
         interface = read_interface(files, spaces)
-        weights = saved_weights(files, replica, config, spaces)
+        weights = saved_weights(files, replica, acting, spaces)
         form = interface["observation"]
         return Policy(
-            config,
+            acting,
             spaces,
             weights,
             Interface(
@@ -192,7 +191,7 @@ def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
         )
 
 
-def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Config, Spaces]:
+def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Acting, Spaces]:
     """The options and the sizes of a replica of a checkpoint."""
     replicas = files.header["replicas"]
     if not 0 <= replica < len(replicas):
@@ -204,7 +203,8 @@ def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Config, Spaces]:
             " use APO.load(path, policy_network=(init, apply))"
         )
     options = {name: value for name, value in options.items() if name != "value_network"}
-    return saved_config(files.header["algorithm"], options), read_spaces(files.header["spaces"])
+    config = saved_config(files.header["algorithm"], options)
+    return config.acting, read_spaces(files.header["spaces"])
 
 
 def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Any]:
@@ -228,14 +228,14 @@ def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Any]:
     return found
 
 
-def saved_weights(files: CheckpointFiles, replica: int, config: Config, spaces: Spaces) -> Array:
+def saved_weights(files: CheckpointFiles, replica: int, acting: Acting, spaces: Spaces) -> Array:
     """The flat vector that acting takes, in the order of `weight_shapes`."""
-    shapes = weight_shapes(spaces, config.hidden_sizes)
+    shapes = weight_shapes(acting, spaces)
     if sum(int(np.prod(shape)) for shape in shapes) > MOST_WEIGHTS:
         raise FolderError(f"checkpoint '{files.folder}' is damaged: its networks are too large")
     layers = [
         f"params.policy.layers[{layer}][{part}]"
-        for layer in range(len(config.hidden_sizes) + 1)
+        for layer in range(len(acting.hidden_sizes) + 1)
         for part in (0, 1)
     ]
     names = ["obs_moments.mean", "obs_moments.variance", "params.policy.log_std", *layers]

@@ -14,20 +14,16 @@ from longrun.learning.learn import learner
 from longrun.learning.learn.limits import LimitState
 from longrun.learning.learn.trace import shortest_trace
 from longrun.learning.learn.types import CriterionState
+from longrun.learning.options.acting import ACTING
 from longrun.learning.options.config import Config, algorithm_name
 from longrun.learning.options.config_options import saved_config
 from longrun.learning.train.job import Snapshot
 from longrun.learning.train.loops import Loop
 
 FIXED = (
-    "hidden_sizes",
+    *(name for name in ACTING if name != "action_bounds"),
     "value_hidden_sizes",
-    "activation",
-    "layer_norm",
-    "policy_network",
     "value_network",
-    "normalize_observations",
-    "bounded_mean",
     "joint_optimizer",
     "initialisation",
     "initial_log_std",

@@ -19,8 +19,8 @@ from longrun.learning.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.learning.learn import learner
 from longrun.learning.learn.compilation import use_compilation_cache
 from longrun.learning.learn.types import TrainState
+from longrun.learning.options.acting import MLP
 from longrun.learning.options.config import Config
-from longrun.learning.options.option_fields import MLP
 from longrun.learning.runs.evaluation_report import EvaluationReport
 
 

@@ -28,7 +28,7 @@ def make_policy(loop: Loop, config: Config, state: TrainState, rng: np.random.Ge
         interface_of(loop),
     )
     about = {"algorithm": algorithm_name(config), "env": loop.name}
-    return Policy(config, loop.spaces, flat_weights(state), interface, rng, about)
+    return Policy(config.acting, loop.spaces, flat_weights(state), interface, rng, about)
 
 
 def interface_of(loop: Loop) -> dict[str, Any] | None:

@@ -88,7 +88,7 @@ def collect(
 
     def one_step(chains: Chains, key: jax.Array) -> tuple[Chains, tuple[Any, ...]]:
         act_key, env_key = jax.random.split(key)
-        action = act(config, env.spaces, learned, chains.obs, act_key if explore else None)
+        action = act(config.acting, env.spaces, learned, chains.obs, act_key if explore else None)
         after, facts = native.step(
             env, env_key, chains, action, spares, config.action_bounds, config.recorded
         )

@@ -25,8 +25,8 @@ from longrun.learning.envs.vector_env import autoreset_mode
 from longrun.learning.envs.watchdog import STEP_TIMEOUT, interrupted_if
 from longrun.learning.envs.worker_pool import open_pool
 from longrun.learning.learn.types import TrainState
+from longrun.learning.options.acting import MLP
 from longrun.learning.options.config import Config
-from longrun.learning.options.option_fields import MLP
 from longrun.learning.train.evaluation import STEPS_EACH, Streams, evaluation_shape
 from longrun.learning.train.host import kept_pools
 from longrun.learning.train.host.episodes import no_episodes
@@ -185,14 +185,8 @@ class HostLoop:
         return Plan(
             factory=env_factory(self.env),
             spaces=self.spaces,
-            hidden_sizes=config.hidden_sizes,
-            normalize_observations=config.normalize_observations,
-            action_bounds=config.action_bounds,
-            bounded_mean=config.bounded_mean,
+            acting=config.acting,
             costs=config.recorded,
-            activation=config.activation,
-            layer_norm=config.layer_norm,
-            policy_network=config.policy_network,
             is_vector=self.vector_size > 0,
             state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,

@@ -15,7 +15,8 @@ from gymnasium import spaces as gym_spaces
 from longrun import APO, EnvironmentFailure
 from longrun.learning.envs.native.to_gymnasium import as_gymnasium
 from longrun.learning.envs.numpy_policy import FORBIDDEN, NumpyPolicy, draw_noise
-from longrun.learning.envs.spaces import Spaces, describe, observation_writer
+from longrun.learning.envs.space_forms import row_writer
+from longrun.learning.envs.spaces import Spaces, describe, form_of
 from longrun.learning.learn import learner
 from longrun.learning.learn.acting import act, policy_outputs
 from longrun.learning.learn.distributions import distribution_of
@@ -78,7 +79,7 @@ def test_the_order_of_a_dicts_keys_does_not_matter(order: tuple[str, str]) -> No
     space = gym_spaces.Dict([(key, parts[key]) for key in order])  # a list keeps its order
     row = np.zeros(5, np.float32)
     observation = {"observation": np.float32([7, 8, 9]), "action_mask": np.int8([1, 0])}
-    observation_writer(space)(observation, row)
+    row_writer(form_of(space))(observation, row)
     assert row.tolist() == [1, 0, 7, 8, 9]
 
 

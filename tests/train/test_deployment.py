@@ -16,11 +16,10 @@ from gymnasium import spaces
 import longrun
 from longrun import APO, PPO, FolderError, InputError, load_policy
 from longrun.cli import main
-from longrun.learning.envs.space_forms import form_of, row_writer, width
-from longrun.learning.envs.spaces import observation_writer
+from longrun.learning.envs.space_forms import row_writer, width
+from longrun.learning.envs.spaces import form_of, interface_of
 from longrun.learning.policy.onnx_export import run_rows
 from longrun.learning.runs.checkpoint_files import digest_of
-from longrun.learning.train.prediction import interface_of
 from tiny_envs import ITERATION, MORTAL, TINY, Sampler
 
 UNIT = spaces.Box(-1, 1, (2,), np.float32)
@@ -140,7 +139,7 @@ def test_an_onnx_file_acts_as_the_agent(name: str, tmp_path: Path) -> None:
     observations = sampled(space, 30)
     rows = np.zeros((30, agent.spaces.observation_size), np.float32)
     for obs, row in zip(observations, rows, strict=True):
-        observation_writer(space)(obs, row)
+        row_writer(form_of(space))(obs, row)
     found = run_rows(session, agent.spaces, interface_of(agent.loop), rows)
     expected = np.array([agent.predict(obs)[0] for obs in observations])
     assert found.dtype == expected.dtype
@@ -199,14 +198,13 @@ print(longrun.load_policy({str(tmp_path / "run")!r}).predict([0.5, 1.0])[0].toli
 
 
 @pytest.mark.parametrize("name", ["clipped", "float64", "scalar", "masked", "dict"])
-def test_forms_of_spaces_give_the_rows_of_training(name: str) -> None:
+def test_rows_are_flat_as_those_of_gymnasium(name: str) -> None:
     space = CASES[name][0]
     form = json.loads(json.dumps(form_of(space)))
-    mine, theirs = np.ones((2, width(form)), np.float32)
+    row = np.ones(width(form), np.float32)
     for obs in sampled(space, 10):
-        row_writer(form)(obs, mine)
-        observation_writer(space)(obs, theirs)
-        assert mine.tolist() == theirs.tolist()
+        row_writer(form)(obs, row)
+        assert row.tolist() == spaces.flatten(space, obs).astype(np.float32).tolist()
 
 
 WRONG_OBSERVATIONS = {
@@ -319,7 +317,7 @@ def rewritten(folder: Path, **changes: Any) -> None:
 
 BOX = {"kind": "Box", "shape": [2], "dtype": "float32"}
 DAMAGED = {
-    "no spaces": ({"interface": None}, "save it again"),
+    "no spaces": ({"interface": None}, "damaged"),
     "wide": ({"interface": {"observation": BOX, "action": BOX}}, "do not fit"),
     "object": (
         {"interface": {"observation": BOX, "action": BOX | {"shape": [1], "dtype": "O"}}},

@@ -15,9 +15,10 @@ from longrun.base.errors import FolderError, InputError, users_level
 from longrun.base.files import FolderLock, make_folder
 from longrun.learning.envs.env_strings import with_args
 from longrun.learning.envs.factories import require_saved
+from longrun.learning.envs.spaces import interface_of
 from longrun.learning.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.learning.learn.types import TrainState
-from longrun.learning.options.config import Config
+from longrun.learning.options.config import Config, algorithm_name
 from longrun.learning.options.config_options import make_config
 from longrun.learning.options.other_names import names_ours, require_order
 from longrun.learning.options.presets import DEFAULT
@@ -30,9 +31,9 @@ from longrun.learning.train.action_range import warn_of_wide_actions
 from longrun.learning.train.changes_at_load import changed_at_load
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.evaluation import Streams, measured
+from longrun.learning.train.host.replica import flat_weights
 from longrun.learning.train.job import Job, Snapshot, make_job
 from longrun.learning.train.loops import AnyEnv, Loop, open_env
-from longrun.learning.train.prediction import interface_of, make_policy
 from longrun.learning.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
 from longrun.learning.train.session import Session, create_folder
 
@@ -236,7 +237,10 @@ class Agent:
     def _policy(self) -> Policy:
         """The policy as it is by now."""
         if self._made_policy is None or self._made_policy[0] is not self.snapshot:
-            made = make_policy(self.loop, self.config, self.state, self._predictions)
+            about = {"algorithm": algorithm_name(self.config), "env": self.loop.name}
+            interface, weights = interface_of(self.loop), flat_weights(self.state)
+            acting, random = self.config.acting, self._predictions
+            made = Policy(acting, self.spaces, weights, interface, random, about)
             self._made_policy = self.snapshot, made
         return self._made_policy[1]
 

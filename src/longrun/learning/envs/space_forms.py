@@ -1,12 +1,13 @@
-"""The environment's own spaces as JSON, and rows made from them with NumPy alone.
+"""Rows of observations and of actions by the forms of spaces, which are JSON: NumPy alone.
 
 A checkpoint has these forms, so that a policy can be used where Gymnasium is not installed.
+`spaces.form_of` makes them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,27 +18,6 @@ from longrun.learning.envs.flat_spaces import Array
 Form = Mapping[str, Any]
 MASKED_KEYS = {"action_mask", "observation"}
 """Keys of a Dict observation that carries a mask, as in PettingZoo and other libraries."""
-
-
-def form_of(space: Any) -> dict[str, Any] | None:
-    """The form of a Gymnasium space; None for one of a class that is not Gymnasium's."""
-    kind = type(space).__name__ if type(space).__module__.startswith("gymnasium.") else ""
-    if kind in ("Box", "MultiBinary"):
-        return {"kind": kind, "shape": list(space.shape), "dtype": str(space.dtype)}
-    if kind == "Discrete":
-        about = {"n": int(space.n), "start": int(space.start), "dtype": str(np.dtype(space.dtype))}
-        return {"kind": kind, **about}
-    if kind == "MultiDiscrete":
-        numbers = {"n": space.nvec.reshape(-1), "start": space.start.reshape(-1)}
-        lists = {name: [int(x) for x in values] for name, values in numbers.items()}
-        return {"kind": kind, "shape": list(space.shape), "dtype": str(space.dtype), **lists}
-    if kind in ("Dict", "Tuple"):
-        keys = list(space) if kind == "Dict" else list(range(len(space)))
-        parts = [form_of(space[key]) for key in keys]
-        if None in parts or not all(isinstance(key, str | int) for key in keys):
-            return None
-        return {"kind": kind, "keys": keys, "parts": parts}
-    return None
 
 
 def width(form: Form) -> int:
@@ -55,6 +35,12 @@ def carries_mask(form: Form) -> bool:
     return form["kind"] == "Dict" and set(form["keys"]) == MASKED_KEYS
 
 
+def part_of(form: Form, key: str) -> Form:
+    """One part of a Dict."""
+    part: Form = form["parts"][form["keys"].index(key)]
+    return part
+
+
 def ordered_parts(form: Form) -> list[tuple[Any, Form]]:
     """Keys and parts of a Dict or Tuple in the order of a row, in which a mask comes first."""
     parts = list(zip(form["keys"], form["parts"], strict=True))
@@ -64,7 +50,7 @@ def ordered_parts(form: Form) -> list[tuple[Any, Form]]:
 def row_writer(form: Form) -> Callable[[Any, Array], None]:
     """A function (observation, row) that writes the flat observation; choices become one-hot."""
     if form["kind"] in ("Box", "MultiBinary"):
-        return array_writer(tuple(form["shape"]))
+        return _array_writer(tuple(form["shape"]))
     if form["kind"] in ("Discrete", "MultiDiscrete"):
         return _choice_writer(form)
     parts = []
@@ -89,7 +75,7 @@ def row_writer(form: Form) -> Callable[[Any, Array], None]:
     return write
 
 
-def array_writer(shape: tuple[int, ...]) -> Callable[[Any, Array], None]:
+def _array_writer(shape: tuple[int, ...]) -> Callable[[Any, Array], None]:
     """A function that writes an array of this shape to a row."""
 
     def write(observation: Any, row: Array) -> None:
@@ -146,9 +132,3 @@ def action_maker(form: Form) -> Callable[[Array], Any]:
         start = np.array(form["start"]).reshape(shape)
         return lambda row: (row.reshape(shape) + start).astype(dtype)
     return lambda row: row.reshape(shape).astype(dtype, copy=False)
-
-
-def action_shape(form: Form) -> tuple[int, ...]:
-    """() for a single choice."""
-    shape: Sequence[int] = form.get("shape", ())
-    return tuple(shape)

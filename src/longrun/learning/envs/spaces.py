@@ -1,10 +1,8 @@
-"""Spaces as a learner sees them: flat rows of observations and of actions."""
+"""Gymnasium's spaces as a learner sees them: flat rows of observations and of actions."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces as gym_spaces
@@ -13,7 +11,7 @@ from gymnasium.vector import VectorEnv
 from longrun.base.errors import InputError
 from longrun.learning.envs.flat_spaces import Array as Array
 from longrun.learning.envs.flat_spaces import Spaces as Spaces
-from longrun.learning.envs.space_forms import MASKED_KEYS, array_writer
+from longrun.learning.envs.space_forms import Form, carries_mask, part_of, width
 
 IMAGE_NUMBERS = 1000
 """Bytes in two or more dimensions from which on an observation counts as an image; boards of games
@@ -43,57 +41,84 @@ def _space(env: Any, name: str) -> gym_spaces.Space[Any]:
     return space
 
 
+def form_of(space: gym_spaces.Space[Any]) -> Form:
+    """The form of a space, see `space_forms`. Raises InputError if it has no fixed flat size."""
+    form = _form(space)
+    if form is None:
+        raise InputError(
+            f"observation space {space} has no fixed flat size; use Box, Discrete, MultiDiscrete,"
+            " MultiBinary, or a Dict or Tuple of these"
+        )
+    return form
+
+
+def _form(space: gym_spaces.Space[Any]) -> dict[str, Any] | None:
+    array = {"shape": list(space.shape or ()), "dtype": str(np.dtype(space.dtype))}
+    match space:
+        case gym_spaces.Box():
+            return {"kind": "Box", **array}
+        case gym_spaces.MultiBinary():
+            return {"kind": "MultiBinary", **array}
+        case gym_spaces.Discrete():
+            about = {"n": int(space.n), "start": int(space.start), "dtype": array["dtype"]}
+            return {"kind": "Discrete", **about}
+        case gym_spaces.MultiDiscrete():
+            numbers = {"n": space.nvec, "start": space.start}
+            lists = {name: values.reshape(-1).tolist() for name, values in numbers.items()}
+            return {"kind": "MultiDiscrete", **array, **lists}
+        case gym_spaces.Dict():
+            return _composed("Dict", list(space), list(space.values()))
+        case gym_spaces.Tuple():
+            return _composed("Tuple", list(range(len(space))), list(space))
+    return None
+
+
+def _composed(kind: str, keys: list[Any], spaces: list[Any]) -> dict[str, Any] | None:
+    parts = [_form(space) for space in spaces]
+    return None if None in parts else {"kind": kind, "keys": keys, "parts": parts}
+
+
+def interface_of(owner: Any) -> dict[str, Form]:
+    """Forms of the two spaces of an environment, or of a loop, which has them as well."""
+    spaces = {"observation": owner.observation_space, "action": owner.action_space}
+    return {name: form_of(space) for name, space in spaces.items()}
+
+
 def describe(env: Any) -> Spaces:
     """The spaces of an environment or VectorEnv, or an InputError that names what is not supported.
 
     Observations that are a Dict of `action_mask` and `observation` mask the policy's choices.
     """
     observation, action = own_spaces(env)
-    spaces = _sizes(observation, action)
-    if _carries_mask(observation):
-        width = gym_spaces.flatdim(observation["action_mask"])
-        if not spaces.categories or width != spaces.policy_outputs:
-            raise InputError(
-                f"action_mask has {width} entries and the action space is {action}; a"
-                " mask needs one entry for each choice of a Discrete, MultiDiscrete or MultiBinary"
-                " space"
-            )
-        spaces = dataclasses.replace(spaces, masked=True)
-    return spaces
-
-
-def _carries_mask(space: gym_spaces.Space[Any]) -> TypeGuard[gym_spaces.Dict]:
-    return isinstance(space, gym_spaces.Dict) and set(space) == MASKED_KEYS
-
-
-def _sizes(observation: gym_spaces.Space[Any], space: gym_spaces.Space[Any]) -> Spaces:
-    observation_size = _flat_size(observation)
-    if isinstance(space, gym_spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        low, high = space.low.reshape(-1), space.high.reshape(-1)
-        return Spaces(
-            observation_size, low.size, low=tuple(low.tolist()), high=tuple(high.tolist())
+    form = form_of(observation)
+    categories = _categories(action)
+    masked = carries_mask(form)
+    if masked and (choices := width(part_of(form, "action_mask"))) != sum(categories):
+        raise InputError(
+            f"action_mask has {choices} entries and the action space is {action}; a mask needs one"
+            " entry for each choice of a Discrete, MultiDiscrete or MultiBinary space"
         )
-    if isinstance(space, gym_spaces.Discrete):
-        return Spaces(observation_size, 1, (int(space.n),))
-    if isinstance(space, gym_spaces.MultiDiscrete):
-        sizes = tuple(int(n) for n in space.nvec.reshape(-1))
-        return Spaces(observation_size, len(sizes), sizes)
-    if isinstance(space, gym_spaces.MultiBinary):
-        switches = int(np.prod(space.shape))
-        return Spaces(observation_size, switches, (2,) * switches)
+    if categories:
+        return Spaces(width(form), len(categories), categories, masked=masked)
+    low, high = (tuple(bound.reshape(-1).tolist()) for bound in (action.low, action.high))  # type: ignore[attr-defined]
+    return Spaces(width(form), len(low), low=low, high=high)
+
+
+def _categories(space: gym_spaces.Space[Any]) -> tuple[int, ...]:
+    """The choices of each component; () for continuous actions."""
+    match space:
+        case gym_spaces.Box() if np.issubdtype(space.dtype, np.floating):
+            return ()
+        case gym_spaces.Discrete():
+            return (int(space.n),)
+        case gym_spaces.MultiDiscrete():
+            return tuple(int(n) for n in space.nvec.reshape(-1))
+        case gym_spaces.MultiBinary():
+            return (2,) * int(np.prod(space.shape))
     raise InputError(
         f"action space {space} is not supported; use a floating-point Box, Discrete, MultiDiscrete"
         " or MultiBinary, or wrap the environment"
     )
-
-
-def _flat_size(space: gym_spaces.Space[Any]) -> int:
-    if not space.is_np_flattenable:
-        raise InputError(
-            f"observation space {space} has no fixed flat size; use Box, Discrete, MultiDiscrete,"
-            " MultiBinary, or a Dict or Tuple of these"
-        )
-    return gym_spaces.flatdim(space)
 
 
 def require_no_image(space: gym_spaces.Space[Any]) -> None:
@@ -106,63 +131,3 @@ def require_no_image(space: gym_spaces.Space[Any]) -> None:
             " value_network, each a pair of functions (init, apply) with a convolution, or wrap the"
             f" environment in FlattenObservation to learn from {numbers} numbers"
         )
-
-
-def observation_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
-    """A function (observation, row) that writes the flat observation; Discrete becomes one-hot."""
-    if _carries_mask(space):
-        return _masked_writer(space)
-    if isinstance(space, gym_spaces.Box):
-        return array_writer(space.shape)
-    return _general_writer(space)
-
-
-def _masked_writer(space: gym_spaces.Dict) -> Callable[[Any, Array], None]:
-    # A Dict may have its keys in any order; in a row the mask comes first.
-    mask, rest = space["action_mask"], space["observation"]
-    width = gym_spaces.flatdim(mask)
-    write_mask, write_rest = observation_writer(mask), observation_writer(rest)
-
-    def write(observation: Any, row: Array) -> None:
-        try:
-            allowed, seen = observation["action_mask"], observation["observation"]
-        except (KeyError, IndexError, TypeError):
-            raise InputError(
-                "an observation needs 'action_mask' and 'observation', as its space has them"
-            ) from None
-        write_mask(allowed, row[:width])
-        write_rest(seen, row[width:])
-
-    return write
-
-
-def _general_writer(space: gym_spaces.Space[Any]) -> Callable[[Any, Array], None]:
-    def write(observation: Any, row: Array) -> None:
-        try:
-            flat = np.asarray(gym_spaces.flatten(space, observation))
-        except (KeyError, IndexError, TypeError, ValueError, AssertionError) as error:
-            raise InputError(
-                f"an observation does not fit its space {space}:"
-                f" {' '.join(str(observation).split())[:80]} ({error})"
-            ) from None
-        if flat.shape != row.shape:
-            raise InputError(
-                f"an observation has {flat.size} numbers, its space {space} {row.size}"
-            )
-        row[:] = flat
-
-    return write
-
-
-def action_reader(space: gym_spaces.Space[Any]) -> Callable[[Array], Any]:
-    """A function that gives an action row the environment's own shape and type."""
-    if isinstance(space, gym_spaces.Box):
-        shape, dtype = space.shape, space.dtype
-        return lambda row: row.reshape(shape).astype(dtype, copy=False)
-    if isinstance(space, gym_spaces.Discrete):
-        first, kind = space.start, np.dtype(space.dtype).type
-        return lambda row: kind(row[0] + first)
-    if isinstance(space, gym_spaces.MultiBinary):
-        return lambda row: row.reshape(space.shape).astype(space.dtype)
-    assert isinstance(space, gym_spaces.MultiDiscrete)  # `describe` refuses all others
-    return lambda row: row.reshape(space.shape).astype(space.dtype) + space.start

@@ -10,7 +10,8 @@ import gymnasium
 from longrun.base.errors import InputError
 from longrun.learning.envs.env_state import SavedState
 from longrun.learning.envs.mujoco_fast import fast_stepper
-from longrun.learning.envs.spaces import Array, action_reader, observation_writer
+from longrun.learning.envs.space_forms import action_maker, row_writer
+from longrun.learning.envs.spaces import Array, form_of
 from longrun.learning.envs.step_values import as_flag, as_number
 
 
@@ -39,8 +40,8 @@ class GymnasiumStepper:
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         self._env = env
-        self._write = observation_writer(env.observation_space)
-        self._read = action_reader(env.action_space)
+        self._write = row_writer(form_of(env.observation_space))
+        self._read = action_maker(form_of(env.action_space))
         self._state = SavedState(env)
         self.save_state, self.load_state = self._state.save, self._state.load
 

@@ -18,7 +18,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import iterate
 
 from longrun.base.errors import InputError
-from longrun.learning.envs.spaces import Array, Spaces, action_reader, observation_writer
+from longrun.learning.envs.space_forms import action_maker, row_writer
+from longrun.learning.envs.spaces import Array, Spaces, form_of
 
 
 class VectorStep(NamedTuple):
@@ -40,8 +41,8 @@ class VectorRows:
 
     def __init__(self, env: VectorEnv[Any, Any, Any], spaces: Spaces) -> None:
         self._env = env
-        self._write = observation_writer(env.single_observation_space)
-        self._read = action_reader(env.single_action_space)
+        self._write = row_writer(form_of(env.single_observation_space))
+        self._read = action_maker(form_of(env.single_action_space))
         self._mode = autoreset_mode(env)
         self.obs: Array = np.zeros((env.num_envs, spaces.observation_size), np.float32)
         """[N, D], present observations; of no use for an environment that is not `ready`"""

@@ -26,7 +26,7 @@ from longrun.learning.envs.numpy_policy import (
     split_weights,
     weight_shapes,
 )
-from longrun.learning.envs.space_forms import action_maker, carries_mask
+from longrun.learning.envs.space_forms import Form, action_maker, carries_mask, part_of
 from longrun.learning.options.acting import Acting
 
 OPSET = 17
@@ -41,7 +41,7 @@ def export_onnx(
     path: str | Path,
     acting: Acting,
     spaces: Spaces,
-    interface: Mapping[str, Any] | None,
+    interface: Mapping[str, Form],
     weights: Array,
     about: Mapping[str, str],
 ) -> None:
@@ -51,8 +51,6 @@ def export_onnx(
         import onnxruntime
     except ImportError:
         raise InputError("an ONNX file needs packages; pip install onnx onnxruntime") from None
-    if interface is None:
-        raise InputError("an ONNX file needs Gymnasium's own spaces, not a subclass of the user")
     model = _Graph(acting, spaces, interface, weights).model(onnx, about)
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
@@ -65,7 +63,7 @@ class _Graph:
     """Nodes and constants, added one after another."""
 
     def __init__(
-        self, acting: Acting, spaces: Spaces, interface: Mapping[str, Any], weights: Array
+        self, acting: Acting, spaces: Spaces, interface: Mapping[str, Form], weights: Array
     ) -> None:
         self._acting, self._spaces, self._interface = acting, spaces, interface
         self._parts = split_weights(weight_shapes(acting, spaces), weights)
@@ -187,17 +185,14 @@ def _tensor_type(dtype: str) -> int:
     return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
-def observation_form(interface: Mapping[str, Any]) -> Mapping[str, Any]:
+def observation_form(interface: Mapping[str, Form]) -> Form:
     """The form of the features, without a mask."""
-    form: Mapping[str, Any] = interface["observation"]
-    if not carries_mask(form):
-        return form
-    features: Mapping[str, Any] = dict(zip(form["keys"], form["parts"], strict=True))["observation"]
-    return features
+    form = interface["observation"]
+    return part_of(form, "observation") if carries_mask(form) else form
 
 
 def _require_same(
-    session: Any, acting: Acting, spaces: Spaces, interface: Mapping[str, Any], weights: Array
+    session: Any, acting: Acting, spaces: Spaces, interface: Mapping[str, Form], weights: Array
 ) -> None:
     """Raise LongrunError if the file does not act as the policy on random rows [n, D]."""
     rng, policy = np.random.default_rng(0), NumpyPolicy(acting, spaces, weights)
@@ -229,7 +224,7 @@ def _nearly_tied(outputs: Array, spaces: Spaces) -> Array:
     return tied
 
 
-def run_rows(session: Any, spaces: Spaces, interface: Mapping[str, Any], rows: Array) -> Array:
+def run_rows(session: Any, spaces: Spaces, interface: Mapping[str, Form], rows: Array) -> Array:
     """Actions of a session of onnxruntime for rows [n, D]."""
     mask, features = rows[:, : spaces.mask_size], rows[:, spaces.mask_size :]
     form = observation_form(interface)

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from longrun.base.errors import FolderError, InputError
 from longrun.learning.envs.actions import as_given
 from longrun.learning.envs.flat_spaces import Array, Spaces
 from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise, weight_shapes
-from longrun.learning.envs.space_forms import action_maker, action_shape, row_writer, width
+from longrun.learning.envs.space_forms import Form, action_maker, row_writer, width
 from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import own_networks, saved_config
 from longrun.learning.runs.checkpoint_files import (
@@ -32,20 +32,6 @@ VARIANCE_EPSILON = 1e-8
 MOST_WEIGHTS = 2**30
 
 
-class Interface(NamedTuple):
-    """Conversions between the environment's own observations and actions and flat rows."""
-
-    write: Callable[[Any, Array], None]
-    """(observation, row [D])"""
-    read: Callable[[Array], Any]
-    """row [A] -> action"""
-    observation_shape: tuple[int, ...] | None
-    """None if an observation is not one array or number"""
-    action_shape: tuple[int, ...]
-    forms: Mapping[str, Any] | None
-    """both spaces as JSON; None if one is of a class of the user"""
-
-
 class Policy:
     """Actions for observations in the environment's own spaces. Made by `load_policy`."""
 
@@ -54,13 +40,16 @@ class Policy:
         acting: Acting,
         spaces: Spaces,
         weights: Array,
-        interface: Interface,
+        interface: Mapping[str, Form],
         rng: np.random.Generator,
         about: Mapping[str, str],
     ) -> None:
-        self._options, self._spaces, self._weights = acting, spaces, weights
-        self._acting = NumpyPolicy(acting, spaces, weights)
+        """`interface`: the forms of the environment's own spaces. `about`: its name, and more."""
+        self._acting, self._spaces, self._weights = acting, spaces, weights
+        self._policy = NumpyPolicy(acting, spaces, weights)
         self._interface = interface
+        self._write = row_writer(interface["observation"])
+        self._read = action_maker(interface["action"])
         self._rng = rng
         self._about = about
         self._mask_starts = _first_columns(spaces.categories) if spaces.masked else None
@@ -76,23 +65,22 @@ class Policy:
         An observation that is not finite is refused, as in training, and so is a mask that forbids
         every choice.
         """
-        batched = _are_several(obs, self._interface.observation_shape)
+        batched = _are_several(obs, self._interface["observation"])
         rows = self._rows(obs, batched)
         noise = None if deterministic else draw_noise(self._rng, self._spaces, len(rows))
-        drawn = self._acting.act(rows, noise)
-        actions = as_given(np, self._spaces, self._options.action_bounds, drawn)
-        read = self._interface.read
+        drawn = self._policy.act(rows, noise)
+        actions = as_given(np, self._spaces, self._acting.action_bounds, drawn)
         if not batched:
-            return read(actions[0]), None
-        made = [read(action) for action in actions]
-        return np.array(made).reshape(len(rows), *self._interface.action_shape), None
+            return self._read(actions[0]), None
+        made = np.array([self._read(action) for action in actions])
+        return made.reshape(len(rows), *self._interface["action"].get("shape", ())), None
 
     def _rows(self, obs: Any, batched: bool) -> Array:
         """Flat observations [n, D], all finite, whose masks allow a choice of each component."""
         rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
         try:
             for row, one in zip(rows, obs if batched else [obs], strict=True):
-                self._interface.write(one, row)
+                self._write(one, row)
         except InputError as error:
             if isinstance(obs, tuple) and obs and isinstance(obs[-1], dict):
                 raise InputError(
@@ -118,19 +106,18 @@ class Policy:
         """
         from longrun.learning.policy.onnx_export import export_onnx
 
-        if not self._options.is_mlp:
+        if not self._acting.is_mlp:
             raise InputError("policy_network is a function in JAX, which ONNX files cannot hold")
-        forms = self._interface.forms
-        export_onnx(path, self._options, self._spaces, forms, self._weights, self._about)
+        export_onnx(path, self._acting, self._spaces, self._interface, self._weights, self._about)
 
 
-def _are_several(obs: Any, shape: tuple[int, ...] | None) -> bool:
+def _are_several(obs: Any, form: Form) -> bool:
     """Whether these are several observations: in a list, or as rows of an array."""
-    if shape is None:
+    if form["kind"] in ("Dict", "Tuple"):
         kinds = (dict,) if isinstance(obs, tuple) else (dict, tuple)
         return isinstance(obs, list | tuple) and len(obs) > 0 and isinstance(obs[0], kinds)
     try:
-        return np.ndim(obs) == len(shape) + 1
+        return np.ndim(obs) == len(form.get("shape", ())) + 1
     except ValueError:  # rows of different lengths
         return False
 
@@ -174,21 +161,9 @@ def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
         acting, spaces = saved_acting(files, replica)
         interface = read_interface(files, spaces)
         weights = saved_weights(files, replica, acting, spaces)
-        form = interface["observation"]
-        return Policy(
-            acting,
-            spaces,
-            weights,
-            Interface(
-                row_writer(form),
-                action_maker(interface["action"]),
-                None if form["kind"] in ("Dict", "Tuple") else tuple(form.get("shape", ())),
-                action_shape(interface["action"]),
-                interface,
-            ),
-            np.random.default_rng(whole_number("seed", seed)),
-            {"algorithm": files.header["algorithm"], "env": str(files.header["env"])},
-        )
+        rng = np.random.default_rng(whole_number("seed", seed))
+        about = {"algorithm": files.header["algorithm"], "env": str(files.header["env"])}
+        return Policy(acting, spaces, weights, interface, rng, about)
 
 
 def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Acting, Spaces]:
@@ -207,14 +182,9 @@ def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Acting, Spaces]:
     return config.acting, read_spaces(files.header["spaces"])
 
 
-def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Any]:
-    """The environment's own spaces. Raises FolderError if they were not saved or do not fit."""
-    interface = files.header["interface"]
-    if interface is None:
-        raise FolderError(
-            f"checkpoint '{files.folder}' does not hold the environment's spaces: load it with"
-            " APO.load(path, env) and save it again"
-        )
+def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Form]:
+    """The environment's own spaces. Raises FolderError if they do not fit."""
+    interface: Mapping[str, Form] = files.header["interface"]
     action = interface["action"]
     sizes = (1,) if action["kind"] == "Discrete" else action["shape"]
     if (
@@ -224,8 +194,7 @@ def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Any]:
         or np.dtype(action["dtype"]).kind not in "biuf"
     ):
         raise FolderError(f"checkpoint '{files.folder}' is damaged: its spaces do not fit")
-    found: Mapping[str, Any] = interface
-    return found
+    return interface
 
 
 def saved_weights(files: CheckpointFiles, replica: int, acting: Acting, spaces: Spaces) -> Array:

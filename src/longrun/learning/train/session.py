@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from longrun.base.errors import FolderError
+from longrun.learning.envs.spaces import interface_of
 from longrun.learning.learn.trace import start_trace
 from longrun.learning.options.config import algorithm_name
 from longrun.learning.options.config_options import differing
@@ -19,7 +20,6 @@ from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.job import Job, Seconds, Snapshot, TrainingEvent
 from longrun.learning.train.loops import Loop
-from longrun.learning.train.prediction import interface_of
 from longrun.learning.train.progress import (
     Callbacks,
     OnLog,

@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from tabular_learning_figure import learning_curves_figure
 
-from longrun.exact.tabular.learning import METHODS, LearningCurves, Prediction, learn, predict
-from longrun.exact.tabular.learning.figure import learning_curves_figure
-from longrun.exact.tabular.mdp import MDP, Array
+from longrun.exact.tabular.mdp import Array
 from longrun.exact.tabular.models.classic import access_control, riverswim
+from longrun.tabular import LEARNING_METHODS, MDP, LearningCurves, Prediction, learn, predict
 
 RESULTS = Path(__file__).parent / "results"
 MODELS = {"riverswim": riverswim, "access-control": access_control}
@@ -117,7 +117,7 @@ def measure(name: str, seed: int) -> tuple[list[Row], list[LearningCurves]]:
     mdp = MODELS[name]()
     gain, policy = optimum(mdp)
     rows, curves = [], []
-    for method in METHODS:
+    for method in LEARNING_METHODS:
         print(f"{name}: {method} ...", flush=True)
         start = time.perf_counter()
         shift = SHIFTS[name] if method == "csv" else None

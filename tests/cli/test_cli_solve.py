@@ -16,8 +16,9 @@ import pytest
 from command_line import call, require_picture
 from longrun.cli.solve import MODELS
 from longrun.cli.solve_report import certified
-from longrun.exact.tabular import NoConvergence, evaluate, figures, from_gymnasium, solve
+from longrun.exact.tabular import NoConvergence, evaluate, from_gymnasium, solve
 from longrun.exact.tabular.models.classic import access_control
+from longrun.lab.policy_map import picture
 
 
 @pytest.fixture
@@ -261,12 +262,12 @@ def test_truncation_is_checked(report, longrun_solve):
 def test_maps(report, longrun_solve, tmp_path, name, monkeypatch):
     drawn = []
 
-    def policy_map(mdp, policy, out):
+    def solution_map(mdp, policy, out):
         drawn.append((mdp.shape, policy.tolist()))
         draw(mdp, policy, out)
 
-    draw = figures.policy_map
-    monkeypatch.setattr(figures, "policy_map", policy_map)
+    draw = picture.solution_map
+    monkeypatch.setattr(picture, "solution_map", solution_map)
     out = tmp_path / "new" / name
     assert report("tandem", "--size", 3, "--map", out)["map"] == str(out)
     require_picture(out)

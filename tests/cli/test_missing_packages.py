@@ -29,7 +29,6 @@ DRAWING = (
     "longrun.lab.policy_map.picture",
     "longrun.lab.results.plot_style",
     "longrun.lab.results.plots",
-    "longrun.exact.tabular.figures",
 )
 TRAIN = "train apo --env CartPole-v1 --steps 8 --num-envs 2 --rollout-steps 4 --minibatch-size 4"
 

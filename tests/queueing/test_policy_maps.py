@@ -365,7 +365,7 @@ def test_environments_without_a_map() -> None:
     with pytest.raises(ValueError, match="'jax:six-class' has 6 queues"):
         exact_model(six_class())
     assert (box_size(n_model()), box_size(criss_cross())) == (60, 30)
-    assert box_size(Inventory()) is None
+    assert box_size(Inventory()) == 0
     assert box_size(n_model(buffer=4)) == box_size(n_model(buffer=4), 4) == 4
     with pytest.raises(InputError, match="size=5 is not the buffer"):
         box_size(n_model(buffer=4), 5)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_mdps import COUPLING, KINDS, examples, random_mdp, random_policy, seeds
 
-from longrun.exact.tabular import MDP, evaluate, figures, improvement_bounds, solve
+from longrun.exact.tabular import MDP, evaluate, improvement_bounds, solve
 from longrun.exact.tabular.models.classic import access_control, riverswim
 from longrun.exact.tabular.precision import rounding
 from longrun.exact.tabular.solvers import Solution
@@ -23,6 +25,7 @@ from longrun.exact.tabular.trust_region import (
     TrustRegionPath,
     trust_region_policy_iteration,
 )
+from longrun.lab.policy_map.picture import solution_map
 from reference_networks import criss_cross, tandem
 
 
@@ -223,6 +226,17 @@ def test_boxes_have_to_grow(sizes: list[int]) -> None:
 
 # --- pictures --------------------------------------------------------------------------------
 
+
+def pictures_of_the_theory() -> ModuleType:
+    path = Path(__file__).parents[2] / "examples" / "tabular_pictures.py"
+    spec = importlib.util.spec_from_file_location("tabular_pictures", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+pictures = pictures_of_the_theory()
 HEADS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
@@ -236,7 +250,7 @@ def check_picture(path: Path) -> None:
 @pytest.mark.parametrize("ending", [".png", ".svg"])
 def test_xi_over_discount(ending: str, tmp_path: Path) -> None:
     out = tmp_path / "new folder" / f"xi{ending}"
-    figures.xi_over_discount(riverswim(3), np.ones(3), out)
+    pictures.xi_over_discount(riverswim(3), np.ones(3), out)
     check_picture(out)
     if ending == ".svg":
         assert "RiverSwim, 3 states" in out.read_text()
@@ -250,7 +264,7 @@ def test_bound_tightness(tmp_path: Path) -> None:
         mdp = random_mdp(random, "dense", 4, 2)
         old, new = random_policy(random, mdp), random_policy(random, mdp)
         comparisons += [improvement_bounds(mdp, old, p, discount) for p in (new, old)]
-    figures.bound_tightness(comparisons, tmp_path / "tight.svg")
+    pictures.bound_tightness(comparisons, tmp_path / "tight.svg")
     check_picture(tmp_path / "tight.svg")
     assert "2 pairs of policies" in (tmp_path / "tight.svg").read_text()  # equal ones are left out
 
@@ -261,14 +275,14 @@ def test_certified_steps(certificate: str, discount: float, tmp_path: Path) -> N
     path = trust_region_policy_iteration(
         mdp, discount=discount, certificate=certificate, max_steps=5
     )
-    figures.certified_steps(path, tmp_path / "steps.png")
+    pictures.certified_steps(path, tmp_path / "steps.png")
     check_picture(tmp_path / "steps.png")
 
 
 @pytest.mark.usefixtures("laid_out")
 def test_certified_steps_of_an_optimal_policy(tmp_path: Path) -> None:
     path = trust_region_policy_iteration(riverswim(), np.ones(6))
-    figures.certified_steps(path, tmp_path / "steps.pdf")
+    pictures.certified_steps(path, tmp_path / "steps.pdf")
     check_picture(tmp_path / "steps.pdf")
 
 
@@ -279,13 +293,13 @@ def test_certified_steps_of_an_optimal_policy(tmp_path: Path) -> None:
 def test_policy_maps(mdp: MDP, tmp_path: Path) -> None:
     """Two queues, slices of three (in one row and in two), and a state that is not a queue."""
     policy = mdp.available.argmax(1)
-    figures.policy_map(mdp, policy, tmp_path / "map.png")
+    solution_map(mdp, policy, tmp_path / "map.png")
     check_picture(tmp_path / "map.png")
 
 
 def test_policy_maps_show_each_action_at_its_state(tmp_path: Path) -> None:
     mdp = criss_cross(size=3)
-    figures.policy_map(mdp, solve(mdp).policy, tmp_path / "map.svg")
+    solution_map(mdp, solve(mdp).policy, tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     first, *others = mdp.sides
     assert first == "customers of class 1"
@@ -304,7 +318,7 @@ def test_policy_maps_show_the_values_of_labels(tmp_path: Path) -> None:
         shape=(2, 46, 2),
         sides=("lead", "stock", "kind"),
     )
-    figures.policy_map(mdp, np.zeros(len(states)), tmp_path / "map.svg")
+    solution_map(mdp, np.zeros(len(states)), tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     shown = set(re.findall(r"<!-- (.*?) -->", text)) | set(re.findall(r">([^<]+)</text>", text))
     assert {"-20", "20", "a", "b", "lead: 3", "lead: 7"} <= shown
@@ -315,23 +329,23 @@ def test_pictures_that_are_refused(tmp_path: Path) -> None:
     out = tmp_path / "map.png"
     message = "a policy map needs a box of 2 or 3 sides; this model's is (6,)"
     with pytest.raises(ValueError, match=re.escape(message)):
-        figures.policy_map(riverswim(), np.ones(6), out)
+        solution_map(riverswim(), np.ones(6), out)
     for name in ("map.doc", "map"):
         message = f"{tmp_path / name}: '{Path(name).suffix}' is not a picture format; use png"
         with pytest.raises(ValueError, match=re.escape(message)):
-            figures.policy_map(tandem(size=2), np.zeros(9), tmp_path / name)
+            solution_map(tandem(size=2), np.zeros(9), tmp_path / name)
         with pytest.raises(ValueError, match=re.escape(message)):
-            figures.xi_over_discount(riverswim(3), np.ones(3), tmp_path / name)
+            pictures.xi_over_discount(riverswim(3), np.ones(3), tmp_path / name)
     assert list(tmp_path.iterdir()) == [] and plt.get_fignums() == []
 
 
 def test_a_map_needs_one_action_per_state(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"policy has shape \(9, 2\); a map needs one action"):
-        figures.policy_map(tandem(size=2), np.zeros((9, 2)), tmp_path / "map.png")
+        solution_map(tandem(size=2), np.zeros((9, 2)), tmp_path / "map.png")
 
 
 def test_every_certificate_has_a_style() -> None:
-    assert set(figures.STYLES) == set(CERTIFICATES)
+    assert set(pictures.STYLES) == set(CERTIFICATES)
 
 
 def test_a_path_reports_whether_it_converged() -> None:

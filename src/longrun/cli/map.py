@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longrun.base.errors import InputError
 from longrun.cli.options import Parser, parse, whole
@@ -58,8 +58,7 @@ def map_command(arguments: list[str]) -> int:
 
     out = given.get("out", Path("policy.png"))
     require_picture(out)
-    agent = _agent(given["run"], given.get("replica", 0))
-    found = _compared(agent, given)
+    found = _compared(_agent(given["run"], given.get("replica", 0)), given.get("size"))
     policy_map(found, out)
     print(f"{found.mdp.name}: {found}")
     if len(found.classes) > 1:
@@ -101,7 +100,7 @@ def _agent(run: Path, replica: int) -> Agent:
     return AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
 
 
-def _compared(agent: Agent, given: dict[str, Any]) -> PolicyComparison:
+def _compared(agent: Agent, size: int | None) -> PolicyComparison:
     from rich.console import Console
 
     from longrun.lab.policy_map.exact_comparison import (
@@ -110,11 +109,10 @@ def _compared(agent: Agent, given: dict[str, Any]) -> PolicyComparison:
         learned_policy,
         require_mappable,
     )
-    from longrun.learning.envs.queueing.environment import QueueingEnv
 
-    env, size = require_mappable(agent.loop.env), given.get("size")
+    env = require_mappable(agent.loop.env)
     console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
     with console.status(f"solving {env.name}"):
         learned = learned_policy(env, agent.config, agent.state, size)
-        boxed = isinstance(env, QueueingEnv) and not env.buffer
+        boxed = env.num_queues > 0 and not env.buffer
         return compare_policies(exact_model(env, size), learned, boxed)

@@ -207,9 +207,9 @@ def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
             status.update("solving smaller boxes")
             report["truncation"] = _truncation(build, size, solution, options)
     if "map" in given:
-        from longrun.exact.tabular.figures import policy_map
+        from longrun.lab.policy_map.picture import solution_map
 
-        policy_map(mdp, most_likely(solution.policy), given["map"])
+        solution_map(mdp, most_likely(solution.policy), given["map"])
         report["map"] = str(given["map"])
     return report
 
@@ -230,7 +230,7 @@ def _check(mdp: MDP, size: Any, given: dict[str, Any]) -> None:
         if size < 3:
             raise InputError("--check-truncation also solves smaller boxes; give --size 3 or more")
     if "map" in given:
-        from longrun.exact.tabular.figures import require_map
+        from longrun.lab.policy_map.picture import require_map
 
         require_map(mdp, given["map"])
 

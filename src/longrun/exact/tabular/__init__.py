@@ -1,6 +1,7 @@
 """Exact average-reward decision processes: the theory of trust regions, and scalable solvers."""
 
 from longrun.base.errors import InfeasibleLimits
+from longrun.exact.tabular import bounds
 from longrun.exact.tabular.bounds import ImprovementBounds, improvement_bounds
 from longrun.exact.tabular.evaluation import Evaluation, evaluate
 from longrun.exact.tabular.gymnasium_tables import from_gymnasium, to_gymnasium, transition_table
@@ -22,6 +23,7 @@ __all__ = [
     "NoConvergence",
     "PrecisionWarning",
     "Solution",
+    "bounds",
     "chain_structure",
     "evaluate",
     "from_gymnasium",

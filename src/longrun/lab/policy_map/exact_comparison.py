@@ -17,21 +17,13 @@ from longrun.base.checks import whole_number
 from longrun.base.errors import InputError
 from longrun.exact.tabular import MDP, solve
 from longrun.exact.tabular.long_run import RecurrentClass, long_run
-from longrun.exact.tabular.models.classic import access_control, inventory
-from longrun.exact.tabular.models.maintenance import maintenance
-from longrun.learning.envs.env_strings import arguments_of
 from longrun.learning.envs.factories import needs_trust
-from longrun.learning.envs.native.access_control import AccessControl
-from longrun.learning.envs.native.inventory import Inventory
-from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.learning.envs.native.exact import ExactEnvironment
 from longrun.learning.envs.native.protocol import Environment
-from longrun.learning.envs.queueing.environment import QueueingEnv
-from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.acting import act
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.config import Config
 
-Mappable = QueueingEnv | AccessControl | Inventory | Maintenance
 Actions = NDArray[np.intp]
 
 SIZES = {2: 60, 3: 30}
@@ -44,12 +36,11 @@ SAME = 1e-12
 in another order differ by some roundings, 1e-15, and 1e-12 of all rates is no decision."""
 
 
-def require_mappable(env: Environment) -> Mappable:
+def require_mappable(env: Environment) -> ExactEnvironment:
     """The environment itself, or an InputError with the reason why it has no map."""
-    if not isinstance(env, Mappable):
+    if not isinstance(env, ExactEnvironment):
         raise InputError(no_map(env.name))
-    queues = env.network.num_classes if isinstance(env, QueueingEnv) else 2
-    if queues not in SIZES:
+    if (queues := env.num_queues) not in (0, *SIZES):
         raise InputError(
             f"'{env.name}' has {queues} queue{'s' * (queues != 1)}; a map shows two or three"
         )
@@ -70,68 +61,35 @@ def no_map(name: str) -> str:
     )
 
 
-def box_size(env: Mappable, size: int | None = None) -> int | None:
-    """Largest queue length in the box, given or by default; None if there is no box."""
-    if isinstance(env, QueueingEnv):
-        queues = env.network.num_classes
-        size = env.buffer or SIZES[queues] if size is None else whole_number("size", size, 1)
-        size = env.box(size)
-        if (states := (size + 1) ** queues) > MOST_STATES:
-            largest = int(MOST_STATES ** (1 / queues)) - 1
-            raise InputError(f"size={size} makes {states:,} states; choose {largest} or less")
-        return size
-    if size is not None:
-        raise InputError(f"size={size} is for queueing networks; '{env.name}' is finite without it")
-    return None
+def box_size(env: ExactEnvironment, size: int | None = None) -> int:
+    """Largest queue length in the box, given or by default; 0 if there are no queues."""
+    queues = env.num_queues
+    by_default = env.buffer or SIZES.get(queues, 0)
+    size = env.box(by_default if size is None else whole_number("size", size, 1))
+    if (states := (size + 1) ** queues) > MOST_STATES:
+        largest = int(MOST_STATES ** (1 / queues)) - 1
+        raise InputError(f"size={size} makes {states:,} states; choose {largest} or less")
+    return size
 
 
-def exact_model(env: Mappable, size: int | None = None) -> MDP:
+def exact_model(env: ExactEnvironment, size: int | None = None) -> MDP:
     """The model that a map is drawn over, with names of its actions and sides."""
-    require_mappable(env)
-    box = box_size(env, size)
-    if isinstance(env, QueueingEnv):
-        assert box is not None
-        mdp = env.exact(box)
-    elif isinstance(env, AccessControl):
-        mdp = access_control(**arguments_of(env))
-        paid = ", ".join(f"{priority:g}" for priority in env.priorities)
-        mdp.sides = ("free servers", f"kind of the customer (pays {paid})")
-    elif isinstance(env, Inventory):
-        mdp = inventory(**arguments_of(env))
-        mdp.sides = ("stock",)
-    else:
-        mdp = maintenance(**arguments_of(env))
-    return mdp
+    return require_mappable(env).exact(box_size(env, size))
 
 
 def learned_policy(
-    env: Mappable, config: Config, state: TrainState, size: int | None = None
+    env: ExactEnvironment, config: Config, state: TrainState, size: int | None = None
 ) -> Actions:
     """[S] the most likely action in each state of `exact_model(env, size)`.
 
     Where several servers decide, an action is a joint one, numbered as `env.exact` numbers them.
     """
-    spaces: Spaces = env.spaces
+    spaces = env.spaces
 
     def chosen(place: jax.Array) -> jax.Array:
         return act(config.acting, spaces, state, env.observation(place), None)
 
-    box = box_size(env, size)
-    if isinstance(env, QueueingEnv):
-        assert box is not None
-        return env.exact_policy(chosen, box)
-    rows = jax.jit(jax.vmap(chosen))(_places(env))
-    return np.asarray(rows[:, 0], np.intp)
-
-
-def _places(env: AccessControl | Inventory | Maintenance) -> NDArray[np.int32]:
-    """The states [S, ...] in the order of the exact model."""
-    if isinstance(env, Inventory):
-        return np.arange(env.capacity + 1, dtype=np.int32)
-    if isinstance(env, Maintenance):
-        return np.arange(env.levels + 3, dtype=np.int32)
-    shape = (env.servers + 1, len(env.priorities))
-    return np.indices(shape, np.int32).reshape(2, -1).T
+    return env.exact_policy(chosen, box_size(env, size))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A map of the learned policy beside the optimal one.
+"""Maps of policies: the learned one beside the optimal one, or the solution of a model alone.
 
 found = compare_policies(exact_model(env), learned_policy(env, config, state))
 policy_map(found, Path("policy.png"))
@@ -6,21 +6,25 @@ policy_map(found, Path("policy.png"))
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import ArrayLike, NDArray
 
-from longrun.base.picture_files import picture
+from longrun.base.errors import InputError
+from longrun.base.picture_files import picture, require_picture
 from longrun.exact.tabular import MDP
-from longrun.exact.tabular.figures import UNDECIDED, action_colours, draw_actions
 from longrun.lab.policy_map.exact_comparison import PolicyComparison
 
 Panel = Any
@@ -32,6 +36,10 @@ LEAST = 10
 """A map shows queues up to this length at least."""
 DARK = "0.15"
 """Colour of the marks where the learned policy differs."""
+UNDECIDED = "0.9"
+"""Grey, for states without a decision."""
+SLICES = (0, 1, 2, 4, 8, 16)
+"""Values of the first of three sides at which a solution is shown."""
 
 
 class Slice(NamedTuple):
@@ -184,3 +192,60 @@ def _draw_lines(found: PolicyComparison, out: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False)
         axis.set_title(_title(found, found.mdp.shape), fontsize=11)
+
+
+def require_map(mdp: MDP, out: Path) -> None:
+    """Raise InputError if `solution_map` cannot draw or write; can be called before solving."""
+    if len(mdp.shape) not in (2, 3):
+        raise InputError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
+    require_picture(out)
+
+
+def solution_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
+    """The action [S] of each state of a box with two sides, or of slices of one with three."""
+    require_map(mdp, out)
+    actions, names, values = np.asarray(policy), mdp.sides, mdp.side_values
+    if actions.shape != (mdp.num_states,):
+        raise InputError(f"policy has shape {actions.shape}; a map needs one action for each state")
+    actions = actions.reshape(mdp.shape)
+    panels: list[tuple[str, Panel]] = [("", actions)]
+    if len(mdp.shape) == 3:
+        lengths = [length for length in SLICES if length < mdp.shape[0]]
+        panels = [(f"{names[0]}: {values[0][length]}", actions[length]) for length in lengths]
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    with picture(out, size=(3.6 * columns + 1.6, 3.4 * rows + 0.6)) as figure:
+        axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
+        for axis, (title, panel) in zip(axes, panels, strict=False):
+            image = draw_actions(axis, panel, mdp.num_actions)
+            axis.spines[["top", "right"]].set_visible(False)
+            axis.xaxis.set_major_formatter(_names(values[-2]))
+            axis.yaxis.set_major_formatter(_names(values[-1]))
+            axis.set(xlabel=names[-2], ylabel=names[-1])
+            axis.set_title(title, fontsize=9)
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        bar = figure.colorbar(image, ax=axes, ticks=range(mdp.num_actions), shrink=0.7)
+        bar.ax.set_yticklabels(mdp.actions)
+        figure.suptitle(mdp.name)
+
+
+def draw_actions(axis: Axes, actions: Panel, count: int) -> AxesImage:
+    """Draw actions [x, y] out of `count` as colours; masked entries are grey."""
+    colours = ListedColormap(action_colours(count)).with_extremes(bad=UNDECIDED)
+    norm = BoundaryNorm(np.arange(count + 1) - 0.5, count)
+    cells: Any = np.ma.asarray(actions)
+    image = axis.imshow(cells.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(MaxNLocator(integer=True))
+    return image
+
+
+def action_colours(count: int) -> list[Any]:
+    palette = colormaps["Set2" if count <= 8 else "tab20"]
+    return [palette(a % 20) for a in range(count)]
+
+
+def _names(values: Sequence[Any]) -> FuncFormatter:
+    """Shows the values that indices along a side stand for."""
+    return FuncFormatter(lambda x, _: str(values[int(x)]) if x in range(len(values)) else "")

@@ -123,6 +123,7 @@ def access_control(
     kinds = len(priorities)
     require_room(f"servers={servers}", (servers + 1) * kinds, (servers * kinds) ** 2)
     freed = binomial_laws(servers, free_probability)
+    paid = ", ".join(f"{priority:g}" for priority in priorities)
 
     def successors(state: tuple[int, int], action: str) -> Successors | None:
         free, kind = state
@@ -144,7 +145,7 @@ def access_control(
         costs=_access_costs(servers, kinds),
         name=f"access control, {servers} servers",
         shape=(servers + 1, kinds),
-        sides=("free servers", "priority"),
+        sides=("free servers", f"kind of the customer (pays {paid})"),
     )
 
 
@@ -252,6 +253,7 @@ def inventory(
             "lost": lost[level],
         },
         name=f"inventory, capacity {capacity}",
+        sides=("stock",),
         actions=[f"order {units}" for units in stock],
         cost=True,
     )

@@ -12,15 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longrun.base.errors import InputError
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.models.classic import access_control
 from longrun.exact.tabular.models.laws import binomial_laws
 from longrun.exact.tabular.validation import require_at_least, require_finite, require_probability
 from longrun.learning.envs.env_strings import arguments_of, env_string
-from longrun.learning.envs.native.protocol import Environment, Step
+from longrun.learning.envs.native.exact import ExactEnvironment
+from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
 
 
 @dataclass(frozen=True)
-class AccessControl(Environment):
+class AccessControl(ExactEnvironment):
     """Access control: who may have a server, when some customers pay more.
 
     State: int32 [2], the free servers and the kind of the customer at the head of the queue. Action
@@ -48,6 +51,13 @@ class AccessControl(Environment):
     @property
     def spaces(self) -> Spaces:
         return Spaces(2 + 1 + len(self.priorities), 1, (2,), masked=True)
+
+    def exact(self, size: int = 0) -> MDP:
+        return access_control(**arguments_of(self))
+
+    def states(self, size: int = 0) -> NDArray[np.int32]:
+        shape = (self.servers + 1, len(self.priorities))
+        return np.indices(shape, np.int32).reshape(2, -1).T
 
     @cached_property
     def freed_below(self) -> NDArray[np.float64]:

@@ -13,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.models.classic import inventory
 from longrun.exact.tabular.validation import (
     require_at_least,
     require_non_negative,
     require_positive,
 )
 from longrun.learning.envs.env_strings import arguments_of, env_string
-from longrun.learning.envs.native.protocol import Environment, Step
+from longrun.learning.envs.native.exact import ExactEnvironment
+from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
 
 
 @dataclass(frozen=True)
-class Inventory(Environment):
+class Inventory(ExactEnvironment):
     """Inventory: how much to order each period, when unmet demand is lost.
 
     State: int32 [], the stock. Action: the order, which may not take the stock above capacity; it
@@ -54,6 +57,12 @@ class Inventory(Environment):
     @property
     def spaces(self) -> Spaces:
         return Spaces(self.capacity + 2, 1, (self.capacity + 1,), masked=True)
+
+    def exact(self, size: int = 0) -> MDP:
+        return inventory(**arguments_of(self))
+
+    def states(self, size: int = 0) -> NDArray[np.int32]:
+        return np.arange(self.capacity + 1, dtype=np.int32)
 
     @cached_property
     def demand_below(self) -> NDArray[np.float64]:

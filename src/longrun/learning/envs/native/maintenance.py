@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.models.maintenance import maintenance
 from longrun.learning.envs.env_strings import arguments_of, env_string
-from longrun.learning.envs.native.protocol import Environment, Step
+from longrun.learning.envs.native.exact import ExactEnvironment
+from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
 
 
 @dataclass(frozen=True)
-class Maintenance(Environment):
+class Maintenance(ExactEnvironment):
     """Maintenance: when to service a machine whose breakdowns take long to repair.
 
     State: int32 [], wear 0 to `levels` (worn out), then levels + 1 in service and levels + 2
@@ -46,6 +47,12 @@ class Maintenance(Environment):
     def model(self) -> MDP:
         """The exact model, whose transition rows are simulated."""
         return maintenance(**arguments_of(self))
+
+    def exact(self, size: int = 0) -> MDP:
+        return self.model
+
+    def states(self, size: int = 0) -> NDArray[np.int32]:
+        return np.arange(self.model.num_states, dtype=np.int32)
 
     @property
     def name(self) -> str:

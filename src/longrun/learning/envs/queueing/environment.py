@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -18,15 +18,13 @@ from longrun.exact.queueing.exact_model import box_states, exact_model, unblocke
 from longrun.exact.queueing.network import Decision, Network, warn_of_overload
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.validation import require_at_least
-from longrun.learning.envs.native.protocol import Environment, Step
+from longrun.learning.envs.native.exact import ExactEnvironment
+from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
-
-BLOCK = 2**15
-"""States in which a policy acts at a time, where it is applied to all states of a model."""
 
 
 @dataclass(frozen=True)
-class QueueingEnv(Environment):
+class QueueingEnv(ExactEnvironment):
     """A network where the action chooses, before each event, the class that each server serves.
 
     State: int32 [classes], the customers of each class; it starts empty. One step is one potential
@@ -59,6 +57,10 @@ class QueueingEnv(Environment):
             )
         if not self.buffer:
             warn_of_overload(self.network)
+
+    @property
+    def num_queues(self) -> int:  # type: ignore[override]
+        return self.network.num_classes
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:
@@ -147,18 +149,17 @@ class QueueingEnv(Environment):
             )
         return size or self.buffer
 
-    def exact_policy(self, policy: Callable[[Any], jax.Array], size: int = 0) -> NDArray[np.intp]:
-        """[S] the actions of a policy of queue lengths in `exact(size)`.
+    def states(self, size: int = 0) -> NDArray[np.int32]:
+        return box_states(self.network, self.box(size)).T
+
+    def choices(self, policy: Callable[[Any], jax.Array], size: int = 0) -> NDArray[Any]:
+        """[S, columns] the action rows of a policy of queue lengths.
 
         Where a box around unlimited queues blocks the service that the policy chooses, its server
         serves another class.
         """
-        size = self.box(size)
-        each = partial(jax.lax.map, policy, batch_size=BLOCK)  # not all networks' layers at once
-        rows = np.asarray(jax.jit(each)(box_states(self.network, size).T))
-        if not self.buffer:
-            rows = unblocked(self.network, self.network.decisions(self.idling), size, rows)
-        return np.asarray(np.ravel_multi_index(tuple(rows.T), self.spaces.categories))
+        rows = super().choices(policy, size)
+        return rows if self.buffer else unblocked(self.network, self.decisions, size, rows)
 
 
 def _at(places: NDArray[Any], values: jax.Array) -> jax.Array:

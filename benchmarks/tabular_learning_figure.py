@@ -9,9 +9,8 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 
-from longrun.base.errors import InputError
 from longrun.base.picture_files import picture
-from longrun.exact.tabular.learning.methods import LearningCurves
+from longrun.tabular import LearningCurves
 
 NAMES = {
     "differential_q": "Differential Q-learning",
@@ -29,8 +28,6 @@ def learning_curves_figure(
 
     The suffix of `out` selects the format: png, pdf or svg.
     """
-    if not curves:
-        raise InputError("curves=[] is empty; give what `learn` returned for at least one method")
     with picture(out, size=(WIDTH * len(curves), HEIGHT), dpi=100) as figure:
         panels = figure.subplots(1, len(curves), sharex=True, sharey=True, squeeze=False)[0]
         for i, (axis, curve) in enumerate(zip(panels, curves, strict=True)):

@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from longrun import queueing as classical
 from longrun.base.student import student_reach
 from longrun.exact.tabular import MDP, evaluate
 from longrun.learning.envs.native import batching as native
@@ -33,7 +34,6 @@ from longrun.learning.train.device.snapshots import stacked
 from longrun.learning.train.job import make_job
 from longrun.learning.train.loops import open_env
 from longrun.learning.train.session import Session
-from longrun.queueing import policies as classical
 
 OPTIMA = {
     "IL": 0.670623,

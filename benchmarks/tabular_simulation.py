@@ -18,8 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.exact.queueing.known_exact_models import criss_cross
-from longrun.exact.queueing.known_networks import REGIMES
+from longrun.exact.queueing.known_networks import MODELS, REGIMES
 from longrun.exact.tabular import solve
 
 CHAINS, BLOCK, BLOCKS = 4096, 2000, 250
@@ -32,7 +31,7 @@ def main() -> None:
     rows = []
     for regime, size in SIZES.items():
         started = time.perf_counter()
-        solution = solve(criss_cross(regime, size), tolerance=1e-6)
+        solution = solve(MODELS["criss-cross"](regime, size), tolerance=1e-6)
         mean, half = simulated(regime, size, solution.policy)
         rows.append(
             {

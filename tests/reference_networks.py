@@ -1,7 +1,7 @@
 """Queueing networks written out as lists of events, independently of `longrun.queueing`.
 
-`known_exact_models` is compared with these, and tests of `longrun.tabular` use
-them as examples. Parameters are not checked here.
+The `MODELS` of `longrun.queueing` are compared with these, and tests of `longrun.tabular` use them
+as examples. Parameters are not checked here.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 """Multiclass queueing networks: descriptions, simulation in JAX, exact models, known policies.
 
-Names are imported when first used: exact models need no JAX, which takes seconds to import.
+What needs JAX, which takes seconds to import, is imported when first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from longrun.exact.queueing.known_networks import MODELS
+from longrun.exact.queueing.network import Activity, Network
+
 if TYPE_CHECKING:
-    from longrun.exact.queueing.known_exact_models import MODELS
-    from longrun.exact.queueing.network import Activity, Network
     from longrun.learning.envs.queueing.environment import QueueingEnv
     from longrun.learning.envs.queueing.known_environments import (
         criss_cross,
@@ -48,27 +49,13 @@ __all__ = [
     "tandem",
 ]
 
-_HOMES = {
-    "learning.envs.queueing.environment": ("QueueingEnv",),
-    "learning.envs.queueing.known_environments": (
-        "criss_cross",
-        "n_model",
-        "reentrant",
-        "six_class",
-        "tandem",
-    ),
-    "exact.queueing.known_exact_models": ("MODELS",),
-    "exact.queueing.network": ("Activity", "Network"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-"""The module that defines each name; the others are classical policies."""
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'longrun.queueing' has no attribute '{name}'")
-    home = _HOME_OF.get(name, "learning.envs.queueing.policies")
-    return getattr(import_module(f"longrun.{home}"), name)
+    homes = ("known_environments", "policies")  # both have QueueingEnv, too
+    modules = (import_module(f"longrun.learning.envs.queueing.{home}") for home in homes)
+    return next(vars(module)[name] for module in modules if name in vars(module))
 
 
 def __dir__() -> list[str]:

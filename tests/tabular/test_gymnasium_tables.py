@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from scipy import sparse
 
 from longrun import APO
-from longrun.exact.queueing.known_exact_models import MODELS as NETWORK_MODELS
+from longrun.exact.queueing.known_networks import MODELS as NETWORK_MODELS
 from longrun.exact.tabular import solve
 from longrun.exact.tabular.gymnasium_tables import from_gymnasium, to_gymnasium, transition_table
 from longrun.exact.tabular.mdp import MDP

@@ -19,7 +19,7 @@ from longrun.base.checks import known
 from longrun.base.errors import InfeasibleLimits, InputError
 from longrun.cli.options import Parser, add_limit_option, parse, whole
 from longrun.cli.solve_report import add_kemeny, add_time_shares, describe, most_likely, show
-from longrun.exact.queueing.known_exact_models import MODELS as NETWORK_MODELS
+from longrun.exact.queueing.known_networks import MODELS as NETWORK_MODELS
 from longrun.exact.tabular import MDP, evaluate, from_gymnasium, reachable, solve
 from longrun.exact.tabular.models import MODELS as TABULAR_MODELS
 from longrun.exact.tabular.solvers import METHODS

@@ -1,17 +1,16 @@
-"""Networks from the literature, each described once.
-
-Their environments (`known_environments.py`) and exact models (`known_exact_models.py`) are built
-from these descriptions. Nothing here needs JAX.
-"""
+"""Networks from the literature, each described once, and their exact models; no JAX is needed."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError
-from longrun.exact.queueing.network import Activity, Network
+from longrun.exact.queueing.exact_model import exact_model
+from longrun.exact.queueing.network import Activity, Network, warn_of_overload
+from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.validation import require_positive
 
 REGIMES = {
@@ -177,3 +176,53 @@ KNOWN_NETWORKS = {
     "reentrant": KnownNetwork(reentrant, size=30),
     "tandem": KnownNetwork(tandem, size=30, may_idle=(0,), always_idling=True),
 }
+Built = TypeVar("Built")
+
+
+def derived_builder(
+    describe: Callable[..., Network], make: Callable[..., Built], note: str, **added: Any
+) -> Callable[..., Built]:
+    """A function with the parameters of `describe` and the `added` ones, by their defaults.
+
+    It calls make(network, values of all parameters). Help texts are made from its signature and its
+    docstring, which ends with `note`.
+    """
+    own = inspect.signature(describe, eval_str=True).parameters
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    more = [
+        inspect.Parameter(name, kind, default=default, annotation=type(default))
+        for name, default in added.items()
+    ]
+    signature = inspect.Signature([*own.values(), *more])
+
+    def build(*args: Any, **keywords: Any) -> Built:
+        bound = signature.bind(*args, **keywords)
+        bound.apply_defaults()
+        network = describe(**{key: bound.arguments[key] for key in own})
+        return make(network, bound.arguments)
+
+    build.__name__ = build.__qualname__ = describe.__name__
+    build.__doc__ = f"{inspect.getdoc(describe)}\n\n{note}"
+    build.__annotations__ = {key: each.annotation for key, each in signature.parameters.items()}
+    build.__signature__ = signature  # type: ignore[attr-defined]
+    return build
+
+
+def _model(entry: KnownNetwork) -> Callable[..., MDP]:
+    """The builder of a network's model in a box of `size` customers of each class."""
+
+    def make(network: Network, arguments: dict[str, Any]) -> MDP:
+        warn_of_overload(network)
+        return exact_model(network, arguments["size"], entry.may_idle, masked=not entry.may_idle)
+
+    idling = " and ".join(f"server {station + 1}" for station in entry.may_idle)
+    rule = f"{idling} may idle, the others always work" if idling else "they work if they can"
+    note = (
+        "State: the customers of each class, up to `size`; a move that would exceed it does not"
+        f" happen. Action: the class that each server with a choice serves; {rule}."
+    )
+    return derived_builder(entry.describe, make, note, size=entry.size)
+
+
+MODELS = {name: _model(entry) for name, entry in KNOWN_NETWORKS.items()}
+"""Builders of exact models: every parameter has a default; the docstring's first line says what."""

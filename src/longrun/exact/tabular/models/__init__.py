@@ -1,6 +1,6 @@
 """Models with known structure, by their names on the command line.
 
-Those of queueing networks are in `longrun.exact.queueing.known_exact_models`.
+Those of queueing networks are in `longrun.queueing`.
 """
 
 from __future__ import annotations

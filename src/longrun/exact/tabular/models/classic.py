@@ -123,7 +123,6 @@ def access_control(
     kinds = len(priorities)
     require_room(f"servers={servers}", (servers + 1) * kinds, (servers * kinds) ** 2)
     freed = binomial_laws(servers, free_probability)
-    paid = ", ".join(f"{priority:g}" for priority in priorities)
 
     def successors(state: tuple[int, int], action: str) -> Successors | None:
         free, kind = state
@@ -145,7 +144,7 @@ def access_control(
         costs=_access_costs(servers, kinds),
         name=f"access control, {servers} servers",
         shape=(servers + 1, kinds),
-        sides=("free servers", f"kind of the customer (pays {paid})"),
+        sides=("free servers", "priority"),
     )
 
 

@@ -53,7 +53,10 @@ class AccessControl(ExactEnvironment):
         return Spaces(2 + 1 + len(self.priorities), 1, (2,), masked=True)
 
     def exact(self, size: int = 0) -> MDP:
-        return access_control(**arguments_of(self))
+        mdp = access_control(**arguments_of(self))
+        paid = ", ".join(f"{priority:g}" for priority in self.priorities)
+        mdp.sides = ("free servers", f"kind of the customer (pays {paid})")
+        return mdp
 
     def states(self, size: int = 0) -> NDArray[np.int32]:
         shape = (self.servers + 1, len(self.priorities))

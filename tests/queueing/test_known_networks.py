@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 import reference_networks
-from longrun.exact.queueing.known_exact_models import MODELS
-from longrun.exact.queueing.known_networks import REGIMES
+from longrun.exact.queueing.known_networks import MODELS, REGIMES
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.solvers import solve
 from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS

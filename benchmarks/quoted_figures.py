@@ -38,7 +38,7 @@ RESULTS, MEASURED = ROOT / "results", ROOT / "benchmarks" / "results"
 DOCUMENTS = (
     "README.md",
     "docs/figures.md",
-    "docs/design.md",
+    "docs/decisions/020-speed-on-the-host.md",
     "results/RESULTS.md",
     "results/one-setting.md",
     "results/tuned.md",

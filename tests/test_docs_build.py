@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,51 @@ def test_pictures_of_the_pages_are_made():
     for page in (ROOT / "docs").glob("*.md"):
         for name in page.read_text().split("](made/")[1:]:
             assert f'"{name.split(")")[0]}"' in source
+
+
+DESIGN = ROOT / "docs" / "design.md"
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+
+
+def words_of(text: str) -> int:
+    """Words of a page without its tables; a piece of code counts as one."""
+    text = re.sub(r"```.*?```|<!--.*?-->|^\|.*?$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return len(re.sub(r"`[^`]*`", "code", text).split())
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem[:3])
+def test_decisions_are_short_and_have_three_parts(path):
+    text = path.read_text()
+    assert re.findall("^## (.*)$", text, re.MULTILINE) == ["Context", "Choice", "Evidence"]
+    assert 100 <= words_of(text) <= 300
+
+
+def test_the_list_of_decisions_has_each_once_by_its_title():
+    listed = re.findall(
+        r"^- \[(.*)\]\((.*)\)$", (DECISIONS[0].parent / "index.md").read_text(), re.M
+    )
+    titles = {path.name: path.read_text().splitlines()[0].removeprefix("# ") for path in DECISIONS}
+    assert sorted((name, title) for title, name in listed) == sorted(titles.items())
+    assert [int(path.name[:3]) for path in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+
+
+def test_the_design_is_short_and_its_picture_is_narrow():
+    text = DESIGN.read_text()
+    assert len(text.split()) <= 1500
+    blocks = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= 60
+
+
+def test_the_design_names_what_there_is():
+    """Folders of its map, and files and functions of its text."""
+    source = ROOT / "src" / "longrun"
+    folders = {path.parent.relative_to(source).as_posix() for path in source.rglob("*.py")}
+    map_, text = DESIGN.read_text().split("```text\n")[1].split("```", 1)
+    parts = {part.strip("/") for part in re.findall(r"\S+/(?=\s)", map_)}
+    assert parts - {"src/longrun"} == {f.rpartition("/")[2] for f in folders} - HIDDEN
+    for name in re.findall(r"`([\w/]+/\w+\.py)`", text):
+        assert (source / name).exists() or (ROOT / name).exists(), name
+
+
+HIDDEN = {".", "adapters"}
+"""Folders that the map does not show."""

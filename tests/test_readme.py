@@ -25,6 +25,7 @@ PAGES = {
     for name in ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
 }
 RESULTS = sorted(f"results/{path.name}" for path in (ROOT / "results").glob("*.md"))
+DECISIONS = sorted(f"docs/decisions/{path.name}" for path in (ROOT / "docs/decisions").glob("*.md"))
 FENCE = re.compile(
     r"^```(\w*)[^\n]*\n(.*?)^```$(?:\n```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
 )
@@ -170,7 +171,7 @@ def run_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_page_has_marks_of_a_merge() -> None:
-    for name in (*PAGES, "CHANGELOG.md", *RESULTS):
+    for name in (*PAGES, "CHANGELOG.md", *RESULTS, *DECISIONS):
         assert not re.search(r"^(<<<<<<<|>>>>>>>) ", (ROOT / name).read_text(), re.MULTILINE), name
 
 
@@ -202,7 +203,7 @@ MADE = ("docs/commands.md", "docs/changelog.md")
 """Pages that the build makes; its pictures are in docs/made."""
 
 
-@pytest.mark.parametrize("page", [*PAGES, *RESULTS])
+@pytest.mark.parametrize("page", [*PAGES, *RESULTS, *DECISIONS])
 def test_links_lead_somewhere(page):
     text = re.sub(FENCE, "", (ROOT / page).read_text())
     for link, anchor in LINK.findall(text):
@@ -224,7 +225,7 @@ def anchors(path: Path) -> set[str]:
 def test_the_navigation_has_every_page():
     listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     pages = {name.removeprefix("docs/") for name in (*PAGES, *MADE) if name.startswith("docs/")}
-    assert sorted(listed) == sorted(pages | set(RESULTS))
+    assert sorted(listed) == sorted(pages | set(RESULTS) | {"decisions/index.md"})
 
 
 def test_names_of_other_libraries_are_explained():

@@ -116,7 +116,7 @@ def test_the_design_is_short_and_its_picture_is_narrow():
     text = DESIGN.read_text()
     assert len(text.split()) <= 1500
     blocks = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
-    assert max(len(line) for block in blocks for line in block.splitlines()) <= 60
+    assert max(len(line) for block in blocks for line in block.splitlines()) <= 52
 
 
 def test_the_design_names_what_there_is():

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 from longrun.learning.envs import heartbeat, seeding
@@ -25,6 +24,9 @@ from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.stepper import Stepper, make_stepper
 from longrun.learning.envs.worker_part import Part, check_finite, failure, parts_of
 
+FACTS = ("obs", "action", "reward", "next_obs", "terminated", "truncated", "costs")
+"""The shared arrays that the steps of a rollout are written to."""
+
 
 class Shard:
     """The environments of one worker, made when they are first needed."""
@@ -33,11 +35,10 @@ class Shard:
         self._plan = plan
         self._arrays = arrays
         self.heartbeat = Heartbeat(arrays["heartbeat"][worker])
-        replicas = len(plan.seeds)
-        self._parts = {p.replica: p for p in parts_of(worker, num_workers, replicas, plan.num_envs)}
-        self._eval_parts = {
-            p.replica: p for p in parts_of(worker, num_workers, replicas, plan.eval_envs)
-        }
+        self._parts, self._eval_parts = (
+            {p.replica: p for p in parts_of(worker, num_workers, len(plan.seeds), envs)}
+            for envs in (plan.num_envs, plan.eval_envs)
+        )
         self._policies = [
             NumpyPolicy(plan.acting, plan.spaces, weights) for weights in arrays["weights"]
         ]
@@ -46,57 +47,26 @@ class Shard:
         self._ready_costs = [(k, name) for k, name in columns if name in READY]
         self._chains: dict[int, list[Chain]] = {}
         self._evaluators: dict[int, list[Stepper]] = {}
-        self._opened: list[gymnasium.Env[Any, Any]] = []
+        self._opened: list[Any] = []
 
     def rollout(self, replica: int, iteration: int) -> None:
         """T steps of this shard's environments of `replica`, from their present states."""
-        part, plan = self._parts[replica], self._plan
+        part, chains = self._parts[replica], self._chains[replica]
         rows = slice(part.first, part.last)
-        names = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
-        obs, action, reward, next_obs, terminated, truncated = (
-            self._arrays[name][replica][:, rows] for name in names
-        )
-        costs = self._arrays["costs"][replica][:, rows]
-        chains = self._chains[replica]
-        noise = self._noise(part, iteration, seeding.NOISE, plan.rollout_steps)
-        act = self._policies[replica].act
+        facts = tuple(self._arrays[name][replica][:, rows] for name in FACTS)
+        obs = facts[0]
         obs[0] = obs[-1]
+        noise = self._noise(part, iteration, seeding.NOISE, self._plan.rollout_steps)
         self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
-        beat, turn = self.heartbeat.row, 0
-        t = i = 0
-        try:
-            for t in range(plan.rollout_steps):
-                action[t] = act(obs[t], noise[t])
-                given = self._given(action[t])
-                for i, chain in enumerate(chains):
-                    beat[TURN] = turn
-                    turn += 1
-                    successor = next_obs[t, i]
-                    facts = chain.stepper.step(given[i], successor)
-                    reward[t, i], terminated[t, i], truncated[t, i] = facts
-                    obs[t + 1, i] = successor
-                    for k, name in self._info_costs:
-                        costs[t, i, k] = info_cost(chain.stepper.info, name)
-                    if facts[1] or facts[2]:
-                        chain.start_episode(obs[t + 1, i])
-                self._write_ready(costs[t], action[t], given, terminated[t])
-        except BaseException as error:  # such as that of sys.exit()
-            # The cause may be an earlier NaN of the environment, which made the action NaN.
-            seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
-            check_finite(part, iteration, *seen)
-            where = f"step {t} of iteration {iteration}"
-            raise failure(part, i, where, error, self._advice(action[t, i])) from error
-        seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
-        check_finite(part, iteration, *seen, *self._named(costs))
+        self._run(part, chains, facts, noise, iteration)
         self._save_states(part, chains)
 
     def evaluate(self, replica: int, iteration: int) -> None:
         """S steps of the policy in environments of their own, from a reset each."""
         part, plan = self._eval_parts[replica], self._plan
-        rows = slice(part.first, part.last)
+        rows, count = slice(part.first, part.last), part.last - part.first
         names = ("eval_reward", "eval_ended", "eval_costs")
         reward, ended, costs = (self._arrays[n][replica][:, rows] for n in names)
-        terminated = np.zeros(part.last - part.first, bool)
         if replica not in self._evaluators:
             self._evaluators[replica] = self._make(part)
         stream = (plan.seeds[replica], plan.eval_purposes[0], iteration)
@@ -104,37 +74,64 @@ class Shard:
             Chain(stepper, (*stream, part.first + i), self.heartbeat)
             for i, stepper in enumerate(self._evaluators[replica])
         ]
-        obs = np.zeros((len(chains), plan.spaces.observation_size), np.float32)
-        self._start_episodes(part, chains, obs)
-        seen = ("evaluation's observation", obs[None])
-        check_finite(part, iteration, seen)
-        act = self._policies[replica].act
-        noise = self._eval_noise(part, iteration)
-        given: Array = np.zeros((len(chains), plan.spaces.action_size), plan.spaces.action_dtype)
+        steps, spaces = plan.eval_steps, plan.spaces
+        obs = _one_row(steps + 1, (count, spaces.observation_size), np.float32)
+        action = _one_row(steps, (count, spaces.action_size), spaces.action_dtype)
+        terminated, truncated = np.zeros((2, steps, count), bool)
+        facts = obs, action, reward, obs[1:], terminated, truncated, costs
+        self._start_episodes(part, chains, obs[0])
+        check_finite(part, iteration, ("evaluation's observation", obs[:1]))
+        noise = None
+        if plan.eval_noise:
+            noise = self._noise(part, iteration, plan.eval_purposes[1], steps)
         self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
+        self._run(part, chains, facts, noise, iteration, evaluates=True)
+        ended[:] = terminated | truncated
+
+    def _run(
+        self,
+        part: Part,
+        chains: list[Chain],
+        facts: tuple[Array, ...],
+        noise: Array | None,
+        iteration: int,
+        evaluates: bool = False,
+    ) -> None:
+        """T steps from `obs[0]` on, written to `FACTS`, with noise [T, n, A] or none."""
+        obs, action, reward, next_obs, terminated, truncated, costs = facts
+        of_evaluation = "evaluation's " if evaluates else ""
+        act = self._policies[part.replica].act
         beat, turn = self.heartbeat.row, 0
         t = i = 0
         try:
-            for t in range(plan.eval_steps):
-                sampled = act(obs, None if noise is None else noise[t])
-                given = self._given(sampled)
+            for t in range(len(reward)):
+                action[t] = act(obs[t], None if noise is None else noise[t])
+                given = self._given(action[t])
                 for i, chain in enumerate(chains):
                     beat[TURN] = turn
                     turn += 1
-                    facts = chain.stepper.step(given[i], obs[i])
-                    reward[t, i], terminated[i], truncated = facts
-                    ended[t, i] = terminated[i] or truncated
+                    successor = next_obs[t, i]
+                    after = chain.stepper.step(given[i], successor)
+                    reward[t, i], terminated[t, i], truncated[t, i] = after
+                    obs[t + 1, i] = successor
                     for k, name in self._info_costs:
                         costs[t, i, k] = info_cost(chain.stepper.info, name)
-                    if ended[t, i]:
-                        chain.start_episode(obs[i])
-                self._write_ready(costs[t], sampled, given, terminated)
-                # At once: a NaN makes the actions and rewards after it NaN as well.
-                check_finite(part, iteration, seen, step=t)
+                    if after[1] or after[2]:
+                        chain.start_episode(obs[t + 1, i])
+                self._write_ready(costs[t], action[t], given, terminated[t])
+                if evaluates:  # at once: a NaN makes the actions and rewards after it NaN as well
+                    now = (f"{of_evaluation}observation", obs[t + 1 : t + 2])
+                    check_finite(part, iteration, now, step=t)
         except BaseException as error:  # such as that of sys.exit()
-            where = f"step {t} of the evaluation after iteration {iteration}"
-            raise failure(part, i, where, error, self._advice(given[i])) from error
-        check_finite(part, iteration, ("evaluation's reward", reward), *self._named(costs))
+            if not evaluates:  # an earlier NaN of the environment may have made the action NaN
+                seen = [("observation", next_obs[:t]), ("observation", obs[: t + 1])]
+                check_finite(part, iteration, *seen)
+            where = f"step {t} of {'the evaluation after ' if evaluates else ''}iteration"
+            more = self._advice(action[t, i])
+            raise failure(part, i, f"{where} {iteration}", error, more) from error
+        seen = [] if evaluates else [("observation", next_obs), ("observation", obs)]
+        seen.append((f"{of_evaluation}reward", reward))
+        check_finite(part, iteration, *seen, *self._named(costs))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
         """Start the given episode of each of the replica's N environments; `replay` follows."""
@@ -222,13 +219,6 @@ class Shard:
             steppers.append(make_stepper(self._opened[-1], [name for _, name in self._info_costs]))
         return steppers
 
-    def _eval_noise(self, part: Part, iteration: int) -> Array | None:
-        """[S, n, A], or None for deterministic actions."""
-        plan = self._plan
-        if not plan.eval_noise:
-            return None
-        return self._noise(part, iteration, plan.eval_purposes[1], plan.eval_steps)
-
     def _noise(self, part: Part, iteration: int, purpose: int, steps: int) -> Array:
         """[steps, n, A], each environment's from its own stream."""
         streams = [
@@ -255,3 +245,9 @@ class Shard:
 
     def _advice(self, action: Array) -> str:
         return advice(self._plan.spaces, self._plan.acting.action_bounds, action)
+
+
+def _one_row(steps: int, shape: tuple[int, ...], dtype: type) -> Array:
+    """[steps, *shape], for what only the next step needs: all rows are the same memory."""
+    row: Array = np.zeros(shape, dtype)
+    return np.lib.stride_tricks.as_strided(row, (steps, *shape), (0, *row.strides))

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from typing import Any
 
 import numpy as np
 
 from longrun.learning.envs import heartbeat, seeding
-from longrun.learning.envs.actions import advice, as_given
-from longrun.learning.envs.costs import ready_cost
-from longrun.learning.envs.factories import close_env, make_env
-from longrun.learning.envs.heartbeat import TURN, Heartbeat
-from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise
+from longrun.learning.envs.factories import make_env
+from longrun.learning.envs.heartbeat import TURN
+from longrun.learning.envs.numpy_policy import draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shard import Shard
 from longrun.learning.envs.spaces import Array
@@ -30,19 +26,13 @@ Record = Callable[[Array, Array, Array, Array, VectorStep], None]
 """(environments [m], their times [m], observations [N, D], drawn actions [N, A], the step)"""
 
 
-class VectorShard:
+class VectorShard(Shard):
     """All replicas, each with a VectorEnv for training and one for evaluation."""
 
     def __init__(self, plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int) -> None:
-        assert num_workers == 1
-        self._plan, self._arrays = plan, arrays
-        self.heartbeat = Heartbeat(arrays["heartbeat"][worker])
-        self._policies = [
-            NumpyPolicy(plan.acting, plan.spaces, weights) for weights in arrays["weights"]
-        ]
+        super().__init__(plan, arrays, worker, num_workers)
         self._training: dict[int, VectorRows] = {}
         self._evaluating: dict[int, VectorRows] = {}
-        self._opened: list[Any] = []
 
     def rollout(self, replica: int, iteration: int) -> None:
         """T transitions of each environment, from their present states."""
@@ -61,8 +51,8 @@ class VectorShard:
 
         part = Part(replica, 0, self._plan.num_envs)
         self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
-        noise = self._noise(replica, seeding.NOISE, iteration)
-        obs[steps] = self._run(part, rows, steps, noise, record, iteration)
+        noise = self._draws(part, seeding.NOISE, iteration)
+        obs[steps] = self._step_all(part, rows, steps, noise, record, iteration)
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
         check_finite(part, iteration, *seen)
 
@@ -72,7 +62,7 @@ class VectorShard:
         reward, ended = (self._arrays[n][replica] for n in ("eval_reward", "eval_ended"))
         part = Part(replica, 0, plan.eval_envs)
         if replica not in self._evaluating:
-            self._evaluating[replica] = self._make(part)
+            self._evaluating[replica] = self._open(part)
         rows = self._evaluating[replica]
         stream = (plan.seeds[replica], plan.eval_purposes[0], iteration, 0)
         self._reset(part, rows, seeding.episode_seed(*stream, 0))
@@ -83,14 +73,14 @@ class VectorShard:
             self._write_costs("eval_costs", replica, envs, times, drawn, step)
 
         self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
-        noise = self._eval_noise(replica, iteration)
-        self._run(part, rows, plan.eval_steps, noise, record, iteration, evaluates=True)
+        noise = self._draws(part, plan.eval_purposes[1], iteration) if plan.eval_noise else None
+        self._step_all(part, rows, plan.eval_steps, noise, record, iteration, evaluates=True)
         check_finite(part, iteration, ("evaluation's reward", reward))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
         """Start episodes, with another seed after more of them."""
         part = Part(replica, 0, self._plan.num_envs)
-        rows = self._training[replica] = self._make(part)
+        rows = self._training[replica] = self._open(part)
         stream = (self._plan.seeds[replica], seeding.EPISODE, 0)
         self._reset(part, rows, seeding.episode_seed(*stream, sum(episodes)))
         self._arrays["obs"][replica][-1] = rows.obs
@@ -106,12 +96,7 @@ class VectorShard:
         """All are at the start of an episode anyway, after `restart`."""
         self._arrays["obs"][replica][-1] = self._training[replica].obs
 
-    def close(self) -> None:
-        with ExitStack() as closing:  # it closes all, whatever one of them raises
-            while self._opened:
-                closing.callback(close_env, self._opened.pop())
-
-    def _run(
+    def _step_all(
         self,
         part: Part,
         rows: VectorRows,
@@ -142,12 +127,12 @@ class VectorShard:
             beat[TURN] = number * count
             now = rows.obs
             drawn = act(now, None if noise is None else noise())
-            given = as_given(np, self._plan.spaces, self._plan.acting.action_bounds, drawn)
+            given = self._given(drawn)
             try:
                 step = rows.step(given)
             except BaseException as error:  # such as that of sys.exit()
-                more = advice(self._plan.spaces, self._plan.acting.action_bounds, drawn)
-                raise failure(part, None, f"step {number} of {where}", error, more) from error
+                place = f"step {number} of {where}"
+                raise failure(part, None, place, error, self._advice(drawn)) from error
             check_finite(part, iteration, (what, rows.obs[None]), step=number)
             envs = np.flatnonzero(step.counted & (times < steps))
             record(envs, times[envs], now, drawn, step)
@@ -158,28 +143,16 @@ class VectorShard:
         self, array: str, replica: int, envs: Array, times: Array, drawn: Array, step: VectorStep
     ) -> None:
         """The ready-made costs, which are all that a VectorEnv has."""
-        spaces = self._plan.spaces
-        given = as_given(np, spaces, self._plan.acting.action_bounds, drawn)
-        for k, name in enumerate(self._plan.costs):
-            cost = ready_cost(np, name, spaces, drawn, given, step.terminated)
-            self._arrays[array][replica][times, envs, k] = cost[envs]
+        costs: Array = np.zeros((len(drawn), len(self._plan.costs)))
+        self._write_ready(costs, drawn, self._given(drawn), step.terminated)
+        self._arrays[array][replica][times, envs] = costs[envs]
 
-    def _eval_noise(self, replica: int, iteration: int) -> Callable[[], Array] | None:
-        """The noise of an evaluation, as `_noise` gives it; None for deterministic actions."""
-        if not self._plan.eval_noise:
-            return None
-        return self._noise(replica, self._plan.eval_purposes[1], iteration)
-
-    def _noise(self, replica: int, purpose: int, iteration: int) -> Callable[[], Array]:
+    def _draws(self, part: Part, purpose: int, iteration: int) -> Callable[[], Array]:
         """A function that draws noise [N, A] for one step after another."""
-        stream = seeding.generator(self._plan.seeds[replica], purpose, 0, iteration)
-        return lambda: draw_noise(stream, self._plan.spaces, self._width)
+        stream = seeding.generator(self._plan.seeds[part.replica], purpose, 0, iteration)
+        return lambda: draw_noise(stream, self._plan.spaces, part.last)
 
-    @property
-    def _width(self) -> int:
-        return self._plan.num_envs or self._plan.eval_envs
-
-    def _make(self, part: Part) -> VectorRows:
+    def _open(self, part: Part) -> VectorRows:
         self.heartbeat.begin(heartbeat.MAKING, part)
         self._opened.append(make_env(self._plan.factory))
         return VectorRows(self._opened[-1], self._plan.spaces)
@@ -192,9 +165,7 @@ class VectorShard:
             raise failure(part, None, "its reset", error) from error
 
 
-def make_shard(
-    plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int
-) -> Shard | VectorShard:
+def make_shard(plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int) -> Shard:
     """The environments of one worker, of either kind."""
     kind = VectorShard if plan.is_vector else Shard
     return kind(plan, arrays, worker, num_workers)

@@ -49,8 +49,8 @@ SEEDING = (
     Mutant(
         "evaluations on the host act with training's noise",
         "learning/envs/shard.py",
-        "return self._noise(part, iteration, plan.eval_purposes[1], plan.eval_steps)",
-        "return self._noise(part, iteration, seeding.NOISE, plan.eval_steps)",
+        "noise = self._noise(part, iteration, plan.eval_purposes[1], steps)",
+        "noise = self._noise(part, iteration, seeding.NOISE, steps)",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
     Mutant(
@@ -91,8 +91,8 @@ SEEDING = (
     Mutant(
         "evaluations of a VectorEnv act with training's noise",
         "learning/envs/vector_shard.py",
-        "return self._noise(replica, self._plan.eval_purposes[1], iteration)",
-        "return self._noise(replica, seeding.NOISE, iteration)",
+        "self._draws(part, plan.eval_purposes[1], iteration)",
+        "self._draws(part, seeding.NOISE, iteration)",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
     Mutant(

@@ -24,7 +24,8 @@ VARIED = ("gae_lambda", "num_envs x rollout_steps", "minibatch_size", "epochs")
 def collect(runs: list[Path]) -> list[Row]:
     """A row for each setting: its options, the return on each environment, the score."""
     from longrun import read_results
-    from longrun.lab.results.statistics import interquartile_mean, scores_of
+    from longrun.lab.results.scores import scores_of
+    from longrun.lab.results.statistics import interquartile_mean
 
     returns: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
     for run in runs:

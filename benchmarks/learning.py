@@ -24,8 +24,9 @@ from pathlib import Path
 
 from csv_rows import write_rows
 
-from longrun.lab.results.final_table import print_final
-from longrun.lab.results.read import mean_interval, read_results
+from longrun.base.student import student_reach
+from longrun.lab.results.comparison_table import print_final
+from longrun.lab.results.read import read_results
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,10 @@ def write_table(runs: Sequence[Run], folders: Sequence[Path], out: Path) -> None
         row: dict[str, object] = {"env": run.env, "algorithm": run.algorithm}
         row |= {"options": run.options, "steps": int(setting.steps[-1])}
         for metric in ("average_reward", "episode_return"):
-            mean, low, high = mean_interval(setting.values[metric][-1])
-            row |= {metric: f"{mean:.5g}", f"{metric}_low": f"{low:.5g}"}
-            row |= {f"{metric}_high": f"{high:.5g}"}
+            final = setting.values[metric][-1]
+            mean, reach = final.mean(), student_reach(final)
+            row |= {metric: f"{mean:.5g}", f"{metric}_low": f"{mean - reach:.5g}"}
+            row |= {f"{metric}_high": f"{mean + reach:.5g}"}
         row["seeds"] = " ".join(map(str, setting.seeds))
         returns = setting.values["episode_return"][-1]
         row["episode_return_of_seeds"] = " ".join(f"{x:.5g}" for x in returns)

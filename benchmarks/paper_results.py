@@ -127,7 +127,7 @@ def with_constraint(sweeps: Sequence[Path]) -> list[dict[str, str]]:
     """Final returns and the root mean square of the average value, a row for each nu."""
     from longrun import read_results
     from longrun.lab.results.read import read_metrics
-    from longrun.lab.results.statistics import scores_of
+    from longrun.lab.results.scores import scores_of
 
     drifts = {}
     for setting in read_metrics(sweeps, ["value_mean"]):

@@ -18,7 +18,7 @@ from csv_rows import Row, write_rows
 def collect(runs: Sequence[Path]) -> list[Row]:
     """Sorted by setting, environment and seed."""
     from longrun import read_results
-    from longrun.lab.results.statistics import scores_of
+    from longrun.lab.results.scores import scores_of
 
     rows = []
     for setting in read_results(runs):

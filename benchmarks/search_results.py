@@ -60,7 +60,7 @@ LEARNING_RATES = (1e-4, 2e-4, 4e-4, 1e-3)
 def collect(sweep: Path) -> list[Row]:
     """A row for each trial: its options, the return on each environment, the score."""
     from longrun.lab.results.read import read_results
-    from longrun.lab.results.statistics import scores_of
+    from longrun.lab.results.scores import scores_of
     from longrun.lab.sweeps.study import read_studies
     from longrun.lab.sweeps.sweep_folder import SweepFolder
 

@@ -13,8 +13,7 @@ import pytest
 
 from longrun.base.files import read_json, write_json
 from longrun.lab.results.labels import Choice
-from longrun.lab.results.read import Setting
-from longrun.lab.results.settings import SettingReplica
+from longrun.lab.results.settings import Setting, SettingReplica
 from longrun.learning.options.config_options import make_config
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.evaluation_report import CostRate, EvaluationReport

@@ -588,16 +588,16 @@ RESULTS = (
     ),
     Mutant(
         "a limit is kept if the rate itself is below",
-        "lab/results/limits.py",
+        "lab/results/scores.py",
         "return tuple(self.limit is None or low <= self.limit for low in self.lows)",
         "return tuple(self.limit is None or rate <= self.limit for rate in self.rates)",
         ("results/test_limits_in_results.py",),
     ),
     Mutant(
         "settings that break limits come first",
-        "lab/results/limits.py",
-        "key=lambda setting: -shares[setting.env, setting.label]",
-        "key=lambda setting: shares[setting.env, setting.label]",
+        "lab/results/scores.py",
+        "key=lambda each: -shares.get(each.key, 1.0)",
+        "key=lambda each: shares.get(each.key, 1.0)",
         ("results/test_limits_in_results.py",),
     ),
     Mutant(

@@ -96,11 +96,13 @@ def test_a_seed_or_setting_alone_gives_the_rows_it_gives_among_others(run, tmp_p
     assert bits(alone.snapshot) == bits(among.snapshot)
 
 
-def test_training_prints_the_table_of_the_last_evaluation(longrun, tmp_path):
+def test_training_of_one_seed_ends_with_what_it_learned(longrun, tmp_path):
     result = longrun(*train_arguments(tmp_path / "run"))
     assert (result.status, result.err) == (0, "")
-    assert "final score" in result.out
-    assert "Drift-v0" in result.out
+    what, figures, saved = result.out.splitlines()[-3:]
+    assert "on Drift-v0, seed 0, 128 steps" in what
+    assert figures.startswith("average reward ") and "per step [" in figures
+    assert saved == f"saved: {tmp_path / 'run'}   next: longrun plot {tmp_path / 'run'}"
 
 
 @pytest.mark.parametrize(

@@ -43,12 +43,31 @@ def wide_terminal(monkeypatch):
 
 
 def test_there_is_a_table_for_each_environment_and_one_over_all(sweep, capsys):
-    out = shown(capsys, sweep)
-    assert out.count("interquartile mean over seeds [nominal 95 % interval]") == 3
-    for words in ("A-v0:", "B-v0:", "2 tasks", "APO", "PPO discount=0.99", "baseline"):
-        assert words in out
-    for metric in ("average reward", "episode return", "reward per step in episodes"):
+    out = shown(capsys, sweep, "--metric", "all")
+    assert "2 environments: interquartile mean over seeds" in out
+    counts = {"A-v0": 2, "B-v0": 2, "│ all tasks": 2, "baseline": 3}
+    assert {words: out.count(words) for words in counts} == counts
+    for metric in ("average reward", "episode return", "reward per step in"):
         assert metric in out
+    assert "episode" not in shown(capsys, sweep), "one metric unless others are asked for"
+
+
+def test_the_first_line_is_a_verdict(sweep, tmp_path, capsys):
+    few = "Too few seeds (3) for a verdict between 2 settings on all tasks; the highest average"
+    assert shown(capsys, sweep).startswith(few)
+    for algorithm, height in {"apo": 1, "ppo": 1.1, "trpo": 9}.items():
+        curves = [{100: height + k / 5} for k in range(5)]
+        fake_run(tmp_path / "all" / algorithm, *curves, algorithm=algorithm)
+    runs = {name: tmp_path / "all" / name for name in ("apo", "ppo", "trpo")}
+    best = "TRPO discount=0.99 is best of 3 settings on Drift-v0: average reward 9.4 ["
+    assert shown(capsys, *runs.values()).startswith(best)
+    alike = "No clear difference between 2 settings on Drift-v0, 5 seeds\n"
+    assert shown(capsys, runs["apo"], runs["ppo"]).startswith(alike)
+    alone = shown(capsys, runs["apo"])
+    assert "difference" not in alone and "best" not in alone and "P(better)" not in alone
+    fake_run(tmp_path / "all" / "more", *[{100: 9.1 + k / 5} for k in range(5)], algorithm="atrpo")
+    two = "No clear difference between ATRPO, TRPO discount=0.99, ahead of 2 other settings on"
+    assert two in shown(capsys, tmp_path / "all")
 
 
 def test_the_numbers_are_those_of_the_seeds(sweep):
@@ -69,8 +88,8 @@ def test_the_numbers_are_those_of_the_seeds(sweep):
 def test_few_seeds_are_shown_instead_of_an_interval(sweep, capsys):
     out = shown(capsys, sweep)
     assert "4 (seeds 3, 4, 5)" in out
-    assert "no interval for fewer than 5 seeds; (scores of the seeds) instead" in out
-    assert "intervals of 5 seeds cover" not in out
+    assert "Fewer than 5 seeds have no interval; they are in parentheses." in out
+    assert "Intervals of 5 seeds cover" not in out
 
 
 def test_five_seeds_have_an_interval(tmp_path, capsys):
@@ -81,7 +100,7 @@ def test_five_seeds_have_an_interval(tmp_path, capsys):
     assert 1 <= row.aggregates["iqm"].low < 3 < row.aggregates["iqm"].high <= 5
     out = shown(capsys, sweep)
     assert "3 [" in out and "no interval" not in out
-    assert "intervals of 5 seeds cover 88 to 96 % in simulations" in " ".join(out.split())
+    assert "Intervals of 5 seeds cover 88 to 96 % in simulations" in " ".join(out.split())
     assert "those of P(better)" not in out, "there is one setting"
 
 
@@ -98,9 +117,9 @@ def test_a_final_score_of_few_evaluations_says_so(tmp_path, capsys, points, coun
     sweep = fake_sweep(tmp_path / "sweep", {"a": (rising(1, 3000, points), {})})
     assert {row.evaluations for row in compare(sweep).rows} == {count}
     out = " ".join(shown(capsys, sweep).split())
-    note = "only 1 evaluation counts in each final score; --eval-every 150 gives more"
+    note = "Final score: the last evaluation; --eval-every 150 averages several."
     assert (note in out) == (count < 2)
-    assert "evaluation counts" not in shown(capsys, sweep, "--best")
+    assert "Final score" not in shown(capsys, sweep, "--best")
 
 
 def test_final_scores_of_evaluations_that_have_not_settled_say_so(tmp_path, capsys):
@@ -120,12 +139,12 @@ def test_one_setting_on_two_tasks_has_no_table_over_both(tmp_path, capsys):
     curves = {env: (rising(1), {"env": env}) for env in ("A-v0", "B-v0")}
     sweep = fake_sweep(tmp_path / "sweep", curves)
     assert {row.env for row in compare(sweep).rows} == {"A-v0", "B-v0"}
-    assert "2 tasks" not in shown(capsys, sweep)
+    assert "all tasks" not in shown(capsys, sweep)
 
 
 def test_the_same_few_evaluations_of_all_settings_are_one_number(sweep, capsys):
     out = " ".join(shown(capsys, sweep).split())
-    assert out.count("only 1 evaluation counts in each final score") == 2, "once for each task"
+    assert out.count("Final score: the last evaluation") == 1
 
 
 def test_over_all_tasks_scores_are_scaled(sweep):
@@ -159,7 +178,7 @@ def test_the_same_runs_give_the_same_table(sweep, capsys):
 def test_a_setting_that_is_not_on_all_tasks_is_left_out_over_all_and_named(sweep, capsys):
     fake_run(sweep / "runs" / "more", rising(1), algorithm="trpo", env="A-v0")
     out = shown(capsys, sweep)
-    assert "not on all tasks: TRPO discount=0.99" in out
+    assert "Not on all tasks: TRPO discount=0.99." in out
     assert out.count("TRPO disc") == 2  # its row, and this note
 
 
@@ -169,9 +188,9 @@ def test_a_task_without_scores_does_not_count_over_all_and_is_named(sweep, capsy
             more = {"algorithm": algorithm, "env": "C-v0", "seeds": [seed], "ends": False}
             fake_run(sweep / "runs" / f"{algorithm}-C-{seed}", rising(seed + 1), **more)
     out = shown(capsys, sweep, "--metric", "episode_return")
-    assert "2 tasks, each from 0" in out and "episode return without C-v0: seeds lack a" in out
+    assert "each of 2 tasks, from 0" in out and "episode return without C-v0: seeds lack a" in out
     out = shown(capsys, sweep, "--metric", "average_reward")
-    assert "3 tasks, each from 0" in out and "without C-v0" not in out
+    assert "each of 3 tasks, from 0" in out and "without C-v0" not in out
 
 
 def test_where_no_episode_ends_only_the_reward_rate_is_compared(tmp_path, capsys):
@@ -203,7 +222,7 @@ def test_runs_of_two_versions_can_be_compared(tmp_path, capsys):
 def test_settings_of_different_lengths_are_compared_with_a_warning(tmp_path, capsys):
     short = fake_run(tmp_path / "a", rising(1, steps=500))
     long = fake_run(tmp_path / "b", rising(1), algorithm="ppo")
-    with pytest.warns(UserWarning, match="between 500 and 1,000 steps; at=500 .--at 500. compares"):
+    with pytest.warns(UserWarning, match="between 500 and 1,000 steps; longrun compare --at 500"):
         shown(capsys, short, long)
     assert "1,000" not in shown(capsys, short, long, "--at", "500")
 
@@ -264,7 +283,8 @@ def test_a_baseline_is_found_by_words_that_fit_one_setting_only():
 
 def test_tables_are_written_in_all_formats_by_ending(sweep, tmp_path, capsys):
     outs = [tmp_path / "deep" / f"table{ending}" for ending in (".csv", ".md", ".tex")]
-    out = shown(capsys, sweep, *(word for path in outs for word in ("--out", path)))
+    flags = [word for path in outs for word in ("--out", path)]
+    out = shown(capsys, sweep, "--metric", "all", *flags)
     for path in outs:
         assert f"wrote {path}" in out.replace("\n", "")
     rows = csv_rows(outs[0])
@@ -276,14 +296,14 @@ def test_tables_are_written_in_all_formats_by_ending(sweep, tmp_path, capsys):
     assert first["improvement"] == ""
     assert rows[1]["improvement"] == "0.0555556"
     assert "| PPO discount=0.99 | 3 | 1,000 |" in outs[1].read_text()
-    assert outs[2].read_text().count("\\toprule") == 3
+    assert outs[2].read_text().count("\\toprule") == 1
 
 
 def test_latex_is_escaped():
     assert latex_escaped("a_b & 5 % of $#{x}~^\\") == (
         r"a\_b \& 5 \% of \$\#\{x\}\textasciitilde{}\textasciicircum{}\textbackslash{}"
     )
-    table = TextTable("A_b", ["setting", "IQM [95 %]"], [["hidden_sizes=8", "[1]"]])
+    table = TextTable("A_b", {"setting": ["hidden_sizes=8"], "IQM [95 %]": ["[1]"]})
     assert as_latex(table).splitlines() == [
         "% A_b",
         r"\begin{tabular}{lr}",
@@ -297,8 +317,9 @@ def test_latex_is_escaped():
 
 
 def test_markdown_is_escaped():
-    lines = as_markdown(TextTable("T", ["a", "b"], [["x|y", "1"]], "note")).splitlines()
-    assert lines[2:] == ["| a | b |", "| --- | ---: |", r"| x\|y | 1 |", "", "note"]
+    table = TextTable("T", {"setting": ["x|y"], "b": ["1"]}, ["note"])
+    lines = as_markdown(table).splitlines()
+    assert lines[2:] == ["| setting | b |", "| --- | ---: |", r"| x\|y | 1 |", "", "note"]
 
 
 def test_numbers_are_short_and_plain():

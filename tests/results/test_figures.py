@@ -57,7 +57,7 @@ def test_a_sweep_is_a_grid_of_metrics_and_environments_with_one_legend(sweep, tm
         assert words.count(label) == 1
     assert words.count("environment steps") == 2, "below the lowest row only"
     assert "500" in words or "0.5k" in words
-    assert "2 environments: final score" in capsys.readouterr().out
+    assert "2 environments: interquartile mean over seeds" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("laid_out")

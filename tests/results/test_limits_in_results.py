@@ -16,9 +16,9 @@ from longrun.lab.report.data import page_data
 from longrun.lab.report.frames import best_policies
 from longrun.lab.report.runs import read_folder
 from longrun.lab.results.comparison import compare
-from longrun.lab.results.final_table import print_final
-from longrun.lab.results.limits import cost_rates, feasible_first
+from longrun.lab.results.comparison_table import print_final
 from longrun.lab.results.read import read_results
+from longrun.lab.results.scores import cost_rates, feasible_first
 from longrun.learning.runs.evaluation_report import CostRate
 
 LIMITED = {"limits": {"wear": 0.1}}
@@ -67,7 +67,8 @@ def test_more_evaluations_make_the_interval_of_a_rate_shorter(tmp_path):
 
 def test_feasible_settings_come_first(runs):
     settings = read_results(runs)
-    assert [s.values["average_reward"][0, 0] for s in feasible_first(settings)] == [1.0, 2.0]
+    first, second = feasible_first(settings, cost_rates(settings))
+    assert [s.values["average_reward"][0, 0] for s in (first, second)] == [1.0, 2.0]
     found = compare(runs, "average_reward")
     assert [row.aggregates["mean"].value for row in found.rows] == [1.0, 2.0]
     assert found.baselines["Drift-v0"] == settings[0].label, "as before: the first that was given"
@@ -97,8 +98,9 @@ def test_settings_without_limits_keep_their_order(tmp_path):
     first = run_with_costs(tmp_path / "a", 1.0, [0.5], FREE)
     second = run_with_costs(tmp_path / "b", 2.0, [0.1], FREE | {"learning_rate": 1e-4})
     settings = read_results([first, second])
-    assert feasible_first(settings) == settings
-    assert [each.limit for each in cost_rates(settings)] == [None, None]
+    costs = cost_rates(settings)
+    assert feasible_first(settings, costs) == settings
+    assert [each.limit for each in costs] == [None, None]
 
 
 def test_settings_with_different_limits_have_each_its_own(tmp_path):
@@ -117,8 +119,8 @@ def test_the_table_of_costs(runs, capsys, tmp_path):
     out = tmp_path / "table.csv"
     compare_command([*map(str, runs), "--metric", "average_reward", "--out", str(out)])
     shown = re.sub(r"\s+", " ", capsys.readouterr().out)
-    assert "costs per step, final" in shown
-    assert "limits kept" in shown
+    assert "Costs: final, mean over seeds" in shown
+    assert "2 of 3" in shown and "1 of 3" in shown
     with out.open() as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "cost_wear"]
     assert [(row["limit"], row["kept"], row["scores"]) for row in rows] == [
@@ -131,22 +133,28 @@ def test_training_ends_with_the_costs_beside_their_limits(runs, capsys, monkeypa
     monkeypatch.setenv("COLUMNS", "200")  # a row in one line
     print_final(read_results(runs))
     shown = capsys.readouterr().out
-    assert "final score" in shown
-    assert re.search(r"0.1317 \(seeds 0.09, 0.105, 0.2\)\W+0.1\W+2\b", shown)
+    assert "Final score" in shown
+    assert re.search(r"0.1317 \(seeds 0.09, 0.105, 0.2\)\W+0.1\W+2 of 3\b", shown)
 
 
 def test_without_costs_training_ends_with_the_scores_alone(tmp_path, capsys):
     print_final(read_results([fake_run(tmp_path / "run", {100: 1.0})]))
-    out = capsys.readouterr().out
-    assert "cost" not in out
-    assert "Drift-v0: final score of the only seed" in " ".join(out.split())
+    assert capsys.readouterr().out.splitlines() == [
+        "APO on Drift-v0, seed 0, 100 steps",
+        "average reward 1 per step [0, 2]  episode return 10",
+    ]
+
+
+def test_training_of_one_seed_ends_with_its_costs(tmp_path, capsys):
+    print_final(read_results([run_with_costs(tmp_path / "run", 1.0, [0.2], LIMITED)]))
+    assert "wear 0.2 per step (limit 0.1 not kept)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("points", "words"),
     [
-        ([10], "the last evaluation"),
-        ([40], "mean of the 4 evaluations in the last 10 % of training"),
+        ([10, 10], "the last evaluation; --eval-every 200 averages several"),
+        ([40, 40], "mean of the 4 evaluations in the last 10 % of training"),
         ([20, 40], "mean of the 2 to 4 evaluations in the last 10 % of training"),
     ],
 )
@@ -155,7 +163,7 @@ def test_a_final_score_says_of_how_many_evaluations_it_is(tmp_path, capsys, poin
         options = [{"gae_lambda": index / 10}]
         fake_run(tmp_path / f"{index}", rising(1, 4000, number), options=options)
     print_final(read_results([tmp_path / f"{index}" for index in range(len(points))]))
-    assert f"final score: {words}" in " ".join(capsys.readouterr().out.split())
+    assert f"Final score: {words}" in " ".join(capsys.readouterr().out.split())
 
 
 def test_training_ends_with_how_many_evaluations_had_not_settled(tmp_path, capsys):
@@ -200,12 +208,12 @@ def test_the_report_prefers_settings_that_keep_the_limits(runs, tmp_path):
     assert (kept["kept"], free["kept"]) == (2, 1)
     assert kept["limits"] == {"cost_wear": 0.1}
     assert (kept["best"], free["best"]) == (True, False)
-    assert "2 of them within the limits on costs" in data["result"]
+    assert "keeps its limits best of 2 settings" in data["result"]
     assert {"key": "cost_wear", "label": "wear (cost per step)", "kind": "evaluation"} in data[
         "metrics"
     ]
     assert kept["final"]["cost_wear"]["mean"] == pytest.approx(0.13167, rel=1e-3)
-    assert [policy.label for policy in best_policies(folder.settings)] == [kept["label"]]
+    assert [policy.label for policy in best_policies(folder)] == [kept["label"]]
 
 
 @pytest.mark.parametrize("wrong", [-1, "wear", {"wear": 1}, [["wear"]], [["wear", "1"]], [[1, 2]]])

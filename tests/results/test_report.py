@@ -23,7 +23,6 @@ from longrun.lab.report.data import page_data
 from longrun.lab.report.page import as_json, write_report
 from longrun.lab.report.rendering import _open
 from longrun.lab.report.runs import read_folder
-from longrun.lab.results import run_files
 from longrun.lab.results.metric_names import TRAINING
 from longrun.learning.runs.run_folder import RunFolder
 from report_runs import NASTY, report_run, report_sweep
@@ -69,7 +68,7 @@ def test_few_seeds_are_shown_instead_of_an_interval(tmp_path):
     [setting] = data["settings"]
     expected = {"mean": 3, "low": None, "high": None, "scores": [2, 4]}
     assert setting["final"]["average_reward"] == setting["final"]["iqm"] == expected
-    assert data["result"] == "On Swimmer-v5, APO has an average reward of 3 (2 seeds)."
+    assert data["result"] == "APO on Swimmer-v5: average reward 3, 2 seeds."
 
 
 def test_final_figures_are_the_final_scores_that_are_compared(tmp_path):
@@ -144,13 +143,15 @@ def test_the_result_names_the_setting_with_the_highest_average_reward(tmp_path):
     report_run(one / "runs" / "b", [[5.0], [5.1], [5.2], [5.1], [5.1]], value_constraint=0.3)
     write_json(one / "sweep.json", {"runs": []})
     assert data_of(one)["result"] == (
-        "On Swimmer-v5, APO value_constraint=0.3 has the highest average reward: 5.1 [5.01, 5.19]"
-        " (5 seeds), ahead of APO value_constraint=0.0 with 2.1 [2.01, 2.19], and their nominal"
-        " 95 % intervals do not overlap."
+        "APO value_constraint=0.3 is best of 2 settings on Swimmer-v5: average reward 5.1 [5, 5.2],"
+        " 5 seeds."
     )
     several = data_of(report_sweep(two))["result"]
-    assert several.startswith(
-        "Highest average reward on Hopper-v5: APO value_constraint=0.1, 9; on"
+    assert several == (
+        "Too few seeds (1) for a verdict between 2 settings on Hopper-v5; the highest average"
+        " reward has APO value_constraint=0.1, 9;"
+        " Too few seeds (1) for a verdict between 3 settings on Swimmer-v5; the highest average"
+        " reward has APO value_constraint=0.1, 6."
     )
 
 
@@ -233,11 +234,11 @@ def test_a_finished_run_without_evaluations_is_noted(tmp_path):
 
 def test_a_folder_is_scanned_once(tmp_path, monkeypatch):
     files = []
-    read = run_files.checked_config
-    monkeypatch.setattr(run_files, "checked_config", lambda file: files.append(file) or read(file))
+    read = RunFolder.read_config
+    monkeypatch.setattr(RunFolder, "read_config", lambda run: files.append(run.path) or read(run))
     sweep = report_sweep(tmp_path)
     data_of(sweep)
-    assert sorted(files) == sorted((sweep / "runs").glob("*/config.json"))
+    assert sorted(files) == sorted((sweep / "runs").iterdir())
 
 
 def test_a_run_that_was_given_more_steps_is_unfinished_again(tmp_path):
@@ -353,7 +354,7 @@ def swimmer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
-    first, other = frames.best_policies(read_folder(report_sweep(tmp_path)).settings)
+    first, other = frames.best_policies(read_folder(report_sweep(tmp_path)))
     assert (first.env, other.env) == ("Hopper-v5", "Swimmer-v5")
     assert first.label.startswith("APO")  # 9 against 8
     assert other.label.endswith("value_constraint=0.1")
@@ -362,7 +363,7 @@ def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
 
 @pytest.mark.slow
 def test_a_film_is_an_animation_with_stills(swimmer):
-    [policy] = frames.best_policies(read_folder(swimmer).settings)
+    [policy] = frames.best_policies(read_folder(swimmer))
     film = frames.film(policy)
     if "note" in film:
         assert "LONGRUN_CI" not in os.environ, film["note"]
@@ -417,7 +418,7 @@ def test_a_function_without_a_render_mode_is_refused_in_one_line(monkeypatch):
 
 def test_environments_in_jax_have_no_pictures(tmp_path):
     run = report_run(tmp_path, [[1.0]], env="jax:criss-cross?regime=BM")
-    assert frames.best_policies(read_folder(run).settings) == []
+    assert frames.best_policies(read_folder(run)) == []
     write_report(run, tmp_path / "page.html")
     assert embedded(tmp_path / "page.html")["frames"] == [
         {

@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 from rliable import metrics as rliable
 
 from fake_runs import fake_setting
-from longrun.lab.results.read import Setting
+from longrun.lab.results.scores import scores_of
+from longrun.lab.results.settings import Setting
 from longrun.lab.results.statistics import (
     FEWEST_SEEDS,
     as_matrix,
@@ -23,7 +24,6 @@ from longrun.lab.results.statistics import (
     normalised,
     profile,
     resampled,
-    scores_of,
     tail,
 )
 

@@ -85,17 +85,3 @@ def test_a_run_that_is_killed_at_a_file_operation_can_be_resumed(crashing, tmp_p
             crash_after(operations, run)
         assert main(resume(run, train(TINY, run, 4, 2))) == 0
         assert (operations, list(differences(run, whole))) == (operations, [])
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("failures.json", '[null, "x", []]'), ("failures.json", "3"), ("sweep.json", '{"runs": 5}')],
-)
-def test_a_report_leaves_out_what_it_cannot_read(tmp_path: Path, name: str, content: str) -> None:
-    from fake_runs import fake_sweep, rising
-    from longrun.lab.report.page import write_report
-
-    sweep = fake_sweep(tmp_path / "sweep", {"a": (rising(1), {})})
-    (sweep / name).write_text(content)
-    write_report(sweep, tmp_path / "page.html", frames=False)
-    assert (tmp_path / "page.html").stat().st_size > 10_000

@@ -8,8 +8,9 @@ from longrun.base.checks import known
 from longrun.cli.options import Parser, add_results_argument, parse, whole
 
 DESCRIPTION = """\
-Compare settings: a table for each environment and, if there are several, one over all of them.
-The final score of a seed is the mean of its evaluations in the last tenth of training.
+Compare settings: a verdict in one line, and a table of the final scores on each environment and, if
+there are several, over all of them. The final score of a seed is the mean of its evaluations in the
+last tenth of training.
 
 The interquartile mean over seeds leaves out the worst and the best quarter. In brackets are
 nominal 95 % intervals: of five seeds they cover 88 to 96 % in simulations, and those of P(better)
@@ -29,30 +30,30 @@ examples:
 def compare_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
     from longrun.lab.results.comparison import compare
-    from longrun.lab.results.comparison_table import raw_rows, text_tables
+    from longrun.lab.results.comparison_table import print_comparison
     from longrun.lab.results.metric_names import SCORES
-    from longrun.lab.results.tables import print_tables, require_table, write_table
+    from longrun.lab.results.tables import require_table, write_table
 
     outs: list[Path] = given.get("out", [])
     for out in outs:
         require_table(out)
-    if "profile" in given:
+    if profile := given.get("profile"):
         from longrun.base.picture_files import require_picture
 
-        require_picture(given["profile"])
-    chosen = known("metric", given.get("metric", "all"), [*SCORES, "all"])
-    metrics = list(SCORES) if chosen == "all" else [chosen]
+        require_picture(profile)
+    chosen = known("metric", given.get("metric", SCORES[0]), [*SCORES, "all"])
+    metrics = SCORES if chosen == "all" else (chosen,)
     how = {name: given.get(name) for name in ("baseline", "at")}
     found = compare(given["runs"], metrics, **how, best=given.get("best", False))
-    tables = text_tables(found)
-    print_tables(tables)
+    tables = print_comparison(found)
     for out in outs:
-        write_table(out, tables, raw_rows(found))
-    if "profile" in given:
+        write_table(out, tables, found.records())
+    if profile:
         from longrun.lab.results.plots import draw_profiles
 
-        draw_profiles(found, metrics[0], given["profile"])
-    for out in [*outs, *([given["profile"]] if "profile" in given else [])]:
+        draw_profiles(found, metrics[0], profile)
+        outs = [*outs, profile]
+    for out in outs:
         print(f"wrote {out}")
     return 0
 
@@ -63,7 +64,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--metric",
         metavar="NAME",
-        help="average_reward, episode_return, episode_average_reward or all (default: all)",
+        help="average_reward (the default), episode_return, episode_average_reward or all",
     )
     parser.add_argument(
         "--baseline",

@@ -26,7 +26,7 @@ example: longrun evaluate runs/swimmer --steps 50000"""
 
 def evaluate_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.lab.results.tables import print_reports
+    from longrun.lab.results.evaluation_table import print_reports
     from longrun.learning.algorithms import AGENTS
     from longrun.learning.options.config_options import differing, value_text
     from longrun.learning.train import checkpoint

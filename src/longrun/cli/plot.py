@@ -10,7 +10,7 @@ from longrun.base.checks import known, whole_number
 from longrun.cli.options import Parser, add_results_argument, parse, whole
 
 if TYPE_CHECKING:
-    from longrun.lab.results.read import Setting
+    from longrun.lab.results.settings import Setting
 
 DESCRIPTION = """\
 Draw learning curves: a row for each metric, a column for each environment, a colour for each
@@ -29,7 +29,7 @@ examples:
 def plot_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
     from longrun.base.picture_files import require_picture
-    from longrun.lab.results.final_table import print_final
+    from longrun.lab.results.comparison_table import print_final
     from longrun.lab.results.plots import DEFAULT_METRICS, learning_curves, limited_costs
 
     outs = given.get("out", [Path("curves.png")])
@@ -91,9 +91,10 @@ def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting],
     """Settings with evaluations, and settings with training metrics, as far as needed."""
     from longrun.lab.results.read import (
         EVALUATION_COLUMNS,
+        METRICS,
         cost_columns,
         evaluations_of,
-        training_metrics,
+        measured,
         training_of,
     )
     from longrun.lab.results.settings import scan
@@ -102,7 +103,7 @@ def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting],
     evaluated = [*EVALUATION_COLUMNS, "episode_average_reward", *cost_columns(found)]
     training = [metric for metric in metrics if metric not in evaluated]
     for metric in training:
-        known("metric", metric, [*evaluated, *training_metrics(found)])
+        known("metric", metric, [*evaluated, *measured(found, METRICS)])
     return (
         evaluations_of(found) if len(training) < len(metrics) else [],
         training_of(found, training) if training else [],

@@ -105,10 +105,11 @@ def _show_finished(run: Path) -> int:
         env = RunFolder(run).read_config()["env"]
         print(f"the policy was not evaluated; {command_for('evaluate', run, env)} does so")
     else:
-        from longrun.lab.results.final_table import print_final
+        from longrun.lab.results.comparison_table import print_final
         from longrun.lab.results.read import read_results
 
         print_final(read_results([run]))
+        print(f"saved: {run}   next: longrun plot {run}")
     return 0
 
 

@@ -19,8 +19,9 @@ from longrun.lab.paper.experiments import CONSTRAINTS, DISCOUNTS, LAMBDAS, STEP_
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.plot_style import DPI
 from longrun.lab.results.plots import Panel, draw_panels
-from longrun.lab.results.read import Setting, read_metrics, read_results
-from longrun.lab.results.statistics import scores_of
+from longrun.lab.results.read import read_metrics, read_results
+from longrun.lab.results.scores import scores_of
+from longrun.lab.results.settings import Setting
 from longrun.lab.results.tables import as_csv
 from longrun.lab.sweeps.grids import Options
 from longrun.lab.sweeps.sweep_folder import SweepFolder

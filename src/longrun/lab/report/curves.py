@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from longrun.lab.results.limits import COST, costs_of
 from longrun.lab.results.metric_names import SCORES, is_drawn
-from longrun.lab.results.read import Setting, mean_interval
-from longrun.lab.results.statistics import FEWEST_SEEDS
+from longrun.lab.results.scores import COST, costs_of
+from longrun.lab.results.settings import Setting
+from longrun.lab.results.statistics import FEWEST_SEEDS, mean_interval
 from longrun.learning.envs.spaces import Array
 
 MOST_POINTS = 200
@@ -63,14 +63,11 @@ def _curves(setting: Setting | None, metrics: Sequence[str], most: int) -> dict[
 def _curve(values: Array) -> dict[str, Any]:
     """A curve of values [K, seeds]; a single seed is its own mean, few seeds have no interval."""
     curve: dict[str, Any] = {"seeds": [_list(seed) for seed in values.T]}
-    if values.shape[1] > 1:
-        names = ("mean", "low", "high")
-        with np.errstate(invalid="ignore", over="ignore"):  # a run that diverged has infinities
-            curve |= {n: _list(v) for n, v in zip(names, mean_interval(values), strict=True)}
-    if values.shape[1] < FEWEST_SEEDS:
-        curve.pop("low", None)
-        curve.pop("high", None)
-    return curve
+    count = values.shape[1]
+    names = ("mean", "low", "high") if count >= FEWEST_SEEDS else ("mean",) * (count > 1)
+    with np.errstate(invalid="ignore", over="ignore"):  # a run that diverged has infinities
+        middle = mean_interval(values)
+    return curve | {name: _list(own) for name, own in zip(names, middle, strict=False)}
 
 
 def _list(values: Array) -> list[float | None]:

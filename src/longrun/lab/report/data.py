@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from longrun import __version__
-from longrun.lab.report import formatting
 from longrun.lab.report.curves import brief, evaluation_curves, points_each, training_curves
 from longrun.lab.report.runs import Folder, ReportedSetting
-from longrun.lab.results.final_table import settling_notes
-from longrun.lab.results.labels import changed_options, names_of, shortened
-from longrun.lab.results.limits import COST, cost_rates, costs_of, feasible_seeds
+from longrun.lab.results.comparison import Comparison
+from longrun.lab.results.comparison_table import unsettled_notes
+from longrun.lab.results.labels import changed_options, default_texts, names_of, shortened
 from longrun.lab.results.metric_names import SCORES, TRAINING, metric_name
-from longrun.lab.results.read import Setting, mean_interval
-from longrun.lab.results.statistics import FEWEST_SEEDS, estimates, improvement, scores_of
+from longrun.lab.results.scores import COST, costs_of, feasible_seeds, scores_of
+from longrun.lab.results.settings import Setting
+from longrun.lab.results.statistics import FEWEST_SEEDS, improvement, mean_interval
+from longrun.lab.results.tables import estimate_text
+from longrun.lab.results.verdict import ranked, verdict
 from longrun.learning.envs.spaces import Array
-from longrun.learning.options.config_options import make_config, value_text
 
 Json = dict[str, Any]
 
 
 def page_data(folder: Folder) -> Json:
     """The page's numbers and text; its pictures are added later."""
-    settings = _settings(folder.settings)
-    _add_limits(folder.settings, settings)
-    _add_statistics(folder.settings, settings)
+    names, _ = shortened(each.found.label for each in folder.settings)
+    settings = _settings(folder, names)
     return {
-        "title": formatting.title(folder.settings),
+        "title": _title(folder.settings),
         "folder": str(folder.path),
         "made": f"{time.strftime('%Y-%m-%d %H:%M')} by longrun {__version__}",
-        "result": formatting.result(settings),
-        "facts": formatting.facts(folder),
+        "result": _result(folder.comparison, names),
+        "facts": _facts(folder),
         "metrics": _metrics(settings),
         "filters": _filters(folder.settings),
         "settings": settings,
-        "unsettled": _unsettled(folder.settings),
+        "unsettled": _unsettled(folder.comparison, names),
         "problems": [problem._asdict() for problem in folder.problems],
         "options": _options(folder.settings),
         "command": _command(folder),
@@ -54,55 +53,48 @@ def page_data(folder: Folder) -> Json:
     }
 
 
-def _settings(found: Sequence[ReportedSetting]) -> list[Json]:
-    names, _ = shortened(each.label for each in found)
-    points = points_each([each.training for each in found])
-    differ = formatting.differing(found)
-    return [
-        {
-            "env": each.env,
-            "name": names[each.label],
-            "label": each.label,
-            "choices": {n: value_text(v) for n, v in each.choices.items() if n in differ},
-            "changed": sorted(changed_options(each.found.choice) & set(differ)),
-            "evaluation": evaluation_curves(each.evaluation),
-            "training": training_curves(each.training, points),
-            "seeds": _seeds(each),
-            "step": _last_step(each.evaluation),
-            "best": False,
-            "limits": {},
-            "kept": None,
-            "final": final_figures(each.evaluation),
-        }
-        for each in found
-    ]
+# Settings and their figures.
 
 
-def _unsettled(found: Sequence[ReportedSetting]) -> str:
-    """A sentence for the table's note, after a space; "" if all evaluations had settled."""
-    evaluated = [each.evaluation for each in found if each.evaluation is not None]
-    names, _ = shortened(each.label for each in found)
-    return "".join(f" {note}." for note in settling_notes(evaluated, names))
+def _settings(folder: Folder, names: Mapping[str, str]) -> list[Json]:
+    points = points_each([each.training for each in folder.settings])
+    differ = differing(folder.settings)
+    costs = folder.comparison.costs if folder.comparison else []
+    kept = feasible_seeds(costs)
+    found = []
+    for each in folder.settings:
+        key, evaluated = each.found.key, each.evaluation
+        found.append(
+            {
+                "env": each.found.env,
+                "name": names[each.found.label],
+                "label": each.found.label,
+                "choices": {name: text for name, text in each.choices.items() if name in differ},
+                "changed": sorted(changed_options(each.found.choice) & set(differ)),
+                "evaluation": evaluation_curves(evaluated),
+                "training": training_curves(each.training, points),
+                "seeds": list((evaluated or each.found).seeds),
+                "step": int(evaluated.steps[-1]) if evaluated else None,
+                "best": False,
+                "limits": {
+                    COST + cost.cost: cost.limit
+                    for cost in costs
+                    if cost.key == key and cost.limit is not None
+                },
+                "kept": kept.get(key),
+                "final": _final_figures(evaluated) if evaluated else {},
+            }
+        )
+    if folder.comparison is not None:
+        _add_statistics(folder.comparison, found)
+    return found
 
 
-def _seeds(each: ReportedSetting) -> list[int]:
-    """The seeds that the figures are about; seeds that are far behind are left out."""
-    if each.evaluation is not None:
-        return list(each.evaluation.seeds)
-    return sorted(replica.seed for replica in each.found.replicas)
-
-
-def _last_step(setting: Setting | None) -> int | None:
-    return int(setting.steps[-1]) if setting is not None and len(setting.steps) else None
-
-
-def final_figures(setting: Setting | None) -> dict[str, Json]:
+def _final_figures(setting: Setting) -> dict[str, Json]:
     """Mean over seeds and interval of the final score in each metric that all seeds have.
 
     Where there are too few seeds for an interval, the figure has their scores instead.
     """
-    if setting is None or not len(setting.steps):
-        return {}
     metrics = [*SCORES, *(COST + name for name in costs_of(setting))]
     scores = {metric: scores_of(setting, metric)[0] for metric in metrics}
     return {
@@ -112,51 +104,26 @@ def final_figures(setting: Setting | None) -> dict[str, Json]:
     }
 
 
-def _add_limits(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> None:
-    """Add the limits on costs, and how many seeds keep all of them."""
-    evaluated = [s.evaluation for s in found if s.evaluation and len(s.evaluation.steps)]
-    rates = [each for each in cost_rates(evaluated) if each.limit is not None]
-    for row in rows:
-        own = [each for each in rates if (each.env, each.label) == (row["env"], row["label"])]
-        if own:
-            row["limits"] = {COST + each.cost: each.limit for each in own}
-            row["kept"] = feasible_seeds(own)
-
-
-def _add_statistics(found: Sequence[ReportedSetting], rows: Sequence[Json]) -> None:
-    """Add interquartile means, and probabilities to beat the highest mean of the environment.
-
-    Where costs have limits, the highest of those settings that keep them best.
-    """
-    for env in dict.fromkeys(each.env for each in found):
-        means = {
-            k: row["final"]["average_reward"]["mean"]
-            for k, row in enumerate(rows)
-            if row["env"] == env and "average_reward" in row["final"]
-        }
-        scores = {k: _scores(found[k]) for k in means}
-        best = max(means, key=lambda k: (formatting.feasible(rows[k]), means[k]), default=-1)
-        for k in means:
-            rows[k]["best"] = k == best and len(means) > 1  # not if there is a single setting
-            rng = np.random.default_rng(0)  # the same page from the same runs
-            rows[k]["final"]["iqm"] = _with_ends(estimates(scores[k], rng)["iqm"], scores[k][:, 0])
-            if k != best:
-                wins = improvement(scores[k], scores[best])
-                rows[k]["final"]["improvement"] = _with_ends(wins)
-
-
-def _scores(each: ReportedSetting) -> Array:
-    """[seeds, 1]"""
-    assert each.evaluation is not None
-    return scores_of(each.evaluation, "average_reward")[0][:, None]
+def _add_statistics(comparison: Comparison, rows: Sequence[Json]) -> None:
+    """Add interquartile means, and probabilities to beat the best setting of the environment."""
+    places = {(row["env"], row["label"]): row for row in rows}
+    compared = [r for r in comparison.rows if r.env and r.metric == SCORES[0] and r.scores]
+    scores = {(row.env, row.label): np.array(row.scores) for row in compared}
+    for row in compared:
+        found = places[row.env, row.label]
+        own, best = scores[row.env, row.label], ranked(comparison, row.env)[0]
+        found["best"] = row.label == best and sum(env == row.env for env, _ in scores) > 1
+        found["final"]["iqm"] = _with_ends(row.aggregates["iqm"], own)
+        if row.label != best:
+            wins = improvement(own[:, None], scores[row.env, best][:, None])
+            found["final"]["improvement"] = _with_ends(wins)
 
 
 def _with_ends(figure: Sequence[float], seeds: Array | None = None) -> Json:
     """A value with the ends of its interval, or with the scores of the seeds if these are few."""
-    mean, low, high = figure
+    value, low, high = map(brief, figure)
     few = [] if seeds is None or len(seeds) >= FEWEST_SEEDS else seeds.tolist()
-    ends = {} if few else {"low": brief(low), "high": brief(high)}
-    return {"mean": brief(mean), "low": None, "high": None, "scores": [*map(brief, few)]} | ends
+    return {"mean": value, "low": low, "high": high, "scores": [*map(brief, few)]}
 
 
 def _metrics(settings: Sequence[Json]) -> list[Json]:
@@ -169,18 +136,35 @@ def _metrics(settings: Sequence[Json]) -> list[Json]:
     ]
 
 
+# What differs between settings.
+
+
+def differing(settings: Sequence[ReportedSetting]) -> list[str]:
+    """Names of the choices that not all settings which have them share."""
+    found: dict[str, set[str]] = {}
+    for each in settings:
+        for name, text in each.choices.items():
+            found.setdefault(name, set()).add(text)
+    return [name for name, texts in found.items() if len(texts) > 1]
+
+
 def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
     """Each choice in which settings differ, with its sorted values."""
     found = []
-    for name in formatting.differing(settings):
+    for name in differing(settings):
         mine = [each for each in settings if name in each.choices]
-        if all(value_text(each.choices[name]) == _default(each, name) for each in mine):
+        if all(each.choices[name] == _default(each, name) for each in mine):
             continue  # only the algorithms' presets differ in it, and the algorithm has a filter
-        values = [each.choices[name] for each in mine]
-        numbers = all(isinstance(value, int | float) for value in values)
-        ordered = sorted(values) if numbers else sorted(values, key=value_text)
-        found.append({"name": name, "values": list(dict.fromkeys(map(value_text, ordered)))})
+        values = sorted({each.choices[name] for each in mine}, key=_numbers_first)
+        found.append({"name": name, "values": values})
     return found
+
+
+def _numbers_first(text: str) -> tuple[float, str]:
+    try:
+        return float(text), text
+    except ValueError:
+        return float("inf"), text
 
 
 def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
@@ -189,12 +173,12 @@ def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
     An option is `changed` if a setting has another value than the default of its own preset.
     The label names the algorithms of an option that not all have, such as a discount.
     """
-    differ = formatting.differing(settings)
+    differ = differing(settings)
     changed = {name for each in settings for name in changed_options(each.found.choice)}
     found = []
     for name in dict.fromkeys(name for each in settings for name in each.choices):
         mine = [each for each in settings if name in each.choices]
-        values = list(dict.fromkeys(value_text(each.choices[name]) for each in mine))
+        values = list(dict.fromkeys(each.choices[name] for each in mine))
         defaults = {_default(each, name) for each in mine}
         default = defaults.pop() if len(defaults) == 1 else None
         owners = dict.fromkeys(each.found.choice.algorithm.upper() for each in mine)
@@ -207,8 +191,61 @@ def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
 
 def _default(each: ReportedSetting, name: str) -> str | None:
     algorithm, preset, _ = each.found.choice
-    defaults = dataclasses.asdict(make_config(algorithm, preset))
-    return value_text(defaults[name]) if name in defaults else None
+    return default_texts(algorithm, preset).get(name)
+
+
+# Text.
+
+
+def _title(settings: Sequence[ReportedSetting]) -> str:
+    environments = list(dict.fromkeys(each.found.env for each in settings))
+    algorithms = dict.fromkeys(each.found.choice.algorithm.upper() for each in settings)
+    where = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
+    return f"{', '.join(algorithms)} on {where}" if settings else "Runs that have just started"
+
+
+def _result(found: Comparison | None, names: Mapping[str, str]) -> str:
+    """The verdict in one line, or the score where there is a single setting."""
+    if found is None:
+        return "No policy was evaluated yet."
+    if lines := verdict(found):
+        return f"{'; '.join(lines)}."
+    row = found.rows[0]
+    figure = estimate_text(row.aggregates.get("iqm"))
+    seeds = f"{row.seeds} seed{'s' * (row.seeds != 1)}"
+    return f"{names[row.label]} on {row.env}: {metric_name(row.metric)} {figure}, {seeds}."
+
+
+def _unsettled(found: Comparison | None, names: Mapping[str, str]) -> str:
+    """A sentence for the table's note, after a space; "" if all evaluations had settled."""
+    return "".join(f" {note}" for note in unsettled_notes(found.rows if found else [], names))
+
+
+def _facts(folder: Folder) -> list[tuple[str, str]]:
+    """Name and value of each fact, for the head of the page."""
+    configs = [run.config for run in folder.runs]
+    environments = sorted({config["env"] for config in configs})
+    algorithms = sorted({config["algorithm"].upper() for config in configs})
+    seeds = sorted({len(each.found.replicas) for each in folder.settings})
+    steps = sorted({config["steps"] for config in configs})
+    started = sorted(config["created"][:16].replace("T", " ") for config in configs)
+    versions = sorted({config["versions"]["longrun"] for config in configs})
+    found = [
+        ("environment" + "s" * (len(environments) > 1), ", ".join(environments)),
+        ("algorithm" + "s" * (len(algorithms) > 1), ", ".join(algorithms)),
+        ("settings", str(len(folder.settings))),
+        ("seeds of each", _span([str(n) for n in seeds])),
+        ("steps asked for", _span([f"{step:,}" for step in steps])),
+        ("runs", str(len(configs)) if len(configs) > 1 else ""),
+        ("started", _span(started)),
+        ("longrun", ", ".join(versions)),
+    ]
+    return [(name, text) for name, text in found if text]
+
+
+def _span(values: Sequence[str]) -> str:
+    """The first and the last value, or a single one if they are equal."""
+    return " to ".join(dict.fromkeys((*values[:1], *values[-1:])))
 
 
 def _command(folder: Folder) -> str:
@@ -216,18 +253,13 @@ def _command(folder: Folder) -> str:
 
     Runs of a sweep that has none, and of one script, share theirs.
     """
-    sweeps = {
-        source: sweep["command"] for source, sweep in folder.sweeps.items() if sweep.get("command")
-    }
-    alone = {run.path: run.config.get("command") for run in folder.runs if run.source not in sweeps}
-    found = sweeps | alone
+    alone = [run for run in folder.runs if run.source not in folder.commands]
+    found = folder.commands | {run.path: run.config["command"] for run in alone}
     names = names_of(found)
     whose: dict[str, list[str]] = {}
     for path, command in found.items():
-        if command:
-            words = shlex.join(map(str, command)) if isinstance(command, list) else str(command)
-            whose.setdefault(words, []).append(" ".join(names[path].split()))
-    if len(whose) == 1 and all(found.values()):
+        whose.setdefault(shlex.join(command), []).append(" ".join(names[path].split()))
+    if len(whose) == 1:
         return next(iter(whose))
     return "\n\n".join(f"# {', '.join(mine)}\n{words}" for words, mine in whose.items())
 
@@ -236,8 +268,7 @@ def _versions(folder: Folder) -> str:
     """Versions of each package, several if runs were made with different ones."""
     found: dict[str, dict[str, None]] = {}
     for run in folder.runs:
-        for name, version in run.config.get("versions", {}).items():
-            found.setdefault(name, {})[str(version)] = None
-    platforms = dict.fromkeys(str(run.config.get("platform", "")) for run in folder.runs)
-    packages = [f"{name} {'/'.join(versions)}" for name, versions in found.items()]
-    return ", ".join(filter(None, [*packages, *platforms]))
+        for name, version in run.config["versions"].items():
+            found.setdefault(name, {})[version] = None
+    platforms = dict.fromkeys(run.config["platform"] for run in folder.runs)
+    return ", ".join([*(f"{name} {'/'.join(own)}" for name, own in found.items()), *platforms])

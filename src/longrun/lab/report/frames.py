@@ -6,16 +6,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.base.files import read_json
-from longrun.lab.report.runs import ReportedSetting
-from longrun.lab.results.limits import feasible_shares
-from longrun.lab.results.read import Setting
+from longrun.lab.report.runs import Folder
 from longrun.lab.results.settings import SettingReplica
-from longrun.lab.results.statistics import scores_of
+from longrun.lab.results.verdict import ranked
 from longrun.learning.envs.native.lookup import is_native
 
 MOST_EACH = 600_000
@@ -25,32 +22,26 @@ TIMEOUT = 180
 
 
 class FilmedPolicy(NamedTuple):
-    """The first seed of the setting with the highest final score in its environment."""
+    """The first seed of the best setting in its environment."""
 
     env: str
     label: str
     replica: SettingReplica
 
 
-def best_policies(settings: Sequence[ReportedSetting]) -> list[FilmedPolicy]:
-    """One for each environment that can be rendered; those in JAX cannot.
-
-    The highest average reward, among settings that keep limits on costs best where there are any.
-    """
-    evaluated = [s.evaluation for s in settings if s.evaluation and len(s.evaluation.steps)]
-    shares = feasible_shares(evaluated)
-    best: dict[str, tuple[tuple[float, float], Setting]] = {}
-    for found in (s for s in evaluated if not is_native(s.env)):
-        score = float(scores_of(found, "average_reward")[0].mean())
-        rank = shares[found.env, found.label], score
-        if found.env not in best or rank > best[found.env][0]:
-            best[found.env] = rank, found
-    return [FilmedPolicy(env, found.label, found.replicas[0]) for env, (_, found) in best.items()]
+def best_policies(folder: Folder) -> list[FilmedPolicy]:
+    """One for each environment that can be rendered; those in JAX cannot."""
+    found = folder.comparison
+    evaluated = {s.evaluation.key: s.evaluation for s in folder.settings if s.evaluation}
+    envs = [env for env in found.tasks if not is_native(env)] if found else []
+    best = [evaluated[env, ranked(found, env)[0]] for env in envs] if found else []
+    return [FilmedPolicy(each.env, each.label, each.replicas[0]) for each in best]
 
 
-def never_rendered(settings: Sequence[ReportedSetting]) -> list[str]:
+def never_rendered(folder: Folder) -> list[str]:
     """The environments in JAX, which have evaluated policies and no renderer."""
-    return list(dict.fromkeys(s.env for s in settings if s.evaluation and is_native(s.env)))
+    tasks = folder.comparison.tasks if folder.comparison else []
+    return [env for env in tasks if is_native(env)]
 
 
 def film(policy: FilmedPolicy, characters: int = MOST_EACH, trust: bool = False) -> dict[str, Any]:

@@ -33,13 +33,13 @@ def write_report(path: Path, out: Path, frames: bool = True, trust: bool = False
     data = page_data(folder)
     if frames:
         names = {(s["env"], s["label"]): s["name"] for s in data["settings"]}
-        policies = best_policies(folder.settings)
+        policies = best_policies(folder)
         for each in policies:
             who = {"env": each.env, "setting": names[each.env, each.label]}
             with Console(stderr=True).status(f"drawing {each.env}"):
                 pictures = film(each, MOST_OF_FRAMES // len(policies), trust)
             data["frames"].append(who | {"seed": each.replica.seed} | pictures)
-        if native := never_rendered(folder.settings):
+        if native := never_rendered(folder):
             note = "environments in JAX cannot be rendered"
             data["frames"].append({"env": ", ".join(native), "note": note})
     write_bytes(out, page(data).encode(errors="backslashreplace"))  # names may be no text

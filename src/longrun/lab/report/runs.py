@@ -9,18 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from longrun.base.files import read_json
+from longrun.lab.results.comparison import Comparison, compare
 from longrun.lab.results.metric_names import is_drawn
-from longrun.lab.results.read import (
-    EVALUATIONS,
-    METRICS,
-    Setting,
-    evaluations_of,
-    training_metrics,
-    training_of,
-)
+from longrun.lab.results.read import EVALUATIONS, METRICS, evaluations_of, measured, training_of
 from longrun.lab.results.run_files import FoundRun
-from longrun.lab.results.settings import FoundSetting, Scan, scan
-from longrun.learning.runs.run_csv import last_step, read_rows
+from longrun.lab.results.settings import Scan, Setting, scan
+from longrun.learning.runs.run_csv import last_step
 from longrun.learning.runs.run_folder import is_finished
 
 
@@ -28,23 +22,15 @@ from longrun.learning.runs.run_folder import is_finished
 class ReportedSetting:
     """A setting that has been evaluated, or at least trained for an iteration."""
 
-    found: FoundSetting
+    found: Setting
     evaluation: Setting | None
     training: Setting | None
 
     @property
-    def env(self) -> str:
-        return self.found.env
-
-    @property
-    def label(self) -> str:
-        return self.found.label
-
-    @property
-    def choices(self) -> dict[str, Any]:
-        """All that settings may differ in."""
-        algorithm, preset, options = self.found.choice
-        return {"algorithm": algorithm, "preset": preset, **options}
+    def choices(self) -> dict[str, str]:
+        """All that settings may differ in, as text."""
+        algorithm, preset, _ = self.found.choice
+        return {"algorithm": algorithm, "preset": preset, **self.found.choice.texts}
 
 
 class Problem(NamedTuple):
@@ -60,9 +46,11 @@ class Folder:
     path: Path
     runs: list[FoundRun]
     settings: list[ReportedSetting]
+    comparison: Comparison | None
+    """None if no setting has been evaluated"""
     problems: list[Problem]
-    sweeps: dict[Path, dict[str, Any]]
-    """the content of each sweep.json, by the sweep's folder"""
+    commands: dict[Path, Any]
+    """the command of each sweep that has one"""
 
 
 def read_folder(path: Path) -> Folder:
@@ -71,21 +59,17 @@ def read_folder(path: Path) -> Folder:
         warnings.simplefilter("always", UserWarning)
         found = _scan(path)
         evaluated, trained = _with_rows(found, EVALUATIONS), _with_rows(found, METRICS)
-        known = [name for name in training_metrics(trained) if is_drawn(name)]
+        drawn = [name for name in measured(trained, METRICS) if is_drawn(name)]
         evaluations = _or_empty(lambda: evaluations_of(evaluated))
-        training = _or_empty(lambda: training_of(trained, known))
-    sources = list(dict.fromkeys(run.source for run in found.runs)) or [path]
-    failures = [(source, problem) for source in sources for problem in _failures(source)]
-    failed = {(source, problem.run) for source, problem in failures}
-    problems = [problem for _, problem in failures]
-    problems += [problem for source in sources for problem in _waiting(source)]
-    left = [run for run in found.runs if (run.source, run.path.name) not in failed]
-    problems += [_unfinished(run) for run in left if not _is_finished(run)]
+        training = _or_empty(lambda: training_of(trained, drawn))
+        comparison = compare(evaluations) if evaluations else None
     notes = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
-    problems += [Problem("", "note", note) for note in notes]
-    settings = _settings(found, evaluations, training)
-    sweeps = {source: content for source in sources if (content := _sweep(source))}
-    return Folder(path, found.runs, settings, problems, sweeps)
+    sources = list(dict.fromkeys(run.source for run in found.runs)) or [path]
+    problems = _problems(sources, found.runs) + [Problem("", "note", note) for note in notes]
+    sweeps = {source: _content(source / "sweep.json", {}) for source in sources}
+    commands = {source: own["command"] for source, own in sweeps.items() if own.get("command")}
+    settings = _together(found.settings, evaluations, training)
+    return Folder(path, found.runs, settings, comparison, problems, commands)
 
 
 def _scan(path: Path) -> Scan:
@@ -100,19 +84,13 @@ def _scan(path: Path) -> Scan:
 
 def _with_rows(found: Scan, file: str) -> Scan:
     """Drop unfinished runs that have no row: they are listed and need no note of the reader."""
-    empty = {run.path for run in found.runs if not _is_finished(run) and not _has_rows(run, file)}
+    runs = [run for run in found.runs if _is_finished(run) or last_step(run.path / file)]
+    paths = {run.path for run in runs}
     settings = [
-        replace(each, replicas=tuple(r for r in each.replicas if r.run not in empty))
+        replace(each, replicas=tuple(r for r in each.replicas if r.run in paths))
         for each in found.settings
     ]
-    return Scan([run for run in found.runs if run.path not in empty], settings)
-
-
-def _has_rows(run: FoundRun, file: str) -> bool:
-    path = run.path / file
-    if last_step(path):
-        return True  # the last line tells, unless it is damaged
-    return bool(len(read_rows(path, [], len(run.config["replicas"])).step))
+    return Scan(runs, settings)
 
 
 def _or_empty(read: Callable[[], list[Setting]]) -> list[Setting]:
@@ -123,60 +101,57 @@ def _or_empty(read: Callable[[], list[Setting]]) -> list[Setting]:
         return []
 
 
-def _settings(
-    found: Scan, evaluations: Sequence[Setting], training: Sequence[Setting]
+def _together(
+    found: Sequence[Setting], evaluations: Sequence[Setting], training: Sequence[Setting]
 ) -> list[ReportedSetting]:
     """Evaluations and training of each setting together, evaluated ones first."""
-    evaluated = {(s.env, s.label): s for s in evaluations}
-    trained = {(s.env, s.label): s for s in training}
-    places = {(s.env, s.label): s for s in found.settings}
+    evaluated, trained = {s.key: s for s in evaluations}, {s.key: s for s in training}
+    places = {s.key: s for s in found}
     return [
         ReportedSetting(places[key], evaluated.get(key), trained.get(key))
         for key in dict.fromkeys([*evaluated, *trained])
     ]
 
 
+def _problems(sources: Sequence[Path], runs: Sequence[FoundRun]) -> list[Problem]:
+    """Runs that failed, those of a plan that have not started, and unfinished ones."""
+    failures = {source: _failures(source) for source in sources}
+    failed = {(source, each.run) for source, own in failures.items() for each in own}
+    waiting = [
+        Problem(run["name"], "waiting", "not started")
+        for source in sources
+        for run in _content(source / "sweep.json", {}).get("runs", [])
+        if (source, run["name"]) not in failed
+        and not (source / "runs" / run["name"] / "config.json").exists()
+    ]
+    unfinished = [
+        _unfinished(run)
+        for run in runs
+        if (run.source, run.path.name) not in failed and not _is_finished(run)
+    ]
+    return [*(each for own in failures.values() for each in own), *waiting, *unfinished]
+
+
 def _is_finished(run: FoundRun) -> bool:
-    return is_finished(run.path, run.config.get("steps", 0))
+    return is_finished(run.path, run.config["steps"])
 
 
 def _unfinished(run: FoundRun) -> Problem:
-    done = last_step(run.path / "metrics.csv")
-    text = f"{done:,} of {run.config.get('steps', 0):,} steps"
-    if not (run.path / "evaluations.csv").exists():
+    text = f"{last_step(run.path / METRICS):,} of {run.config['steps']:,} steps"
+    if not (run.path / EVALUATIONS).exists():
         text += ", no evaluation yet"
     return Problem(run.path.name, "unfinished", text)
 
 
-def _sweep(source: Path) -> dict[str, Any]:
-    file = source / "sweep.json"
-    content = read_json(file) if file.exists() else {}
-    return content if isinstance(content, dict) else {}
-
-
 def _failures(source: Path) -> list[Problem]:
     """The runs in the sweep's failures.json."""
-    file = source / "failures.json"
     found = []
-    content = read_json(file) if file.exists() else []
-    for each in content if isinstance(content, list) else []:
-        if not isinstance(each, dict):
-            continue
-        attempts = each.get("attempts", 1)
-        times = "" if attempts == 1 else f" ({attempts} attempts)"
-        text = str(each.get("error", "no reason was recorded")).strip()
-        found.append(Problem(str(each.get("run", "?")), "failed", text + times))
+    for each in _content(source / "failures.json", []):
+        times = "" if each["attempts"] == 1 else f" ({each['attempts']} attempts)"
+        found.append(Problem(each["run"], "failed", each["error"].strip() + times))
     return found
 
 
-def _waiting(source: Path) -> list[Problem]:
-    """Runs of the sweep's plan that have not started."""
-    planned = _sweep(source).get("runs")
-    runs = [run for run in planned if isinstance(run, dict)] if isinstance(planned, list) else []
-    names = [run["name"] for run in runs if isinstance(run.get("name"), str)]
-    failed = {problem.run for problem in _failures(source)}
-    return [
-        Problem(name, "waiting", "not started")
-        for name in names
-        if name not in failed and not (source / "runs" / name / "config.json").exists()
-    ]
+def _content(file: Path, otherwise: Any) -> Any:
+    """What a sweep's file holds, if there is one."""
+    return read_json(file) if file.exists() else otherwise

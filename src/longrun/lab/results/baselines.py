@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.lab.results.labels import shortened
-from longrun.lab.results.read import Setting
+from longrun.lab.results.settings import Setting
 
 
 def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:

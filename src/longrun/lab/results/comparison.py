@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,24 @@ import numpy as np
 from longrun.base.checks import known
 from longrun.base.errors import InputError, warn
 from longrun.lab.results.baselines import find_baselines
-from longrun.lab.results.data_frames import comparison_frame
-from longrun.lab.results.limits import CostRates, cost_rates, feasible_first
 from longrun.lab.results.metric_names import SCORES
-from longrun.lab.results.read import NEARLY, Setting, read_results
-from longrun.lab.results.settings import Paths
+from longrun.lab.results.read import NEARLY, data_frame, read_results
+from longrun.lab.results.scores import (
+    CostRates,
+    cost_rates,
+    feasible_first,
+    final_evaluations,
+    scores_of,
+    unsettled_evaluations,
+)
+from longrun.lab.results.settings import Paths, Setting
 from longrun.lab.results.statistics import (
+    AGGREGATES,
     ScoreEstimate,
     as_matrix,
     estimates,
-    final_evaluations,
     improvement,
     normalised,
-    scores_of,
-    unsettled_evaluations,
 )
 from longrun.learning.envs.spaces import Array
 
@@ -44,15 +48,15 @@ class Row:
     label: str
     metric: str
     seeds: int
-    steps: int | None
-    evaluations: int | None
-    """evaluations in each seed's final score; None for other scores, and over all tasks"""
-    scores: tuple[float, ...]
-    """the score of each seed; empty over all tasks, and where a seed has no score"""
     aggregates: dict[str, ScoreEstimate]
     """iqm, mean and median; none of them where a seed has no score"""
     improvement: ScoreEstimate | None
     """probability to beat the baseline; None for itself and where either has no score"""
+    steps: int | None = None
+    scores: tuple[float, ...] = ()
+    """the score of each seed; empty over all tasks, and where a seed has no score"""
+    evaluations: int | None = None
+    """evaluations in each seed's final score; None for other scores, and over all tasks"""
     unsettled: int | None = None
     """evaluations in the final scores of all seeds that had not settled; None for other scores than
     final ones and other metrics than average_reward, and over all tasks"""
@@ -77,12 +81,7 @@ class Comparison:
 
     def tasks_of(self, metric: str) -> list[str]:
         """The tasks that rows over all tasks are about: those in which every seed has a score."""
-        without = {
-            row.env
-            for row in self.rows
-            if row.metric == metric and row.label not in self.partial and not row.scores
-        }
-        return [task for task in self.tasks if task not in without]
+        return _complete_tasks([r for r in self.rows if r.metric == metric], self.partial)
 
     def to_pandas(self) -> Any:
         """A row for each task, setting and metric, with scores, aggregates and intervals.
@@ -90,11 +89,34 @@ class Comparison:
         Over all tasks `env` is "". A cost is a metric `cost_NAME` with its `limit`, and `kept`, the
         number of seeds that keep it. Needs the extra `pandas`.
         """
-        return comparison_frame(self)
+        return data_frame(self.records())
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows of `to_pandas`, as the CSV file of `longrun compare` has them, too."""
+        found: list[dict[str, Any]] = []
+        for row in self.rows:
+            record: dict[str, Any] = {"env": row.env, "setting": row.label}
+            names = ("metric", "seeds", "steps", "evaluations", "scores")
+            record |= {name: getattr(row, name) for name in names}
+            for name in AGGREGATES:
+                record |= _ends(name, row.aggregates.get(name))
+            record["baseline"] = self.baselines.get(row.env)
+            found.append(record | _ends("improvement", row.improvement))
+        for cost in self.costs:
+            about: dict[str, Any] = {
+                "env": cost.env,
+                "setting": cost.label,
+                "metric": f"cost_{cost.cost}",
+            }
+            about |= {"seeds": len(cost.rates), "scores": cost.rates, "mean": np.mean(cost.rates)}
+            about |= {"limit": cost.limit, "kept": None if cost.limit is None else sum(cost.kept)}
+            found.append(about)
+        return found
 
 
-Scores = dict[str, dict[str, tuple[Array, int]]]
-"""The scores [seeds] of each environment and label, and the step at which they were reached."""
+def _ends(name: str, found: ScoreEstimate | None) -> dict[str, float]:
+    names = (name, f"{name}_low", f"{name}_high")
+    return dict(zip(names, found or [float("nan")] * 3, strict=True))
 
 
 def compare(
@@ -127,7 +149,10 @@ def compare(
         the baseline; `costs` the long-run rates of costs with their limits, by which settings are
         ordered; `to_pandas()` makes a data frame of the rows.
     """
-    settings = [setting for setting in _settings(results) if len(setting.steps)]
+    given = [results] if isinstance(results, str | Path) else list(results)
+    settings = [each for each in given if isinstance(each, Setting)]
+    if paths := [each for each in given if not isinstance(each, Setting)]:
+        settings += read_results(paths)
     if not settings:
         raise InputError("there is nothing to compare: no setting has evaluations yet")
     metrics = [metrics] if isinstance(metrics, str) else list(metrics)
@@ -135,56 +160,24 @@ def compare(
         known("metric", metric, SCORES)
     if at is None:
         _warn_of_lengths(settings)
-    baselines = find_baselines(settings, baseline)
-    settings = feasible_first(settings, at)
-    is_final = at is None and not best
-    final = settings if is_final else []
-    counts = {(s.env, s.label): (final_evaluations(s), unsettled_evaluations(s)) for s in final}
-    scores = {metric: _scores(settings, metric, at, best) for metric in metrics}
-    return _compared(settings, scores, baselines, counts, cost_rates(settings, at))
-
-
-def _compared(
-    settings: Sequence[Setting],
-    scores: Mapping[str, Scores],
-    baselines: dict[str, str],
-    counts: Mapping[tuple[str, str], tuple[int, int]],
-    costs: list[CostRates],
-) -> Comparison:
-    """Compare the scores in each metric.
-
-    `counts` has the evaluations in the final score of a seed of (env, label), and how many of those
-    of all seeds had not settled.
-    """
+    baselines, costs = find_baselines(settings, baseline), cost_rates(settings, at)
+    settings, costs = feasible_first(settings, costs), feasible_first(costs, costs)
     tasks = list(dict.fromkeys(s.env for s in settings))
     rows = [
-        _counted(row, *counts.get((env, row.label), (None, None)))
+        row
         for env in tasks
-        for metric, own in scores.items()
-        for row in _task_rows(env, metric, own[env], baselines.get(env))
+        for metric in metrics
+        for row in _task_rows(
+            [s for s in settings if s.env == env], metric, baselines.get(env), at, best
+        )
     ]
-    by_label = {metric: _by_label(own) for metric, own in scores.items()}
-    if len(tasks) > 1:
-        for metric, matrices in by_label.items():
-            if len(matrices) == 1:  # from its own worst to its own best seed: that says nothing
-                continue
-            rows += _overall_rows(metric, matrices, baselines.get(""))
     count = Counter(s.label for s in settings)
     partial = [label for label in count if count[label] < len(tasks)]
-    return Comparison(rows, by_label, baselines, tasks, partial, costs)
-
-
-def _counted(row: Row, evaluations: int | None, unsettled: int | None) -> Row:
-    own = unsettled if row.metric == "average_reward" else None
-    return replace(row, evaluations=evaluations, unsettled=own)
-
-
-def _settings(results: Paths | Sequence[Setting]) -> list[Setting]:
-    if isinstance(results, str | Path):
-        return read_results(results)
-    settings = [each for each in results if isinstance(each, Setting)]
-    paths = [each for each in results if not isinstance(each, Setting)]
-    return settings + (read_results(paths) if paths else [])
+    scores = {m: _matrices([r for r in rows if r.metric == m], tasks, partial) for m in metrics}
+    if len(tasks) > 1:
+        for metric, own in scores.items():
+            rows += _overall_rows(metric, own, baselines.get(""))
+    return Comparison(rows, scores, baselines, tasks, partial, costs)
 
 
 def _warn_of_lengths(settings: Sequence[Setting]) -> None:
@@ -194,74 +187,39 @@ def _warn_of_lengths(settings: Sequence[Setting]) -> None:
         if min(ends) < NEARLY * max(ends):
             warn(
                 f"settings on {env} end between {min(ends):,} and {max(ends):,} steps;"
-                f" at={min(ends)} (--at {min(ends)}) compares them at the same step"
+                f" longrun compare --at {min(ends)} compares them at the same step"
             )
 
 
-def _scores(settings: Sequence[Setting], metric: str, at: int | None, best: bool) -> Scores:
-    scores: Scores = {}
-    for s in settings:
-        scores.setdefault(s.env, {})[s.label] = scores_of(s, metric, at, best)
-    return scores
-
-
-def _by_label(scores: Scores) -> dict[str, Array]:
-    """Scores [seeds, tasks] of each setting: of one task raw, of several normalised."""
-    if len(scores) > 1:
-        return _overall_scores(scores)
-    (task,) = scores.values()
-    return _complete(task)
-
-
-def _complete(scores: Mapping[str, tuple[Array, int]]) -> dict[str, Array]:
-    """Scores [seeds, 1] on one task of the settings whose seeds all have one."""
-    return {label: own[:, None] for label, (own, _) in scores.items() if np.isfinite(own).all()}
-
-
-def _overall_scores(scores: Scores) -> dict[str, Array]:
-    """Normalised [seeds, tasks] of settings that are on all tasks, where all seeds have a score."""
-    labels = [n for n in next(iter(scores.values())) if all(n in own for own in scores.values())]
-    tasks = [
-        own for own in scores.values() if all(np.isfinite(own[label][0]).all() for label in labels)
-    ]
-    if not labels or not tasks:
-        return {}
-    return normalised({label: as_matrix([own[label][0] for own in tasks]) for label in labels})
-
-
 def _task_rows(
-    env: str, metric: str, scores: Mapping[str, tuple[Array, int]], baseline: str | None
+    settings: Sequence[Setting], metric: str, baseline: str | None, at: int | None, best: bool
 ) -> list[Row]:
     """A setting in which a seed has no score has no aggregates: the other seeds may be biased."""
-    complete = _complete(scores)
+    scores = {s.label: scores_of(s, metric, at, best) for s in settings}
+    complete = {label: own[:, None] for label, (own, _) in scores.items() if np.isfinite(own).all()}
+    final = at is None and not best
     return [
         Row(
-            env=env,
-            label=label,
+            env=s.env,
+            label=s.label,
             metric=metric,
-            seeds=len(own),
-            steps=steps,
-            evaluations=None,
-            scores=tuple(own.tolist()) if label in complete else (),
-            **_figures(label, complete, baseline),
+            seeds=len(s.seeds),
+            steps=scores[s.label][1],
+            scores=tuple(complete[s.label][:, 0].tolist()) if s.label in complete else (),
+            evaluations=final_evaluations(s) if final else None,
+            unsettled=unsettled_evaluations(s) if final and metric == SCORES[0] else None,
+            **_figures(s.label, complete, baseline),
         )
-        for label, (own, steps) in scores.items()
+        for s in settings
     ]
 
 
 def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str | None) -> list[Row]:
+    """Rows over all tasks; one setting alone would be scaled from its own worst to its best."""
     return [
-        Row(
-            env="",
-            label=label,
-            metric=metric,
-            seeds=int(np.isfinite(own).sum()),
-            steps=None,
-            evaluations=None,
-            scores=(),
-            **_figures(label, scores, baseline),
-        )
+        Row("", label, metric, int(np.isfinite(own).sum()), **_figures(label, scores, baseline))
         for label, own in scores.items()
+        if len(scores) > 1
     ]
 
 
@@ -274,3 +232,25 @@ def _figures(label: str, scores: Mapping[str, Array], baseline: str | None) -> d
     if baseline is not None and label != baseline and baseline in scores:
         better = improvement(scores[label], scores[baseline])
     return {"aggregates": aggregates, "improvement": better}
+
+
+def _complete_tasks(rows: Sequence[Row], partial: Sequence[str]) -> list[str]:
+    """Tasks on which every seed of the settings that are on all tasks has a score."""
+    without = {row.env for row in rows if not row.scores and row.label not in partial}
+    return [env for env in dict.fromkeys(row.env for row in rows) if env and env not in without]
+
+
+def _matrices(
+    rows: Sequence[Row], tasks: Sequence[str], partial: Sequence[str]
+) -> dict[str, Array]:
+    """Scores [seeds, tasks] of each setting: of one task raw, of several normalised."""
+    if len(tasks) == 1:
+        return {row.label: np.array(row.scores)[:, None] for row in rows if row.scores}
+    complete = _complete_tasks(rows, partial)
+    own = {(row.env, row.label): np.array(row.scores) for row in rows}
+    labels = dict.fromkeys(row.label for row in rows if row.label not in partial)
+    if not labels or not complete:
+        return {}
+    return normalised(
+        {label: as_matrix([own[task, label] for task in complete]) for label in labels}
+    )

@@ -1,205 +1,213 @@
-"""A comparison as text tables, and as rows for a CSV: what `longrun compare` prints and writes."""
+"""A comparison in words and tables: what compare, plot and training print in the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from longrun.lab.results.comparison import Comparison, Row
+from longrun.base.errors import listed
+from longrun.lab.results.comparison import Comparison, Row, compare
 from longrun.lab.results.labels import shortened
-from longrun.lab.results.limits import CostRates, feasible_seeds
 from longrun.lab.results.metric_names import metric_name
-from longrun.lab.results.statistics import COVERED, FEWEST_EVALUATIONS, FEWEST_SEEDS, ScoreEstimate
-from longrun.lab.results.tables import TextTable, estimate_text, number_text, with_interval
+from longrun.lab.results.scores import (
+    FINAL_SHARE,
+    CostRates,
+    cost_rates,
+    feasible_seeds,
+    rates_of,
+    scores_of,
+)
+from longrun.lab.results.settings import Setting
+from longrun.lab.results.statistics import (
+    COVERED,
+    FEWEST_SEEDS,
+    ScoreEstimate,
+    mean_interval,
+)
+from longrun.lab.results.tables import TextTable, estimate_text, number_text, print_tables
+from longrun.lab.results.verdict import verdict
+
+TRAINED = ("average_reward", "episode_return")
+"""Metrics of the table after training."""
 
 
-def text_tables(found: Comparison) -> list[TextTable]:
-    """One table for each task, and one over all of them where there are several."""
-    short, shared = shortened(row.label for row in found.rows)
-    metrics = list(dict.fromkeys(row.metric for row in found.rows))
-    tables = []
-    for env in dict.fromkeys(row.env for row in found.rows):
-        rows = [row for row in found.rows if row.env == env]
-        shown = [m for m in metrics if any(r.aggregates for r in rows if r.metric == m)]
-        if shown:
-            tables.append(_text_table(rows, shown, short, found, shared))
-        if costs := [each for each in found.costs if each.env == env]:
-            tables.append(cost_table(env, costs, short))
+def print_final(settings: Sequence[Setting]) -> None:
+    """The final scores of what was trained: of one seed in words, else as a table."""
+    if sum(len(setting.seeds) for setting in settings) == 1:
+        print(_of_one_seed(settings[0]))
+    elif settings:
+        print_comparison(compare(settings, TRAINED))
+
+
+def _of_one_seed(setting: Setting) -> str:
+    """What was trained, its final scores, and costs beside their limits."""
+    [seed] = setting.seeds
+    rates, lows = rates_of(setting, TRAINED[0])
+    reach = abs(float(rates[0] - lows[0]))
+    figures = [f"average reward {number_text(rates[0], 4)} per step"]
+    if np.isfinite(reach):
+        ends = (number_text(rates[0] + side * reach, 3) for side in (-1, 1))
+        figures[0] += f" [{', '.join(ends)}]"
+    returns = scores_of(setting, TRAINED[1])[0][0]
+    if np.isfinite(returns):
+        figures.append(f"episode return {number_text(returns, 4)}")
+    for cost in cost_rates([setting]):
+        kept = "kept" if cost.kept[0] else "not kept"
+        limit = "" if cost.limit is None else f" (limit {cost.limit:g} {kept})"
+        figures.append(f"{cost.cost} {number_text(cost.rates[0], 4)} per step{limit}")
+    first = f"{setting.label} on {setting.env}, seed {seed}, {setting.steps[-1]:,} steps"
+    short = {setting.label: setting.label}
+    notes = unsettled_notes(compare([setting], TRAINED[0]).rows, short)
+    return "\n".join([first, "  ".join(figures), *notes])
+
+
+def print_comparison(found: Comparison) -> list[TextTable]:
+    """Print the verdict and the tables, which are returned."""
+    for line in verdict(found):
+        print(line)
+    tables = comparison_tables(found)
+    print_tables(tables)
     return tables
 
 
-def cost_table(env: str, costs: Sequence[CostRates], short: Mapping[str, str]) -> TextTable:
-    """The final rate of each cost, and how many seeds keep all limits."""
-    names = list(dict.fromkeys(each.cost for each in costs))
-    limited = any(each.limit is not None for each in costs)
-    lines = []
-    for label in dict.fromkeys(each.label for each in costs):
-        of = {each.cost: each for each in costs if each.label == label}
-        line = [short[label], str(len(next(iter(of.values())).rates))]
-        for name in names:
-            line.append(with_interval(np.array(of[name].rates)) if name in of else "-")
-            line += [_limit_text(of.get(name))] * limited
-        kept = [each for each in of.values() if each.limit is not None]
-        lines.append([*line, *([str(feasible_seeds(kept)) if kept else "-"] * limited)])
-    header = ["setting", "seeds"]
-    for name in names:
-        header += [name, *(["limit"] * limited)]
-    title = f"{env}: costs per step, final, mean over seeds [nominal 95 % interval]"
-    note = "limits kept: seeds of which no cost has a 95 % interval that is all above its limit"
-    return TextTable(title, header + ["limits kept"] * limited, lines, note if limited else "")
+def comparison_tables(found: Comparison) -> list[TextTable]:
+    """The scores of all settings, and their costs, where there are some."""
+    short, shared = shortened(row.label for row in found.rows)
+    metrics = list(dict.fromkeys(row.metric for row in found.rows if row.aggregates))
+    tables = [_score_table(found, metrics, short, shared)] if metrics else []
+    return [*tables, _cost_table(found.costs, short)] if found.costs else tables
 
 
-def _limit_text(cost: CostRates | None) -> str:
-    return "-" if cost is None or cost.limit is None else f"{cost.limit:g}"
-
-
-def _text_table(
-    rows: Sequence[Row],
-    metrics: Sequence[str],
-    short: Mapping[str, str],
-    found: Comparison,
-    shared: str,
+def _score_table(
+    found: Comparison, metrics: Sequence[str], short: Mapping[str, str], shared: str
 ) -> TextTable:
-    """Interquartile means in all metrics; mean, median and P(better) of the first metric alone."""
-    over_all, baseline = rows[0].env == "", found.baselines.get(rows[0].env)
-    aspects = ("mean", "median") if over_all else ("mean",)
-    first, *others = metrics
-    header = ["setting", *(["runs"] if over_all else ["seeds", "steps"]), metric_name(first)]
-    header += [*aspects, "P(better)", *map(metric_name, others)]
-    lines = []
-    for label in dict.fromkeys(row.label for row in rows):
-        of = {row.metric: row for row in rows if row.label == label}
-        main = of[first]
-        line = [short[label], str(main.seeds), *([] if over_all else [f"{main.steps:,}"])]
-        line += [estimate_text(main.aggregates.get("iqm"), main.scores)]
-        line += [
-            number_text(main.aggregates[a].value, 4) if main.aggregates else "-" for a in aspects
-        ]
-        line += ["baseline" if label == baseline else estimate_text(main.improvement)]
-        rest = [of[metric] for metric in others]
-        line += [estimate_text(row.aggregates.get("iqm"), row.scores) for row in rest]
-        lines.append(line)
-    place = rows[0].env or (
-        f"{_tasks_text(found, first)}, each from 0 (worst seed) to 1 (best seed)"
-    )
-    title = f"{place}: interquartile mean over seeds [nominal 95 % interval]"
-    notes = _notes(metric_name(first), over_all, baseline, short, found)
-    notes += _tasks_left_out(metrics, found) if over_all else []
-    notes += [f"all with {shared}"] if shared else []
-    notes += _cautions(rows, short)
-    return TextTable(title, header, lines, "; ".join(notes))
-
-
-def _notes(
-    metric: str, over_all: bool, baseline: str | None, short: Mapping[str, str], found: Comparison
-) -> list[str]:
-    notes = []
-    if baseline is not None:
-        notes.append(
-            f"P(better): probability that a seed has more {metric} than one of {short[baseline]}"
-        )
-    if over_all and found.partial:
-        notes.append(f"not on all tasks: {', '.join(short[label] for label in found.partial)}")
-    return notes
-
-
-def _tasks_text(found: Comparison, metric: str) -> str:
-    count = len(found.tasks_of(metric))
-    return f"{count} task{'s' * (count != 1)}"
-
-
-def _tasks_left_out(metrics: Sequence[str], found: Comparison) -> list[str]:
-    """Notes naming tasks left out since seeds lack a score, as returns where no episode ends."""
-    notes = []
-    for metric in metrics:
-        counted = found.tasks_of(metric)
-        without = [task for task in found.tasks if task not in counted]
-        if without:
-            notes.append(f"{metric_name(metric)} without {', '.join(without)}: seeds lack a score")
-    return notes
-
-
-def _cautions(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
-    """Scores of few evaluations, what intervals cover, and aggregates of few seeds."""
-    counted = [row for row in rows if row.evaluations is not None]
-    few = [row for row in counted if (row.evaluations or 0) < FEWEST_EVALUATIONS]
-    found = []
-    if few:
-        names = ", ".join(dict.fromkeys(short[row.label] for row in few))
-        whose = "each final score" if len(few) == len(counted) else f"the final score of {names}"
-        often = min(row.steps or 0 for row in few) // 20
-        found.append(f"only 1 evaluation counts in {whose}; --eval-every {often} gives more")
-    found += unsettled_notes(
-        (short[row.label], row.unsettled, row.seeds * (row.evaluations or 0))
-        for row in rows
-        if row.unsettled is not None
-    )
-    shown = [np.isfinite(row.aggregates["iqm"].low) for row in rows if row.aggregates]
-    if any(shown):
-        better = any(row.improvement for row in rows)
-        of_better = f", those of P(better) {COVERED['improvement']}" if better else ""
-        found.append(
-            f"intervals of {FEWEST_SEEDS} seeds cover {COVERED['iqm']} in simulations{of_better}"
-        )
-    if not all(shown):
-        instead = "" if rows[0].env == "" else "; (scores of the seeds) instead"
-        found.append(f"no interval for fewer than {FEWEST_SEEDS} seeds{instead}")
-    return found
-
-
-def unsettled_notes(counts: Iterable[tuple[str, int, int]]) -> list[str]:
-    """A note if evaluations had not settled: (setting, how many of them, of how many) of each."""
-    counts = list(counts)
-    names = ", ".join(f"{name}: {unsettled}" for name, unsettled, _ in counts if unsettled)
-    if not names:
-        return []
-    of = f"{sum(each[1] for each in counts)} of {sum(each[2] for each in counts)}"
-    return [
-        f"{of} evaluations in the final scores had not settled ({names});"
-        " --eval-steps N gives longer ones"
-    ]
-
-
-def raw_rows(found: Comparison) -> list[dict[str, object]]:
-    """The rows of a CSV file: one for each task, setting and metric."""
-    lines = []
-    for row in found.rows:
-        line: dict[str, object] = {
-            "env": row.env or f"{_tasks_text(found, row.metric)}, normalised",
-            "setting": row.label,
-            "metric": row.metric,
-            "seeds": row.seeds,
-            "steps": "" if row.steps is None else row.steps,
-            "evaluations": "" if row.evaluations is None else row.evaluations,
-            "scores": " ".join(f"{score:.6g}" for score in row.scores),
-        }
-        for name in ("iqm", "mean", "median"):
-            line |= _flat(name, row.aggregates.get(name))
-        lines.append(
-            line
-            | {"baseline": found.baselines.get(row.env, "")}
-            | _flat("improvement", row.improvement)
-        )
-    return [*lines, *(_cost_line(each, lines[0]) for each in found.costs)] if lines else []
-
-
-def _cost_line(cost: CostRates, names: Mapping[str, object]) -> dict[str, object]:
-    """A row of the CSV about a cost; `limit` and `kept` are columns of such rows alone."""
-    line: dict[str, object] = dict.fromkeys(names, "")
-    return line | {
-        "env": cost.env,
-        "setting": cost.label,
-        "metric": f"cost_{cost.cost}",
-        "seeds": len(cost.rates),
-        "scores": " ".join(f"{rate:.6g}" for rate in cost.rates),
-        "mean": f"{np.mean(cost.rates):.6g}",
-        "limit": "" if cost.limit is None else f"{cost.limit:.6g}",
-        "kept": "" if cost.limit is None else sum(cost.kept),
+    """Interquartile means in all metrics, and P(better) in the first."""
+    lines = [row for row in found.rows if row.metric == metrics[0]]
+    cells = {(row.env, row.label, row.metric): row for row in found.rows}
+    several = len(found.tasks) > 1
+    columns = {
+        "environment": [(row.env or "all tasks") * several for row in lines],
+        "setting": [short[row.label] for row in lines],
+        "seeds": [f"{row.seeds}" if row.env else "" for row in lines],
+        "steps": [f"{row.steps:,}" if row.env else "" for row in lines],
     }
+    for metric in metrics:
+        own = [cells.get((row.env, row.label, metric)) for row in lines]
+        texts = [estimate_text(r.aggregates.get("iqm"), r.scores) if r else "-" for r in own]
+        columns[metric_name(metric)] = texts
+    if any(row.improvement for row in lines):
+        columns["P(better)"] = [
+            "baseline"
+            if row.label == found.baselines.get(row.env)
+            else estimate_text(row.improvement)
+            for row in lines
+        ]
+    place = f"{len(found.tasks)} environments" if several else found.tasks[0]
+    shown = [row.aggregates["iqm"].low for row in found.rows if row.aggregates]
+    interval = "" if np.isnan(shown).all() else " [nominal 95 % interval]"
+    single = all(row.seeds == 1 for row in lines if row.env)
+    what = "score of the only seed" if single else f"interquartile mean over seeds{interval}"
+    notes = [*_evaluation_notes(lines, short), *_interval_notes(lines, short, found)]
+    notes += _task_notes(metrics, short, found) if several else []
+    return TextTable(f"{place}: {what}", columns, notes + [f"All with {shared}."] * bool(shared))
 
 
-def _flat(name: str, found: ScoreEstimate | None) -> dict[str, object]:
-    numbers = found or ScoreEstimate(*[float("nan")] * 3)
-    names = (name, f"{name}_low", f"{name}_high")
-    return {n: "" if np.isnan(x) else f"{x:.6g}" for n, x in zip(names, numbers, strict=True)}
+def _evaluation_notes(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
+    """What a final score is, of how many evaluations, and how many of these had not settled."""
+    final = [row for row in rows if row.evaluations]
+    if not final:
+        return []
+    counts = [row.evaluations or 0 for row in final]
+    number = f"{max(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
+    share = f"{100 * FINAL_SHARE:.0f} %"
+    text = f"Final score: mean of the {number} evaluations in the last {share} of training"
+    if min(counts) == 1:
+        often = min(row.steps or 0 for row in final if row.evaluations == 1) // 20
+        text = "Final score: the last evaluation" if max(counts) == 1 else text
+        text += f"; --eval-every {often} averages several"
+    return [f"{text}.", *unsettled_notes(final, short)]
+
+
+def unsettled_notes(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
+    """A sentence if evaluations in the final scores had not settled; it names the settings."""
+    judged = [row for row in rows if row.unsettled is not None]
+    several = len({row.env for row in judged}) > 1
+    whose = ", ".join(
+        f"{short[row.label]}{f' on {row.env}' if several else ''}: {row.unsettled}"
+        for row in judged
+        if row.unsettled
+    )
+    count = sum(row.unsettled or 0 for row in judged)
+    total = sum(row.seeds * (row.evaluations or 0) for row in judged)
+    return [
+        f"{count} of {total} evaluations in the final scores had not settled ({whose});"
+        " --eval-steps N gives longer ones."
+    ] * bool(count)
+
+
+def _interval_notes(rows: Sequence[Row], short: Mapping[str, str], found: Comparison) -> list[str]:
+    """What P(better) is, what intervals cover, and where there are none."""
+    notes = []
+    compared = [row for row in rows if row.improvement]
+    if compared:
+        whose = {short[found.baselines[row.env]] for row in compared}
+        baseline = whose.pop() if len(whose) == 1 else "the environment's baseline"
+        more = metric_name(rows[0].metric)
+        notes.append(f"P(better): probability that a seed has more {more} than one of {baseline}.")
+    if any(np.isfinite(row.aggregates["iqm"].low) for row in rows if row.aggregates):
+        of_better = f", those of P(better) {COVERED['improvement']}" if compared else ""
+        notes.append(
+            f"Intervals of {FEWEST_SEEDS} seeds cover {COVERED['iqm']} in simulations{of_better}."
+        )
+    if any(1 < row.seeds < FEWEST_SEEDS for row in rows if row.env):
+        notes.append(f"Fewer than {FEWEST_SEEDS} seeds have no interval; they are in parentheses.")
+    return notes
+
+
+def _task_notes(metrics: Sequence[str], short: Mapping[str, str], found: Comparison) -> list[str]:
+    """How tasks are put together, and what is left out since seeds lack a score."""
+    notes = []
+    if any(not row.env for row in found.rows):
+        count = len(found.tasks_of(metrics[0]))
+        notes.append(
+            f"All tasks: scores on each of {count} tasks, from 0 (worst seed) to 1 (best seed)."
+        )
+    if found.partial:
+        notes.append(f"Not on all tasks: {', '.join(short[label] for label in found.partial)}.")
+    for metric in metrics:
+        without = [task for task in found.tasks if task not in found.tasks_of(metric)]
+        if without:
+            notes.append(f"{metric_name(metric)} without {listed(without)}: seeds lack a score.")
+    return notes
+
+
+def _cost_table(costs: Sequence[CostRates], short: Mapping[str, str]) -> TextTable:
+    """The final rate of each cost, and how many seeds keep all limits."""
+    keys = list(dict.fromkeys(each.key for each in costs))
+    of = {(each.key, each.cost): each for each in costs}
+    kept = feasible_seeds(costs)
+    several = len({env for env, _ in keys}) > 1
+    columns = {
+        "environment": [env * several for env, _ in keys],
+        "setting": [short[label] for _, label in keys],
+    }
+    for name in dict.fromkeys(each.cost for each in costs):
+        own = [of.get((key, name)) for key in keys]
+        columns[f"{name} per step"] = ["-" if each is None else _mean_text(each) for each in own]
+        if any(each and each.limit is not None for each in own):
+            columns[f"limit of {name}"] = [
+                "-" if each is None or each.limit is None else f"{each.limit:g}" for each in own
+            ]
+    if kept:
+        seeds = {each.key: len(each.rates) for each in costs}
+        columns["seeds within limits"] = [
+            f"{kept[key]} of {seeds[key]}" if key in kept else "-" for key in keys
+        ]
+    note = "Within limits: a seed of which no cost has a 95 % interval that is all above its limit."
+    return TextTable("Costs: final, mean over seeds", columns, [note] * bool(kept))
+
+
+def _mean_text(cost: CostRates) -> str:
+    mean, low, high = (float(x) for x in mean_interval(np.array(cost.rates)))
+    return estimate_text(ScoreEstimate(mean, low, high), cost.rates)

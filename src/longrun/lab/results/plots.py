@@ -17,11 +17,17 @@ from longrun.base.errors import InputError
 from longrun.base.picture_files import picture
 from longrun.lab.results.comparison import Comparison
 from longrun.lab.results.labels import shortened
-from longrun.lab.results.limits import COST, costs_of, limits_of, own_limits
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.plot_style import DPI, Colour, colours_of, legend, tidy
-from longrun.lab.results.read import Setting, mean_interval
-from longrun.lab.results.statistics import FEWEST_SEEDS, curve_estimates, fewest_seeds, profile
+from longrun.lab.results.scores import COST, costs_of, limits_of, own_limits
+from longrun.lab.results.settings import Setting
+from longrun.lab.results.statistics import (
+    FEWEST_SEEDS,
+    curve_estimates,
+    fewest_seeds,
+    mean_interval,
+    profile,
+)
 from longrun.learning.envs.spaces import Array
 
 Band = tuple[Array, Array, Array]
@@ -105,7 +111,8 @@ def draw_panels(
     seeds.
     """
     panels = [panel for row in grid for panel in row]
-    labels = list(dict.fromkeys(s.label for p in panels for s in p.settings if _has(s, p.metric)))
+    shown = [s for p in panels for s in p.settings if _has(s, p.metric)]
+    labels = list(dict.fromkeys(s.label for s in shown))
     short, shared = shortened(labels)
     colours = dict(zip(labels, colours_of(len(labels)), strict=True))
     rows, columns = len(grid), len(grid[0])
@@ -119,18 +126,22 @@ def draw_panels(
             axis.remove()
         for axis in axes.flat[: len(panels)][-columns:]:  # the lowest of each column
             axis.set_xlabel("environment steps")
-        middle = "interquartile mean" if iqm else "mean"
-        seeds = [len(s.seeds) for p in panels for s in p.settings]
-        banded = f", band: its nominal 95 % interval ({FEWEST_SEEDS} seeds or more)"
-        points = all(len(s.steps) == 1 for p in panels for s in p.settings if _has(s, p.metric))
-        thick, thin = ("large point", "small points") if points else ("thick", "thin")
-        has_band = max(seeds, default=0) >= FEWEST_SEEDS and not points  # of a point it is nothing
-        about = f"{thick}: {middle}{banded if has_band else ''}"
-        about += "" if len(labels) > CROWDED else f", {thin}: seeds"
-        about = about if max(seeds, default=0) > 1 else ""
-        limits = ["dashed: limit"] * any(_limits(p) for p in panels)
-        about = ", ".join([*([about] if about else []), *limits])
-        legend(figure, [(short[label], colours[label]) for label in labels], about, shared)
+        about = _lines_text(shown, iqm, crowded=len(labels) > CROWDED)
+        about += ["dashed: limit"] * any(_limits(panel) for panel in panels)
+        legend(figure, [(short[n], colours[n]) for n in labels], ", ".join(about), shared)
+
+
+def _lines_text(settings: Sequence[Setting], iqm: bool, crowded: bool) -> list[str]:
+    """What thick and thin lines are, for the legend; nothing where all settings have one seed."""
+    most = max((len(s.seeds) for s in settings), default=0)
+    if most < 2:
+        return []
+    points = all(len(s.steps) == 1 for s in settings)
+    thick, thin = ("large point", "small points") if points else ("thick", "thin")
+    found = [f"{thick}: {'interquartile mean' if iqm else 'mean'}"]
+    if most >= FEWEST_SEEDS and not points:
+        found.append(f"band: its nominal 95 % interval ({FEWEST_SEEDS} seeds or more)")
+    return found if crowded else [*found, f"{thin}: seeds"]
 
 
 def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, smooth: int) -> None:
@@ -164,11 +175,11 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
 
 def _limits(panel: Panel) -> dict[str, float]:
     """The limit of each setting, by label, in a panel that shows a cost."""
-    cost = panel.metric.removeprefix(COST)
+    cost = panel.metric.removeprefix(COST) if panel.metric.startswith(COST) else ""
     return {
         setting.label: limits[cost]
         for setting, limits in zip(panel.settings, limits_of(panel.settings), strict=True)
-        if panel.metric.startswith(COST) and cost in limits and _has(setting, panel.metric)
+        if cost in limits and _has(setting, panel.metric)
     }
 
 
@@ -180,17 +191,8 @@ def limited_costs(settings: Sequence[Setting]) -> list[str]:
 
 
 def band(values: Array, iqm: bool) -> Band:
-    """Mean of curves [K, seeds] with Student's interval, or interquartile mean with bootstrap's.
-
-    With few seeds there is no interval (NaN): Student's is as wide as the figure, and the
-    bootstrap's too narrow.
-    """
-    middle, low, high = (
-        curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)
-    )
-    if values.shape[-1] < FEWEST_SEEDS:
-        low = high = np.full_like(middle, np.nan)
-    return middle, low, high
+    """Mean of curves [K, seeds] with Student's interval, or interquartile mean with bootstrap's."""
+    return curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)
 
 
 def smoothed(values: Array, points: int) -> Array:
@@ -229,26 +231,23 @@ def draw_profiles(found: Comparison, metric: str, out: Path) -> None:
     colours = colours_of(len(scores))
     with picture(out, size=(6.4, 3.8), dpi=DPI) as figure:
         axis = figure.subplots()
+        banded = False
         for own, colour in zip(scores.values(), colours, strict=True):
             share, below, above = profile(own, thresholds)
             axis.plot(thresholds, share, color=colour, linewidth=1.8, drawstyle="steps-post")
-            if fewest_seeds(own) < FEWEST_SEEDS:
-                continue
-            axis.fill_between(
-                thresholds, below, above, step="post", color=colour, alpha=0.15, linewidth=0
-            )
+            if fewest_seeds(own) >= FEWEST_SEEDS:
+                banded = True
+                axis.fill_between(
+                    thresholds, below, above, step="post", color=colour, alpha=0.15, linewidth=0
+                )
         axis.set_xlabel(metric_name(metric) + " (scaled)" * several)
         axis.set(ylabel="share of runs above it", ylim=(-0.02, 1.02))
         axis.set_title(title, fontsize=11)
         tidy(axis)
-        entries = [(short[label], colour) for label, colour in zip(scores, colours, strict=True)]
-        banded = any(fewest_seeds(own) >= FEWEST_SEEDS for own in scores.values())
-        about = (
-            f"band: nominal 95 % interval ({FEWEST_SEEDS} seeds or more)"
-            if banded
-            else f"no interval with fewer than {FEWEST_SEEDS} seeds"
-        )
-        legend(figure, entries, about, shared)
+        entries = list(zip(short.values(), colours, strict=True))
+        has = f"band: nominal 95 % interval ({FEWEST_SEEDS} seeds or more)"
+        has_not = f"no interval with fewer than {FEWEST_SEEDS} seeds"
+        legend(figure, entries, has if banded else has_not, shared)
 
 
 def _fit(axis: Axes, values: Sequence[Array]) -> None:

@@ -1,23 +1,22 @@
-"""Finished and unfinished runs as numbers: settings with the curves of their seeds."""
+"""The curves of settings: evaluations and training metrics, at the steps that seeds share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError, listed, warn
-from longrun.base.student import student_reach
-from longrun.lab.results.data_frames import Results
-from longrun.lab.results.labels import Choice
 from longrun.lab.results.run_files import FoundRun
-from longrun.lab.results.settings import FoundSetting, Paths, Scan, SettingReplica, scan
+from longrun.lab.results.settings import Paths, Scan, Setting, SettingReplica, scan
 from longrun.learning.envs.spaces import Array
 from longrun.learning.options.config import ALGORITHMS, Discounted
+from longrun.learning.options.config_options import value_text
 from longrun.learning.runs.run_csv import Rows, columns_of, read_rows
 
 EVALUATIONS = "evaluations.csv"
@@ -36,40 +35,43 @@ NEARLY = 0.9
 """A seed that has reached this share of the others' steps belongs to the curve."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """The curves of replicas that differ in their seeds alone, of one run or of many."""
+class Results(list[Setting]):
+    """Settings, in a list that can become a data frame."""
 
-    env: str
-    label: str
-    """the name that the user gave; or algorithm, what differs from its preset, and what differs
-    between the settings read"""
-    choice: Choice
-    """algorithm, preset and all options that change what is learned"""
-    replicas: tuple[SettingReplica, ...]
-    """where each seed's files are"""
-    steps: Array
-    """[K], those at which all seeds have a row"""
-    values: dict[str, Array]
-    """[K, seeds] for each column"""
+    def to_pandas(self) -> Any:
+        """A row for each step of each seed of each setting.
 
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(replica.seed for replica in self.replicas)
+        Columns: env, setting (its label), algorithm, preset, the options in which the settings
+        differ (None where an algorithm lacks one), seed, step, and what was measured. Needs the
+        extra `pandas`.
+        """
+        names = dict.fromkeys(name for setting in self for name in setting.choice.options)
+        differing = [n for n in names if len({s.choice.texts.get(n) for s in self}) > 1]
+        rows = []
+        for s in self:
+            about = {"env": s.env, "setting": s.label}
+            about |= {"algorithm": s.choice.algorithm, "preset": s.choice.preset}
+            about |= {name: _cell(s.choice.options.get(name)) for name in differing}
+            rows += [
+                {**about, "seed": seed, "step": int(step)}
+                | {name: float(values[i, k]) for name, values in s.values.items()}
+                for k, seed in enumerate(s.seeds)
+                for i, step in enumerate(s.steps)
+            ]
+        return data_frame(rows)
 
 
-class _Curve(NamedTuple):
-    """One replica."""
+def _cell(value: Any) -> Any:
+    return value_text(value) if isinstance(value, list | tuple) else value
 
-    replica: SettingReplica
-    steps: Array
-    """[K], rising"""
-    values: dict[str, Array]
-    """[K]"""
 
-    @property
-    def last(self) -> int:
-        return int(self.steps[-1]) if len(self.steps) else 0
+def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
+    """A data frame of pandas, which is imported when one is asked for."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError("to_pandas needs a package; pip install pandas") from None
+    return pandas.DataFrame(rows)
 
 
 def read_results(paths: Paths) -> Results:
@@ -94,7 +96,8 @@ def read_results(paths: Paths) -> Results:
       curves of the others. If they stopped because they failed, the mean of the others is too high.
     - The same setting with the same seed from two places is two settings, which have the place's
       name in their labels: these may be two versions of a program, and are no independent seeds.
-    - Runs that have not been evaluated yet are left out with a warning.
+    - Runs that have not been evaluated yet are left out with a warning, as are settings whose seeds
+      were never evaluated at the same step.
     """
     return Results(evaluations_of(scan(paths)))
 
@@ -113,22 +116,14 @@ def evaluations_of(found: Scan) -> list[Setting]:
     settings = _read(found, EVALUATIONS, [*EVALUATION_COLUMNS, SETTLED, *cost_columns(found)])
     for setting in settings:
         values = setting.values
-        values[SETTLED] = np.nan_to_num(values[SETTLED], nan=1.0)  # older runs have no such column
         with np.errstate(invalid="ignore", divide="ignore"):
             values["episode_average_reward"] = values["episode_return"] / values["episode_length"]
     return settings
 
 
-def cost_columns(found: Scan) -> list[str]:
-    """Columns of the costs that evaluations of these runs recorded: cost_NAME and its interval."""
-    headers = [columns_of(run.path / EVALUATIONS) for run in found.runs]
-    names = dict.fromkeys(name for header in headers for name in header)
-    return [name for name in names if name.startswith("cost_")]
-
-
 def training_of(found: Scan, columns: Sequence[str]) -> list[Setting]:
     """What `read_metrics` returns."""
-    names = training_metrics(found)
+    names = measured(found, METRICS)
     for column in columns:
         known("metric", column, names)
     settings = _read(found, METRICS, columns)
@@ -142,10 +137,29 @@ def learns_gain(setting: Setting) -> bool:
     return not issubclass(ALGORITHMS[setting.choice.algorithm], Discounted)
 
 
-def training_metrics(found: Scan) -> list[str]:
-    """All measured columns of the metrics.csv of these runs."""
-    headers = [columns_of(run.path / METRICS) for run in found.runs]
+def measured(found: Scan, file: str) -> list[str]:
+    """All measured columns of metrics.csv or evaluations.csv of these runs."""
+    headers = [columns_of(run.path / file) for run in found.runs]
     return list(dict.fromkeys(name for header in headers for name in header))
+
+
+def cost_columns(found: Scan) -> list[str]:
+    """Columns of the costs that evaluations of these runs recorded: cost_NAME and its interval."""
+    return [name for name in measured(found, EVALUATIONS) if name.startswith("cost_")]
+
+
+class _Curve(NamedTuple):
+    """One replica."""
+
+    replica: SettingReplica
+    steps: Array
+    """[K], rising"""
+    values: dict[str, Array]
+    """[K]"""
+
+    @property
+    def last(self) -> int:
+        return int(self.steps[-1]) if len(self.steps) else 0
 
 
 def _read(found: Scan, file: str, columns: Sequence[str]) -> list[Setting]:
@@ -161,7 +175,7 @@ def _read(found: Scan, file: str, columns: Sequence[str]) -> list[Setting]:
         replicas = [replica for replica in each.replicas if replica.run not in without]
         curves = [_curve(replica, rows[replica.run], columns) for replica in replicas]
         if any(curve.last for curve in curves):
-            settings.append(_setting(each, curves, columns))
+            settings += _with_curves(each, curves, columns)
     return settings
 
 
@@ -180,30 +194,34 @@ def _report_missing(missing: Sequence[FoundRun], found: Scan, file: str) -> None
     fix = "train longer or with --eval-every" if file == EVALUATIONS else "train longer"
     if missing and len(missing) == len(found.runs):
         raise InputError(f"'{missing[0].path}' has no {what} yet; {fix}")
-    alone = [f"'{run.path}'" for run in missing if run.path == run.source]
-    if alone:
-        they = "they have" if len(alone) > 1 else "it has"
-        warn(f"{listed(alone)}: left out because {they} no {what} yet; {fix}")
-    in_sweeps = [run for run in missing if run.path != run.source]
-    for source in dict.fromkeys(run.source for run in in_sweeps):
-        names = [run.path.name for run in in_sweeps if run.source == source]
-        warn(f"'{source}': left out because they have no {what} yet: {listed(names)}")
+    by_source: dict[Path | None, list[FoundRun]] = {}
+    for run in missing:
+        by_source.setdefault(None if run.path == run.source else run.source, []).append(run)
+    for source, runs in by_source.items():
+        if source is None:
+            they = "they have" if len(runs) > 1 else "it has"
+            names = listed(f"'{run.path}'" for run in runs)
+            warn(f"{names}: left out because {they} no {what} yet; {fix}")
+        else:
+            names = listed(run.path.name for run in runs)
+            warn(f"'{source}': left out because they have no {what} yet: {names}")
 
 
-def _setting(found: FoundSetting, curves: Sequence[_Curve], columns: Sequence[str]) -> Setting:
-    """The replicas at the steps that they share."""
+def _with_curves(found: Setting, curves: Sequence[_Curve], columns: Sequence[str]) -> list[Setting]:
+    """The setting with its replicas at the steps that they share; none if they share no step."""
     name = f"{found.env} {found.label}"
     chosen = _far_enough(name, curves)
     steps = reduce(np.intersect1d, [curve.steps for curve in chosen])
     if not len(steps):
-        warn(f"{name}: its seeds were never evaluated at the same step")
+        warn(f"{name}: left out because its seeds were never evaluated at the same step")
+        return []
     places = [np.searchsorted(curve.steps, steps) for curve in chosen]
     values = {
         column: np.stack([c.values[column][at] for c, at in zip(chosen, places, strict=True)], -1)
         for column in columns
     }
     replicas = tuple(curve.replica for curve in chosen)
-    return Setting(found.env, found.label, found.choice, replicas, steps, values)
+    return [replace(found, replicas=replicas, steps=steps, values=values)]
 
 
 def _far_enough(name: str, curves: Sequence[_Curve]) -> list[_Curve]:
@@ -220,12 +238,3 @@ def _far_enough(name: str, curves: Sequence[_Curve]) -> list[_Curve]:
             f"{name}: shown up to {end:,} steps, as far as half of its seeds; seed {listed(ahead)}"
         )
     return [curve for curve in curves if curve.last >= NEARLY * end]
-
-
-def mean_interval(values: Array) -> tuple[Array, Array, Array]:
-    """Mean over the last axis (seeds) and its 95 % Student's interval; [..., n] -> three [...]."""
-    mean = values.mean(-1)
-    if values.shape[-1] < 2:
-        return mean, mean, mean
-    reach = student_reach(values)
-    return mean, mean - reach, mean + reach

@@ -1,15 +1,18 @@
-"""Which replicas of runs and sweeps belong together: settings, each with its label."""
+"""Settings: replicas of runs and sweeps that differ in their seeds alone."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from longrun.lab.results.env_identity import env_names
-from longrun.lab.results.labels import Choice, labels_of, named_labels, names_of
+import numpy as np
+
+from longrun.lab.results.labels import Choice, env_names, labels_of, names_of
 from longrun.lab.results.run_files import FoundRun, find_runs
+from longrun.learning.envs.spaces import Array
 from longrun.learning.options.config_options import value_text
 
 Paths = str | Path | Sequence[str | Path]
@@ -28,8 +31,8 @@ class SettingReplica:
 
 
 @dataclass(frozen=True)
-class FoundSetting:
-    """Replicas that differ in their seeds alone, of one run or of many; nothing is read yet."""
+class Setting:
+    """The curves of replicas that differ in their seeds alone, of one run or of many."""
 
     env: str
     """the environment's name, and what distinguishes it from others of that name"""
@@ -37,31 +40,44 @@ class FoundSetting:
     """the name that the user gave; or algorithm, what differs from its preset, and what differs
     between the settings found"""
     choice: Choice
+    """algorithm, preset and all options that change what is learned"""
     replicas: tuple[SettingReplica, ...]
-    """the replicas by seed; all seeds are different"""
+    """where each seed's files are; all seeds are different"""
+    steps: Array = field(default_factory=lambda: np.zeros(0, int))
+    """[K], those at which all seeds have a row"""
+    values: dict[str, Array] = field(default_factory=dict)
+    """[K, seeds] for each column"""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(replica.seed for replica in self.replicas)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What no other setting of a scan shares."""
+        return self.env, self.label
 
 
-@dataclass(frozen=True)
-class Scan:
-    """Runs and settings that were found at some paths."""
+class Scan(NamedTuple):
+    """Runs that were found at some paths, and their settings, of which nothing is read yet."""
 
     runs: list[FoundRun]
-    settings: list[FoundSetting]
+    settings: list[Setting]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Place:
     """A replica on its way to a setting."""
 
     run: FoundRun
     index: int
+    seed: int
     choice: Choice
-    label: str
     env: str
+    label: str
 
-    @property
-    def seed(self) -> int:
-        return int(self.run.config["replicas"][self.index]["seed"])
+    def home(self, level: str) -> Path:
+        return self.run.source if level == "sweep" else self.run.path
 
 
 def scan(paths: Paths) -> Scan:
@@ -73,22 +89,42 @@ def scan(paths: Paths) -> Scan:
     """
     given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     runs = find_runs(given)
-    places = [(run, k) for run in runs for k in range(len(run.config["replicas"]))]
-    choices = [Choice.of(run.config, run.config["replicas"][k]) for run, k in places]
-    envs, names = env_names(runs), [str(run.config.get("name") or "") for run, _ in places]
-    labels = named_labels(names, labels_of(choices))
-    labelled = zip(places, choices, labels, strict=True)
-    groups: dict[tuple[str, str], list[_Place]] = {}
-    found = [
-        _Place(run, index, choice, label, envs[run.path])
-        for (run, index), choice, label in labelled
+    envs = env_names(runs)
+    replicas = [(run, *pair) for run in runs for pair in enumerate(run.config["replicas"])]
+    choices = [Choice.of(run.config, replica) for run, _, replica in replicas]
+    labels = labels_of(choices, [run.config.get("name", "") for run, _, _ in replicas])
+    places = [
+        _Place(run, index, int(replica["seed"]), choice, envs[run.path], label)
+        for (run, index, replica), choice, label in zip(replicas, choices, labels, strict=True)
     ]
-    for place in _kept_apart(found):
+    _keep_apart(places)
+    groups: dict[tuple[str, str], list[_Place]] = {}
+    for place in places:
         groups.setdefault((place.env, place.label), []).append(place)
-    return Scan(runs, _in_order([_setting(group) for group in groups.values()], given))
+    settings = []
+    for (env, label), group in groups.items():
+        by_seed = {p.seed: SettingReplica(p.run.path, p.index, p.seed) for p in group}
+        own = tuple(by_seed[seed] for seed in sorted(by_seed))
+        settings.append(Setting(env, label, group[0].choice, own))
+    return Scan(runs, _in_order(settings, given))
 
 
-def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[FoundSetting]:
+def _keep_apart(places: Sequence[_Place]) -> None:
+    """Add where they are to labels of places that have the same setting and seed."""
+    for level in ("sweep", "run"):
+        counts = Counter((p.env, p.label, p.seed) for p in places)
+        homes: dict[str, set[Path]] = {}
+        for p in places:
+            homes.setdefault(p.label, set()).add(p.home(level))
+        repeated = {label for (_, label, _), count in counts.items() if count > 1}
+        apart = {label for label in repeated if len(homes[label]) > 1}
+        names = names_of({home for label in apart for home in homes[label]})
+        for p in places:
+            if p.label in apart:
+                p.label = f"{names[p.home(level)]}: {p.label}"
+
+
+def _in_order(settings: list[Setting], given: Sequence[Path]) -> list[Setting]:
     """The settings as they were given and found; those of one path and algorithm by their options.
 
     Labels of a grid name the same options. That of an ablation which names the fewest is what all
@@ -106,7 +142,7 @@ def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[Found
             return 0, float(value)
         return 1, found[name].index(value_text(value))
 
-    def group(setting: FoundSetting) -> tuple[object, ...]:
+    def group(setting: Setting) -> tuple[object, ...]:
         run = setting.replicas[0].run.resolve()
         root = next((k for k, path in enumerate(roots) if run.is_relative_to(path)), len(roots))
         return root, setting.env, *setting.choice[:2]
@@ -120,30 +156,3 @@ def _in_order(settings: list[FoundSetting], given: Sequence[Path]) -> list[Found
             [place(*option) for option in sorted(s.choice.options.items())],
         ),
     )
-
-
-def _setting(places: Sequence[_Place]) -> FoundSetting:
-    first = places[0]
-    by_seed = {p.seed: SettingReplica(p.run.path, p.index, p.seed) for p in places}
-    replicas = tuple(by_seed[seed] for seed in sorted(by_seed))
-    return FoundSetting(first.env, first.label, first.choice, replicas)
-
-
-def _kept_apart(places: list[_Place]) -> list[_Place]:
-    """Two replicas of the same setting and seed get labels that name where they are."""
-    for level in ("source", "path"):  # two sweeps, or two runs of a sweep
-        counts = Counter((p.env, p.label, p.seed) for p in places)
-        repeated = {label for (_, label, _), count in counts.items() if count > 1}
-        homes: dict[str, set[Path]] = {label: set() for label in repeated}
-        for p in places:
-            if p.label in repeated:
-                homes[p.label].add(getattr(p.run, level))
-        apart = {label for label in repeated if len(homes[label]) > 1}
-        names = names_of({home for label in apart for home in homes[label]})
-        places = [
-            replace(p, label=f"{names[getattr(p.run, level)]}: {p.label}")
-            if p.label in apart
-            else p
-            for p in places
-        ]
-    return places

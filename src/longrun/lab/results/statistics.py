@@ -1,12 +1,8 @@
 """Statistics over seeds: aggregates with intervals, improvement, performance profiles.
 
 The definitions are those of Agarwal et al., *Deep Reinforcement Learning at the Edge of the
-Statistical Precipice* (2021), and the tests compare them with its package, rliable. The bootstrap
-is vectorised here: rliable's takes seconds where this takes hundredths, draws from NumPy's global
-state, and does not import with pandas 3.
-
-The intervals are not rliable's percentiles, which cover 82 to 91 % for interquartile means of five
-seeds of one task:
+Statistical Precipice* (2021), and the tests compare them with its package, rliable. Its percentile
+intervals cover 82 to 91 % for interquartile means of five seeds of one task. Here:
 
 - Aggregates and curves have the expanded percentile interval of the bootstrap (Hesterberg, *What
   Teachers Should Know About the Bootstrap*, 2015).
@@ -29,15 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longrun.base.errors import InputError
-from longrun.base.student import student_quantile
-from longrun.lab.results.read import SETTLED, Setting
+from longrun.base.student import student_quantile, student_reach
 from longrun.learning.envs.spaces import Array
 
-FINAL_SHARE = 0.1
-"""A final score is the mean of the evaluations in this last part of training."""
-FEWEST_EVALUATIONS = 2
-"""A final score of fewer depends much on the last of them: tables then say how many there are."""
 FEWEST_SEEDS = 5
 """Fewest seeds for an interval; tables list the seeds if there are fewer.
 
@@ -67,58 +57,6 @@ class ScoreEstimate(NamedTuple):
     high: float
 
 
-def scores_of(
-    setting: Setting, metric: str, at: int | None = None, best: bool = False
-) -> tuple[Array, int]:
-    """Each seed's score [seeds], and the step at which it was reached.
-
-    - Final, the default: the mean of the evaluations in the last 10 % of the steps.
-    - `at` a step: the last evaluation that is not later.
-    - `best`: the seed's best evaluation (until `at`). Other libraries report it; it is never lower
-      than the final score, and grows with the number of evaluations.
-
-    An evaluation has no return where a first episode did not end. A seed that lacks one of those
-    that count scores NaN, since long episodes would be missing; its best is that of the others.
-    """
-    if not len(setting.steps):
-        raise InputError(f"{setting.env} {setting.label} has no evaluations that its seeds share")
-    until = setting.steps[-1] if at is None else at
-    steps = setting.steps[setting.steps <= until]
-    if not len(steps):
-        raise InputError(
-            f"at={at}: {setting.env} {setting.label} was first evaluated at"
-            f" {setting.steps[0]:,} steps; choose that or more"
-        )
-    values = setting.values[metric][: len(steps)]
-    if not best:
-        values = values[_is_final(steps) if at is None else steps == steps[-1]]
-    counted = np.isfinite(values)
-    if best:
-        scores = np.where(counted, values, -np.inf).max(0)
-    else:
-        scores = np.where(counted, values, 0).sum(0) / np.maximum(counted.sum(0), 1)
-    known = counted.any(0) if best else counted.all(0)
-    return np.where(known, scores, np.nan), int(steps[-1])
-
-
-def final_evaluations(setting: Setting) -> int:
-    """How many evaluations the final score of a seed is the mean of."""
-    return int(_is_final(setting.steps).sum()) if len(setting.steps) else 0
-
-
-def unsettled_evaluations(setting: Setting) -> int:
-    """How many of the evaluations in the final scores of all seeds had not settled."""
-    if SETTLED not in setting.values or not len(setting.steps):
-        return 0
-    return int((setting.values[SETTLED][_is_final(setting.steps)] == 0).sum())
-
-
-def _is_final(steps: Array) -> Array:
-    """[K] increasing -> [K] bool: the evaluations in the last tenth of training, at least one."""
-    final: Array = (steps > (1 - FINAL_SHARE) * steps[-1]) | (steps == steps[-1])
-    return final
-
-
 def as_matrix(scores: list[Array]) -> Array:
     """Scores [seeds] of each task as [seeds, tasks], NaN where a task has fewer seeds."""
     matrix = np.full((max(map(len, scores)), len(scores)), np.nan)
@@ -130,10 +68,9 @@ def as_matrix(scores: list[Array]) -> Array:
 def normalised(scores: Mapping[str, Array]) -> dict[str, Array]:
     """Scores [seeds, tasks] of all settings on one scale; nothing else normalises.
 
-    For each task 0 is the lowest and 1 the highest score of any seed of the settings compared. So
-    tasks have equal weights whatever their rewards, scores are bounded, and no reference scores are
-    needed. Such numbers are valid within one table, and change when settings are added to it.
-    Where all scores are the same they are 0.5.
+    For each task 0 is the lowest and 1 the highest score of any seed of the settings compared, so
+    tasks have equal weights whatever their rewards. Such numbers are valid within one table, and
+    change when settings are added to it. Where all scores are the same they are 0.5.
     """
     everything = np.concatenate(list(scores.values()))
     low, high = np.nanmin(everything, 0), np.nanmax(everything, 0)
@@ -178,11 +115,7 @@ def _task_means(scores: Array) -> Array:
 
 
 def estimates(scores: Array, rng: np.random.Generator) -> dict[str, ScoreEstimate]:
-    """Interquartile mean, mean and median of scores [seeds, tasks] with their intervals.
-
-    Five seeds' nominal 95 % intervals of interquartile means cover 88 to 94 % on one task and 95 to
-    96 % on six, and those of means 92 % of normal scores and 80 % of lognormal ones.
-    """
+    """Interquartile mean, mean and median of scores [seeds, tasks] with their intervals."""
     values = {name: float(function(scores)) for name, function in AGGREGATES.items()}
     if fewest_seeds(scores) < FEWEST_SEEDS:
         return {name: ScoreEstimate(value, np.nan, np.nan) for name, value in values.items()}
@@ -227,9 +160,6 @@ def improvement(scores: Array, baseline: Array) -> ScoreEstimate:
     """Probability that a seed [seeds, tasks] beats one of the baseline [others, tasks].
 
     Over all pairs of a task, ties count half; then the mean over tasks.
-
-    The nominal 95 % interval of five seeds on either side covers 94 to 97 % on one task, 92 to 97 %
-    on six that are alike, and more where tasks differ. It needs no bootstrap.
     """
     wins = []
     for own, other in zip(scores.T, baseline.T, strict=True):
@@ -278,6 +208,18 @@ def profile(scores: Array, thresholds: Array) -> tuple[Array, Array, Array]:
     middle = (share + square / 2) / (1 + square)
     reach = np.sqrt(square * (share * (1 - share) + square / 4)) / (1 + square)
     return share, middle - reach, middle + reach
+
+
+def mean_interval(values: Array) -> tuple[Array, Array, Array]:
+    """Mean over the last axis (seeds) and its 95 % Student's interval; [..., n] -> three [...].
+
+    There is no interval of fewer than `FEWEST_SEEDS`: it is NaN.
+    """
+    mean = values.mean(-1)
+    if values.shape[-1] < FEWEST_SEEDS:
+        return mean, mean * np.nan, mean * np.nan
+    reach = student_reach(values)
+    return mean, mean - reach, mean + reach
 
 
 def curve_estimates(values: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:

@@ -1,29 +1,27 @@
-"""Tables: for the terminal, and as CSV, Markdown and LaTeX."""
+"""Tables of text: on the terminal, and as CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.table import Table
 
 from longrun.base.errors import InputError
 from longrun.base.files import write_bytes
-from longrun.lab.results.read import mean_interval
-from longrun.lab.results.statistics import FEWEST_SEEDS, ScoreEstimate
-from longrun.learning.envs.spaces import Array
-from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.lab.results.statistics import ScoreEstimate
 
 NAMES = ("setting", "environment", "replica")
 """Columns of text."""
 LONGEST_WORD = 24
-"""Letters of a word in such a column that are never broken."""
+"""Letters of a word that are never broken."""
 ENDINGS = (".csv", ".md", ".tex")
 SPECIAL_IN_LATEX = {
     "\\": r"\textbackslash{}",
@@ -40,85 +38,38 @@ SPECIAL_IN_LATEX = {
 @dataclass(frozen=True)
 class TextTable:
     title: str
-    header: list[str]
-    rows: list[list[str]]
-    note: str = ""
+    columns: Mapping[str, Sequence[str]]
+    """the cells below each header; a column of empty cells is not shown"""
+    notes: Sequence[str] = ()
+    """sentences below the table"""
 
+    @property
+    def header(self) -> list[str]:
+        return [name for name, cells in self.columns.items() if any(cells)]
 
-def print_reports(rows: Sequence[tuple[str, EvaluationReport]], title: str) -> None:
-    """One line for each evaluated replica, with the columns that some of them have."""
-    reports = [report for _, report in rows]
-    columns = {
-        "replica": [name for name, _ in rows],
-        "steps": [f"{r.steps:,}" for r in reports],
-        "warm-up": [f"{r.warmup:,}" for r in reports] if any(r.warmup for r in reports) else [],
-        "average reward [95 %]": [_rate(r.average_reward, r.low, r.high) for r in reports],
-    }
-    if any(r.episodes for r in reports):
-        columns["episodes"] = [f"{r.episodes}" for r in reports]
-        columns["episode return (sd)"] = [_with_spread(r) if r.episodes else "-" for r in reports]
-        columns["length"] = [f"{r.episode_length:.4g}" if r.episodes else "-" for r in reports]
-        columns["reward per step in episodes"] = [
-            f"{r.episode_average_reward:.4g}" if r.episodes else "-" for r in reports
-        ]
-    for name in reports[0].costs:
-        columns[f"{name} [95 %]"] = [_rate(*r.costs[name]) for r in reports]
-    shown = {name: cells for name, cells in columns.items() if cells}
-    cells = [list(row) for row in zip(*shown.values(), strict=True)]
-    print_tables([TextTable(title, list(shown), cells, _shortcomings(rows))])
-
-
-def _shortcomings(rows: Sequence[tuple[str, EvaluationReport]]) -> str:
-    """What the steps of some replicas are too few for: an episode return, the long-run average."""
-    without = [f"{name}: {r.unfinished}" for name, r in rows if r.unfinished]
-    unsettled = [name for name, r in rows if not r.settled]
-    found = []
-    if without:
-        reason = "no episode return where first episodes did not end within the steps"
-        found.append(f"{reason} ({', '.join(without)})")
-    if unsettled:
-        found.append(f"not settled: {', '.join(unsettled)}")
-    return "; ".join([*found, "evaluate more steps"]) if found else ""
-
-
-def _with_spread(report: EvaluationReport) -> str:
-    if report.episodes < 2:
-        return f"{report.episode_return:.4g}"
-    return f"{report.episode_return:.4g} ({number_text(report.episode_return_std, 3)})"
-
-
-def _rate(value: float, low: float, high: float) -> str:
-    return f"{value:.4g} [{low:.4g}, {high:.4g}]"
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        return list(zip(*(self.columns[name] for name in self.header), strict=True))
 
 
 def print_tables(tables: Sequence[TextTable]) -> None:
     """Print on the terminal, names on the left in full, numbers on the right."""
     console = Console()
     for each in tables:
-        table = Table(title=escape(each.title), caption=escape(each.note) or None)
-        columns = [list(column) for column in zip(each.header, *each.rows, strict=True)]
-        narrow = sum(max(map(len, column)) + 3 for column in columns) >= console.width
-        least = [min(_longest_word(cells), LONGEST_WORD) for cells in columns]
-        for (name, *_), width in zip(columns, least, strict=True):
-            justify: JustifyMethod = "left" if name in NAMES else "right"
-            table.add_column(escape(name), justify=justify, overflow="fold", min_width=width)
+        table = Table(title=escape(each.title))
+        room = 1
+        for name in each.header:
+            words = [word for cell in (name, *each.columns[name]) for word in cell.split()]
+            least = min(max(map(len, words)), LONGEST_WORD)
+            side: JustifyMethod = "left" if name in NAMES else "right"
+            table.add_column(escape(name), justify=side, overflow="fold", min_width=least)
+            room += least + 3
         for row in each.rows:
-            cells = zip(each.header, row, strict=True)
-            table.add_row(
-                *(escape(_broken(c) if narrow and n not in NAMES else c) for n, c in cells)
-            )
+            table.add_row(*map(escape, row))
         # If the terminal is too narrow, it wraps the lines: cropping them would lose numbers.
-        room = sum(least) + 3 * len(least) + 1
         console.print(table, width=max(console.width, room), crop=False)
-
-
-def _broken(cell: str) -> str:
-    """A number and the brackets behind it in two lines."""
-    return cell.replace(" [", "\n[").replace(" (", "\n(")
-
-
-def _longest_word(cells: Sequence[str]) -> int:
-    return max((len(word) for cell in cells for word in cell.split()), default=0)
+        for note in each.notes:
+            console.print(escape(note), highlight=False)
 
 
 def require_table(out: Path) -> None:
@@ -128,34 +79,41 @@ def require_table(out: Path) -> None:
 
 
 def write_table(
-    out: Path, tables: Sequence[TextTable], raw: Sequence[Mapping[str, object]]
+    out: Path, tables: Sequence[TextTable], records: Sequence[Mapping[str, Any]]
 ) -> None:
-    """The raw numbers as CSV, or the printed tables as Markdown or LaTeX, by the file's ending."""
+    """The records as CSV, or the printed tables as Markdown or LaTeX, by the file's ending."""
     require_table(out)
-    if out.suffix.lower() == ".csv":
-        text = as_csv(raw)
-    else:
-        form = as_latex if out.suffix.lower() == ".tex" else as_markdown
-        text = "\n".join(form(table) for table in tables)
+    form = as_latex if out.suffix.lower() == ".tex" else as_markdown
+    is_csv = out.suffix.lower() == ".csv"
+    text = as_csv(records) if is_csv else "\n".join(form(table) for table in tables)
     write_bytes(out, text.encode())
 
 
-def as_csv(rows: Sequence[Mapping[str, object]]) -> str:
+def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Numbers have six digits; None and NaN are empty."""
     text = io.StringIO()
     names = dict.fromkeys(name for row in rows for name in row)
     writer = csv.DictWriter(text, list(names), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _csv_cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
+
+
+def _csv_cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.6g}"
+    if isinstance(value, tuple):
+        return " ".join(map(_csv_cell, value))
+    return "" if value is None else str(value)
 
 
 def as_markdown(table: TextTable) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"| {' | '.join(c.replace('|', chr(92) + '|') for c in cells)} |"
 
-    rule = ["---", *["---:"] * (len(table.header) - 1)]
+    rule = ["---" if name in NAMES else "---:" for name in table.header]
     lines = [f"**{table.title}**", "", *map(line, (table.header, rule, *table.rows))]
-    return "\n".join([*lines, *(["", table.note] if table.note else [])]) + "\n"
+    return "\n".join([*lines, *(["", *table.notes] if table.notes else [])]) + "\n"
 
 
 def as_latex(table: TextTable) -> str:
@@ -164,10 +122,9 @@ def as_latex(table: TextTable) -> str:
     def line(cells: Sequence[str]) -> str:
         return f"  {' & '.join(map(latex_escaped, cells))} \\\\"
 
-    comment = f"% {table.title}" + (f"; {table.note}" if table.note else "")
-    columns = "l" + "r" * (len(table.header) - 1)
+    columns = "".join("l" if name in NAMES else "r" for name in table.header)
     lines = [
-        comment,
+        *(f"% {text}" for text in (table.title, *table.notes)),
         f"\\begin{{tabular}}{{{columns}}}",
         "  \\toprule",
         line(table.header),
@@ -187,22 +144,13 @@ def estimate_text(found: ScoreEstimate | None, seeds: Sequence[float] = ()) -> s
     """An estimate like `0.27 [0.25, 0.29]`; else the seeds, like `0.27 (seeds 0.25, 0.29)`."""
     if found is None:
         return "-"
-    if np.isnan(found.low):
-        own = ", ".join(number_text(seed, 3) for seed in seeds)
-        return number_text(found.value, 4) + (f" (seeds {own})" if len(seeds) > 1 else "")
-    low, high = number_text(found.low, 3), number_text(found.high, 3)
-    return f"{number_text(found.value, 4)} [{low}, {high}]"
+    value = number_text(found.value, 4)
+    if not math.isnan(found.low):
+        return f"{value} [{number_text(found.low, 3)}, {number_text(found.high, 3)}]"
+    own = ", ".join(number_text(seed, 3) for seed in seeds)
+    return f"{value} (seeds {own})" if len(seeds) > 1 else value
 
 
 def number_text(number: float, digits: int) -> str:
     """The number with `digits` significant digits, but 1254 instead of 1.25e+03."""
     return f"{number:.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.{digits}g}"
-
-
-def with_interval(values: Array) -> str:
-    if np.isnan(values).any():
-        return "-"
-    mean, low, high = (float(x) for x in mean_interval(values))
-    if len(values) < FEWEST_SEEDS:
-        low = high = float("nan")
-    return estimate_text(ScoreEstimate(mean, low, high), values.tolist())

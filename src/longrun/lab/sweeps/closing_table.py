@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from longrun.lab.results.final_table import print_final
+from longrun.lab.results.comparison_table import print_final
 from longrun.lab.results.read import read_results
 from longrun.lab.sweeps.messages import one_line
 from longrun.lab.sweeps.optuna_search import OptunaSearch

@@ -12,7 +12,8 @@ from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.lab.results.metric_names import SCORES
 from longrun.lab.results.read import read_results
-from longrun.lab.results.statistics import interquartile_mean, scores_of
+from longrun.lab.results.scores import scores_of
+from longrun.lab.results.statistics import interquartile_mean
 from longrun.lab.sweeps.plan import PlannedRun
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 

@@ -317,7 +317,7 @@ MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "
         (["access-control", "--priorities", "x"], ["--priorities: invalid float value: 'x'"]),
         (
             ["riverswim", "--method", "howard"],
-            ["method='howard' is unknown; valid: auto, policy_iter"],
+            ["unknown method 'howard'; valid: auto, policy_iter"],
         ),
         (["riverswim", "--tolerance", "2"], ["tolerance=2.0 is not between 0 and 1"]),
         (["riverswim", "--check-truncation"], ["--check-truncation is for models with a --size"]),
@@ -346,7 +346,7 @@ MULTICHAIN = ["garnet", "--states", "4", "--actions", "1", "--branching", "1", "
         ),
         (
             ["tandem", "--size", "3", "--limit", "blocked=1", "--method", "value_iteration"],
-            ["method='value_iteration' is unknown with limits; valid: auto, linear_program"],
+            ["unknown method under limits 'value_iteration'; did you mean policy_iteration"],
         ),
         (MULTICHAIN, ["the model has 2 sets of states in which a policy can stay forever"]),
     ],

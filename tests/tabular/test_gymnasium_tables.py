@@ -151,18 +151,11 @@ def with_outcomes(outcomes: Any) -> dict[int, Any]:
         (with_outcomes([(1.0, 1, 0.0)]), "state 1, action 0 has outcome (1.0, 1, 0.0); give (prob"),
         (
             with_outcomes([(1.0, 1, "x", False)]),
-            "state 1, action 0 has outcome (1.0, 1, 'x', False)",
+            "state 1, action 0 has outcome (1.0, 1, 'x'); give (probability",
         ),
-        (with_outcomes([(1.0, 2, 0.0, False)]), "state 1, action 0 leads to 2; states are 0 to 1"),
-        (
-            with_outcomes([(1.0, -1, 0.0, False)]),
-            "state 1, action 0 leads to -1; states are 0 to 1",
-        ),
-        (with_outcomes([(1.0, 0.5, 0.0, False)]), "state 1, action 0 leads to 0.5; states are"),
-        (
-            with_outcomes([(1.5, 1, 0.0, False), (-0.5, 1, 0.0, False)]),
-            "state 1, action 0 has probability -0.5; give a number from 0 to 1",
-        ),
+        (with_outcomes([(1.0, 2, 0.0, False)]), "state 1, action 0: successor 2 is not a state"),
+        (with_outcomes([(1.0, -1, 0.0, False)]), "state 1, action 0: successor -1 is not a state"),
+        (with_outcomes([(1.0, 0.5, 0.0, False)]), "state 1, action 0: successor 0.5 is not a"),
         (with_outcomes([(0.5, 1, 0.0, False)]), "state 1, action 0 sum to 0.5, not 1"),
         (with_outcomes([(1.0, 1, np.nan, False)]), "reward of state 1, action 0 is nan"),
         (with_outcomes([]), "state 1, action 0 sum to 0, not 1"),

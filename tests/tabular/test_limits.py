@@ -26,7 +26,8 @@ from longrun.exact.tabular import (
     solve,
 )
 from longrun.exact.tabular.limits import solver as limited_solver
-from longrun.exact.tabular.limits.mixtures import Column, best_mixture
+from longrun.exact.tabular.limits.mixtures import best_mixture
+from longrun.exact.tabular.limits.rates import Column
 from longrun.exact.tabular.models.classic import (
     access_control,
     admission,
@@ -205,8 +206,7 @@ def test_garnets_against_the_program(seed: int, method: str) -> None:
 @every_method
 def test_the_limit_of_large_models_is_for_speed_only(method: str, monkeypatch) -> None:
     """The same by sparse equations, which large models need."""
-    for module in ("rates", "mixtures"):
-        monkeypatch.setattr(f"longrun.exact.tabular.limits.{module}.DENSE", 10)
+    monkeypatch.setattr("longrun.exact.tabular.limits.rates.DENSE", 10)
     monkeypatch.setattr(policy_iteration_module, "DENSE", 10)
     mdp = NETWORKS["n-model"](size=12)
     costs = {"customers": np.indices(mdp.shape)[1].ravel()}
@@ -339,7 +339,7 @@ def test_infeasible_limits_are_named(method: str) -> None:
         ({"costs": {"c": [1.0, np.inf]}}, "cost 'c' of state 1, action 0 is inf; make it finite"),
         (
             {"method": "value_iteration", "limits": {"stays": 1.0}},
-            "method='value_iteration' is unknown with limits; valid: auto, linear_program, pol",
+            "unknown method under limits 'value_iteration'; did you mean policy_iteration?",
         ),
     ],
 )
@@ -363,7 +363,7 @@ def test_a_program_that_highs_cannot_solve(monkeypatch) -> None:
     failed = optimize.OptimizeResult(status=4, success=False, message="numerical difficulties")
     real = optimize.linprog
     monkeypatch.setattr(
-        "longrun.exact.tabular.limits.occupation.optimize.linprog",
+        "scipy.optimize.linprog",
         lambda *args, **keys: (
             failed if "b_eq" in keys and len(keys["b_eq"]) > 1 else real(*args, **keys)
         ),

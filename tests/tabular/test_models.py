@@ -77,7 +77,7 @@ def test_the_command_line_can_read_the_builder(name: str) -> None:
         ("garnet", {"states": 0}, "states=0 is too small; give 1 or more"),
         ("garnet", {"branching": 0}, "branching=0 is too small; give 1 or more"),
         ("garnet", {"branching": 21}, "branching=21 exceeds states=20; give 20 or less"),
-        ("garnet", {"rewards": "other"}, "rewards='other' is unknown; valid: normal, uniform"),
+        ("garnet", {"rewards": "other"}, "unknown rewards 'other'; valid: normal, uniform"),
         ("garnet", {"seed": -1}, "seed=-1 is too small; give 0 or more"),
         ("riverswim", {"length": 1}, "length=1 is too small; give 2 or more"),
         ("access-control", {"servers": 0}, "servers=0 is too small; give 1 or more"),

@@ -585,19 +585,19 @@ def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
     [
         (
             {"method": "howard"},
-            "method='howard' is unknown; valid: auto, policy_iteration, value_iteration, "
+            "unknown method 'howard'; valid: auto, policy_iteration, value_iteration, "
             "modified_policy_iteration, linear_program",
         ),
         (
             {"linear_solver": "gauss"},
-            "linear_solver='gauss' is unknown; valid: auto, dense, lu, krylov",
+            "unknown linear_solver 'gauss'; valid: auto, dense, lu, krylov",
         ),
         ({"tolerance": 0.0}, "tolerance=0.0 is not between 0 and 1; take 1e-8, for example"),
         ({"tolerance": 1.0}, "tolerance=1.0 is not between 0 and 1"),
         ({"tolerance": np.nan}, "tolerance=nan is not between 0 and 1"),
-        ({"max_iterations": 0}, "max_iterations=0 is less than 1"),
-        ({"max_iterations": -3}, "max_iterations=-3 is less than 1"),
-        ({"max_iterations": "9"}, "max_iterations='9' must be a whole number"),
+        ({"max_iterations": 0}, "max_iterations=0 must be 1 or more, a whole number"),
+        ({"max_iterations": -3}, "max_iterations=-3 must be 1 or more"),
+        ({"max_iterations": "9"}, "max_iterations='9' must be 1 or more, a whole number"),
         ({"tolerance": "1e-8"}, "tolerance='1e-8' is not between 0 and 1"),
         (
             {"discount": 0.9},

@@ -135,7 +135,7 @@ def test_another_first_state_matters_with_a_discount() -> None:
     [
         (
             {"certificate": "schulman"},
-            "certificate='schulman' is unknown; valid: theorem, achiam, zhang_ross, dai_gluzman",
+            "unknown certificate 'schulman'; valid: theorem, achiam, zhang_ross, dai_gluzman",
         ),
         (
             {"certificate": "achiam"},

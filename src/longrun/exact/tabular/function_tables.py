@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,8 +14,6 @@ from longrun.exact.tabular.validation import Array, Matrix
 
 Successors: TypeAlias = Iterable[tuple[float, Hashable, float]]
 Labels: TypeAlias = "int | Iterable[Any]"
-
-TRIPLES = "give (probability, successor, reward) triples"
 
 
 class Table(NamedTuple):
@@ -69,11 +67,9 @@ def tabulated(
         if found is None:
             available[s] = False
             continue
-        place = f"state {state!r}, action {action!r}"
-        for outcome in _listed(found, place):
-            probability, successor, reward = _triple(outcome, place)
+        for probability, successor, reward in _outcomes(found, index, state, action):
             rows.append(s)
-            columns.append(_number(successor, index, place))
+            columns.append(successor)
             probabilities.append(probability)
             rewards[s] += probability * reward
     size = (len(index), len(index))
@@ -81,39 +77,24 @@ def tabulated(
     return Table(matrix, rewards, available)
 
 
-def _listed(found: Any, place: str) -> Successors:
-    if isinstance(found, Iterable) and not isinstance(found, (str, dict)):
-        return found
-    raise InputError(f"{place}: {found!r} is a {type(found).__name__}; {TRIPLES}")
-
-
-def _triple(outcome: Any, place: str) -> tuple[float, Any, float]:
-    """Probability, successor and reward, with numbers as floats."""
-    try:
-        probability, successor, reward = outcome
-    except TypeError:
-        kind = type(outcome).__name__
-        raise InputError(f"{place}: {outcome!r} is a {kind}; {TRIPLES}") from None
-    except ValueError:
-        raise InputError(f"{place}: {outcome!r} has {len(outcome)} entries; {TRIPLES}") from None
-    return (
-        _as_float("probability", probability, place),
-        successor,
-        _as_float("reward", reward, place),
-    )
-
-
-def _as_float(name: str, value: Any, place: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{place}: {name} {value!r} is not a number") from None
-
-
-def _number(successor: Any, index: dict[Hashable, int], place: str) -> int:
-    try:
-        return index[successor]
-    except (KeyError, TypeError):  # an unhashable one is no state either
-        raise InputError(
-            f"{place}: successor {successor!r} is not a state; add it to states"
-        ) from None
+def _outcomes(
+    found: Any, index: dict[Hashable, int], state: Any, action: Any
+) -> Iterator[tuple[float, int, float]]:
+    """Probability, number of the successor, and reward."""
+    wanted = "give (probability, successor, reward) triples"
+    if not isinstance(found, Iterable):
+        raise InputError(f"state {state!r}, action {action!r}: {found!r}; {wanted}")
+    for outcome in found:
+        try:
+            probability, successor, reward = outcome
+            chance, paid = float(probability), float(reward)
+        except (TypeError, ValueError):
+            place = f"state {state!r}, action {action!r}"
+            raise InputError(f"{place} has outcome {outcome!r}; {wanted}") from None
+        try:
+            yield chance, index[successor], paid
+        except (KeyError, TypeError):  # an unhashable one is no state either
+            place = f"state {state!r}, action {action!r}"
+            raise InputError(
+                f"{place}: successor {successor!r} is not a state; add it to states"
+            ) from None

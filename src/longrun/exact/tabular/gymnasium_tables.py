@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from longrun.base.errors import InputError
 from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.validation import state_law
+from longrun.exact.tabular.validation import Array, state_law
 
 if TYPE_CHECKING:
     from longrun.exact.tabular.mdp_environment import MDPEnv
@@ -92,18 +92,16 @@ def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
     missing = next((s for s in range(states) if s not in choices), None)
     if missing is not None:
         raise InputError(f"state {missing} is missing from {states} states; number them from 0")
-    count = 1 + max((a for inner in choices.values() for a in inner), default=-1)
+    count = 1 + max(a for inner in choices.values() for a in inner)
     law = None if initial is None else state_law(initial, states)
-    starts = None if law is None else [(float(law[s]), int(s)) for s in np.flatnonzero(law)]
 
-    def successors(state: int, action: int) -> Iterator[tuple[float, int, float]] | None:
-        if action not in choices[state]:
-            return None
+    def successors(state: int, action: int) -> Iterator[tuple[Any, Any, Any]] | None:
+        outcomes = choices[state].get(action, ())
         place = f"state {state}, action {action}"
-        return _continuing(choices[state][action], starts, states, place)
+        return _continuing(outcomes, law, place) if action in choices[state] else None
 
     mdp = MDP.from_function(successors, states, count, initial=law, name=name)
-    if starts is not None:
+    if law is not None:
         mdp.costs["terminated"] = ends = np.zeros((states, count))
         for s, inner in choices.items():  # all outcomes are valid, or there would be no model
             for a, outcomes in inner.items():
@@ -122,28 +120,21 @@ def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:
         yield int(key), entry
 
 
-def _continuing(
-    outcomes: Any, starts: list[tuple[float, int]] | None, states: int, place: str
-) -> Iterator[tuple[float, int, float]]:
-    """(probability, successor, reward), where an episode's end leads to the next one's starts."""
+def _continuing(outcomes: Any, law: Array | None, place: str) -> Iterator[tuple[Any, Any, Any]]:
+    """(probability, successor, reward), where an episode's end leads to the next one's start."""
     if not isinstance(outcomes, Sequence):
         raise InputError(f"{place} is {outcomes!r}; give a list of outcomes")
     for outcome in outcomes:
         try:
             probability, successor, reward, terminated = outcome
-            probability, reward = float(probability), float(reward)
         except (TypeError, ValueError):
             raise InputError(
                 f"{place} has outcome {outcome!r}; "
                 "give (probability, successor, reward, terminated)"
             ) from None
-        if not probability >= 0:
-            raise InputError(f"{place} has probability {probability}; give a number from 0 to 1")
-        if not isinstance(successor, (int, np.integer)) or not 0 <= successor < states:
-            raise InputError(f"{place} leads to {successor!r}; states are 0 to {states - 1}")
         if not terminated:
-            yield probability, int(successor), reward
-        elif starts is None:
+            yield probability, successor, reward
+        elif law is None:
             raise InputError(f"{place} ends an episode; give initial, where the next one starts")
         else:
-            yield from ((probability * chance, start, reward) for chance, start in starts)
+            yield from ((probability * float(law[s]), int(s), reward) for s in np.flatnonzero(law))

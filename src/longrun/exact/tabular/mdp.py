@@ -22,7 +22,6 @@ from longrun.exact.tabular.validation import (
     Matrix,
     action_mask,
     as_floats,
-    box_shape,
     cost_table,
     expected_rewards,
     normalise_rows,
@@ -78,7 +77,7 @@ class MDP:
         self.kernel, (states, count) = stacked_kernel(transitions)
         self.labels = range(states)
         self.name, self.cost = name, cost
-        self.shape = (states,) if shape is None else box_shape(shape)
+        self.shape = (states,) if shape is None else tuple(shape)
         self.sides = tuple(sides or (f"side {i + 1}" for i in range(len(self.shape))))
         self.actions = tuple(actions or (f"action {a}" for a in range(count)))
         if np.prod(self.shape) != states:
@@ -196,7 +195,7 @@ class MDP:
         given = np.asarray(policy)
         size = (self.num_states, self.num_actions)
         if given.shape == size[:1]:
-            return self._one_hot(given)
+            given = self._one_hot(given)
         if given.shape != size:
             raise InputError(
                 f"policy has shape {given.shape}; give {size} probabilities or {size[:1]} actions"
@@ -216,22 +215,13 @@ class MDP:
         return np.asarray(given / sums[:, None])
 
     def _one_hot(self, actions: NDArray[Any]) -> Array:
-        whole = (actions == np.floor(actions)) & (actions >= 0) & (actions < self.num_actions)
-        if not whole.all():
-            s = int(np.argmin(whole))
+        chosen = actions[:, None] == np.arange(self.num_actions)
+        if not chosen.any(1).all():
+            s = int(np.argmin(chosen.any(1)))
             raise InputError(
                 f"policy of state {s} is {actions[s]}; actions are 0 to {self.num_actions - 1}"
             )
-        chosen = actions.astype(np.intp)
-        states = np.arange(self.num_states)
-        if not self.available[states, chosen].all():
-            s = int(np.argmin(self.available[states, chosen]))
-            raise InputError(
-                f"policy of state {s} uses action {chosen[s]}, which is not available there"
-            )
-        result = np.zeros((self.num_states, self.num_actions))
-        result[states, chosen] = 1
-        return result
+        return np.asarray(chosen, float)
 
     @property
     def uniform_policy(self) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.exact.tabular.bounds import CERTIFICATES, ImprovementBounds, compare
 from longrun.exact.tabular.evaluation import Evaluation, evaluate
@@ -63,11 +64,11 @@ def trust_region_policy_iteration(
 
     policy: the starting point (default: uniform over the available actions).
     """
-    if certificate not in CERTIFICATES:
+    known("certificate", certificate, CERTIFICATES)
+    if {"achiam": discount == 1, "zhang_ross": discount < 1}.get(certificate):
         raise InputError(
-            f"certificate='{certificate}' is unknown; valid: {', '.join(CERTIFICATES)}"
+            f"certificate='{certificate}' says nothing for discount={discount}; take 'theorem'"
         )
-    _require_meaning(certificate, discount)
     if policy is None:
         policy = mdp.uniform_policy
     now = evaluate(mdp, policy, discount, initial)
@@ -84,14 +85,6 @@ def trust_region_policy_iteration(
     return TrustRegionPath(
         now.policy, now.discounted_gain, gap, steps, certificate, converged=gap <= enough
     )
-
-
-def _require_meaning(certificate: str, discount: float) -> None:
-    silent = {"achiam": discount == 1, "zhang_ross": discount < 1}
-    if silent.get(certificate):
-        raise InputError(
-            f"certificate='{certificate}' says nothing for discount={discount}; take 'theorem'"
-        )
 
 
 def _best_step(

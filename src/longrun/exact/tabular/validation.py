@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -215,13 +215,6 @@ def as_floats(name: str, given: Any) -> Array:
 def without_rounding(law: Array) -> Array:
     """The same probabilities, 0 where rounding made them negative."""
     return np.where((law < 0) & (law >= -NEGLIGIBLE), 0.0, law)
-
-
-def box_shape(shape: Any) -> tuple[int, ...]:
-    """The shape of a box of states, as a tuple."""
-    if not isinstance(shape, Iterable):
-        raise InputError(f"shape={shape!r} is no tuple; give ({shape!r},)")
-    return tuple(shape)
 
 
 def require_named(argument: str, given: Any, entry: str) -> Mapping[str, Any]:

@@ -3,50 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize
 
-from longrun.exact.tabular.chain import DENSE, dense, stationary
+from longrun.exact.tabular.limits.rates import Column, stationary_law
 from longrun.exact.tabular.mdp import MDP, Array
-from longrun.exact.tabular.poisson import SparseChain
-from longrun.exact.tabular.structure import chain_structure
 
 FINEST = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 """HiGHS's smallest tolerances; its defaults of 1e-7 would hide what is still to be gained."""
 
 BINDING = 1e-9
 """A limit binds if the excess, in units, is closer to it: ten times HiGHS's tolerance."""
-
-
-@dataclass
-class Column:
-    """A policy with one recurrent class, evaluated: a column of the program of mixtures."""
-
-    policy: NDArray[Any]
-    """[S] actions, or [S, A] probabilities"""
-    values: Array
-    """[1 + K] long-run averages of the reward and of the excess of the costs"""
-    errors: Array
-    """[1 + K] bounds on the errors of `values`"""
-    biases: Array | None
-    """[S, 1 + K]; None once they are not needed, since those of many policies fill the memory"""
-
-    @property
-    def gain(self) -> float:
-        return float(self.values[0])
-
-    @property
-    def excess(self) -> Array:
-        """[K]"""
-        return self.values[1:]
-
-    def worth(self, prices: Array) -> float:
-        """The gain less the price of the excess."""
-        return self.gain - float(prices @ self.excess)
 
 
 class Mixture(NamedTuple):
@@ -127,34 +96,11 @@ def stationary_policy(mdp: MDP, columns: Sequence[Column], weights: Array) -> Ar
     visits in the long run take the actions of the first one of the largest weight, which lead to
     its recurrent states.
     """
-    main = columns[int(np.argmax(weights))].policy
     flows = np.zeros(mdp.available.shape)
     for column, weight in zip(columns, weights, strict=True):
         if weight > 0:
-            flows += weight * stationary_law(mdp, column.policy)[:, None] * _spread(mdp, column)
+            law = stationary_law(mdp.chain(column.policy)[0])
+            flows += weight * law[:, None] * mdp.distribution(column.policy)
     visits = flows.sum(1, keepdims=True)
-    default = main if main.ndim == 2 else _one_hot(mdp, main)
+    default = mdp.distribution(columns[int(np.argmax(weights))].policy)
     return np.asarray(np.where(visits > 0, flows / np.where(visits > 0, visits, 1), default))
-
-
-def stationary_law(mdp: MDP, policy: NDArray[Any]) -> Array:
-    """d [S] of a policy with one recurrent class."""
-    transition, _ = mdp.chain(policy)
-    recurrent = chain_structure(transition).recurrent[0]
-    part = transition[recurrent][:, recurrent]
-    law = np.zeros(mdp.num_states)
-    if len(recurrent) <= DENSE:
-        law[recurrent] = stationary(dense(part))
-    else:
-        law[recurrent], _ = SparseChain(part).stationary(np.ones(len(recurrent)))
-    return law
-
-
-def _spread(mdp: MDP, column: Column) -> Array:
-    return column.policy if column.policy.ndim == 2 else _one_hot(mdp, column.policy)
-
-
-def _one_hot(mdp: MDP, actions: NDArray[Any]) -> Array:
-    result = np.zeros(mdp.available.shape)
-    result[np.arange(mdp.num_states), actions] = 1
-    return result

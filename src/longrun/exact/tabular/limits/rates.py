@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +21,31 @@ PRECISE = 1e-10
 """Error, relative to the payments, above which a small chain is also evaluated by its law."""
 
 
-class Rates(NamedTuple):
-    """Averages of M payments under a policy."""
+@dataclass
+class Column:
+    """A policy with one recurrent class, evaluated: a column of the program of mixtures."""
 
+    policy: NDArray[Any]
+    """[S] actions, or [S, A] probabilities"""
     values: Array
-    """[M]"""
+    """[1 + K] long-run averages of the reward and of the excess of the costs"""
     errors: Array
-    """[M] bounds on the errors of `values`"""
-    biases: Array
-    """[S, M] h with (I - P) h = r - g, nearly"""
+    """[1 + K] bounds on the errors of `values`"""
+    biases: Array | None
+    """[S, 1 + K]; None once they are not needed, since those of many policies fill the memory"""
+
+    @property
+    def gain(self) -> float:
+        return float(self.values[0])
+
+    @property
+    def excess(self) -> Array:
+        """[K]"""
+        return self.values[1:]
+
+    def worth(self, prices: Array) -> float:
+        """The gain less the price of the excess."""
+        return self.gain - float(prices @ self.excess)
 
 
 class RateEvaluator:
@@ -40,7 +57,7 @@ class RateEvaluator:
         self.mergers: Mergers | None = None
         self.guess: Array | None = None
 
-    def __call__(self, policy: NDArray[Any]) -> Rates:
+    def __call__(self, policy: NDArray[Any]) -> Column:
         """policy: [S] or [S, A], not validated; its chain must have one recurrent class.
 
         For any h [S], the average of r is between the least and the largest entry of r - h + P h
@@ -57,8 +74,13 @@ class RateEvaluator:
         allowed = np.array([rounding(longest_row(transition) + 4, float(size)) for size in sizes])
         values, errors = (low + high) / 2, (high - low) / 2 + allowed
         if small and (errors > PRECISE * np.abs(earned).max(0)).any():
-            values, errors = _closer(values, errors, *_by_law(transition, earned))
-        return Rates(values, errors, biases)
+            # Entries of the law keep their relative precision in slow chains: elimination without
+            # subtraction is off by a few rounding errors per state (O'Cinneide 1993).
+            law = stationary_law(transition)
+            their = 4 * EPS * np.count_nonzero(law) * (law @ np.abs(earned))
+            values = np.where(errors <= their, values, law @ earned)
+            errors = np.minimum(errors, their)
+        return Column(policy, values, errors, biases)
 
     def _by_multigrid(self, transition: Matrix, earned: Array) -> Array:
         equations = SparseChain(transition, mergers=self.mergers)
@@ -92,16 +114,13 @@ def _directly(transition: Matrix, earned: Array) -> Array:
     return np.asarray(found if np.isfinite(found).all() else np.zeros_like(earned))
 
 
-def _by_law(transition: Matrix, earned: Array) -> tuple[Array, Array]:
-    """Averages by the stationary law, whose entries keep their relative precision in slow chains.
-
-    Elimination without subtraction is off by a few rounding errors per state (O'Cinneide 1993).
-    """
+def stationary_law(transition: Matrix) -> Array:
+    """d [S] of a chain with one recurrent class."""
     recurrent = chain_structure(transition).recurrent[0]
-    law = stationary(dense(transition[recurrent][:, recurrent]))
-    sizes = law @ np.abs(earned[recurrent])
-    return law @ earned[recurrent], 4 * EPS * len(recurrent) * sizes
-
-
-def _closer(values: Array, errors: Array, others: Array, their: Array) -> tuple[Array, Array]:
-    return np.where(errors <= their, values, others), np.minimum(errors, their)
+    part = transition[recurrent][:, recurrent]
+    law = np.zeros(transition.shape[0])
+    if len(recurrent) <= DENSE:
+        law[recurrent] = stationary(dense(part))
+    else:
+        law[recurrent], _ = SparseChain(part).stationary(np.ones(len(recurrent)))
+    return law

@@ -8,6 +8,7 @@ variables are the next prices (Dantzig and Wolfe 1960). Both meet after finitely
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longrun.base.errors import InfeasibleLimits, NoConvergence
-from longrun.exact.tabular.limits.mixtures import Column, Mixture, best_mixture, least_violation
-from longrun.exact.tabular.limits.occupation import Occupation, combinations
+from longrun.exact.tabular.limits.mixtures import Mixture, best_mixture, least_violation
 from longrun.exact.tabular.limits.problem import LimitedProblem
-from longrun.exact.tabular.limits.rates import RateEvaluator
+from longrun.exact.tabular.limits.rates import Column, RateEvaluator
 from longrun.exact.tabular.mdp import MDP, Array
+from longrun.exact.tabular.solvers.linear_program import Occupation
 from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class, policy_iteration
 from longrun.exact.tabular.solvers.solution import NEAR_ZERO, OnIteration, Solution
 from longrun.exact.tabular.structure import chain_structure
@@ -33,6 +34,10 @@ EVALUATED = 1e-3
 relative to in turn are larger than their averages."""
 STEPS = 200
 """Steps of policy iteration for one of them."""
+NOISE = 1e-10
+"""Frequencies below this may be rounding errors of HiGHS."""
+MOST_POLICIES = 64
+"""Combinations of actions that are tried in the states where the program's policy randomises."""
 
 
 class Search:
@@ -82,7 +87,7 @@ class Search:
         """The policy's rates; None with several recurrent classes."""
         if not chain_structure(self.problem.mdp.chain(policy)[0]).unichain:
             return None
-        return Column(policy, *self.rates(policy))
+        return self.rates(policy)
 
     def price(self, prices: Array, start: NDArray[np.intp] | None = None) -> bool:
         """Solve the Lagrangian of prices [K]; whether its policy is new.
@@ -132,10 +137,26 @@ class Search:
         return replace(found, policy=one_recurrent_class(model, found.policy))
 
     def start_from(self, program: Occupation) -> None:
-        """The policies between which the linear program's solution randomises."""
-        self.price(program.prices, program.actions)
-        for policy in combinations(self.columns[-1].policy, program.choices):
-            self.add(policy)
+        """The policies between which the linear program's solution randomises.
+
+        A vertex of the program has at most K more frequent pairs than states that are visited.
+        """
+        actions = program.frequencies.argmax(1)
+        self.price(program.prices, actions)
+        rest = program.frequencies.copy()
+        rest[np.arange(len(actions)), actions] = 0
+        largest = np.argsort(-rest, axis=None, kind="stable")[: len(program.prices)]
+        choices: dict[int, list[int]] = {}
+        for s, a in zip(*np.unravel_index(largest, rest.shape), strict=True):
+            if rest[s, a] > NOISE:
+                choices.setdefault(int(s), [int(actions[s])]).append(int(a))
+        if np.prod([len(several) for several in choices.values()]) > MOST_POLICIES:
+            return
+        policy = self.columns[-1].policy
+        for chosen in itertools.product(*choices.values()):
+            changed = policy.copy()
+            changed[list(choices)] = chosen
+            self.add(changed)
 
     def become_feasible(self) -> None:
         """Add policies until a mixture keeps the limits; raise an error if none does."""

@@ -7,20 +7,13 @@ import warnings
 import numpy as np
 
 from longrun.base.errors import NoConvergence
-from longrun.exact.tabular.limits.few_states import differ_in_one_state
-from longrun.exact.tabular.limits.mixtures import (
-    Column,
-    best_mixture,
-    stationary_law,
-    stationary_policy,
-)
-from longrun.exact.tabular.limits.occupation import Occupation, solve_occupation
-from longrun.exact.tabular.limits.problem import LimitedProblem
-from longrun.exact.tabular.limits.rates import RateEvaluator
+from longrun.exact.tabular.limits.mixtures import best_mixture, stationary_policy
+from longrun.exact.tabular.limits.problem import LimitedProblem, LimitedSolution
+from longrun.exact.tabular.limits.rates import Column, RateEvaluator, stationary_law
 from longrun.exact.tabular.limits.search import Search
-from longrun.exact.tabular.limits.solution import LimitedSolution, randomised_states
 from longrun.exact.tabular.mdp import Array
 from longrun.exact.tabular.precision import USELESS, PrecisionWarning
+from longrun.exact.tabular.solvers.linear_program import occupation
 from longrun.exact.tabular.solvers.solution import OnIteration
 
 METHODS = ("linear_program", "policy_iteration")
@@ -40,10 +33,12 @@ def solve_limited(
 ) -> LimitedSolution:
     """The best policy that keeps the limits; `method` is one of METHODS, or "auto" by size."""
     search = Search(problem, tolerance, max_iterations, on_iteration)
-    method, program = _program(problem, method)
-    if program is not None:
-        search.start_from(program)
+    small = problem.mdp.num_states <= LINEAR_PROGRAM
+    by_program = method == "linear_program" or (method == "auto" and small)
+    if problem.names and by_program:
+        method = _started(search, method)
     else:
+        method = "policy_iteration"
         search.price(np.zeros(len(problem.names)))
     search.become_feasible()
     search.improve()
@@ -63,17 +58,20 @@ def solve_limited(
     return found
 
 
-def _program(problem: LimitedProblem, method: str) -> tuple[str, Occupation | None]:
-    """The method that is used, and the linear program's solution if there is one."""
-    small = problem.mdp.num_states <= LINEAR_PROGRAM
-    if not problem.names or method == "policy_iteration" or (method == "auto" and not small):
-        return "policy_iteration", None
+def _started(search: Search, method: str) -> str:
+    """Start from the linear program if it has a solution; the method that is used."""
+    problem = search.problem
     try:
-        return "linear_program", solve_occupation(problem)
+        program = occupation(problem.mdp, [problem.excess(k) for k in range(len(problem.names))])
     except NoConvergence:
         if method != "auto":
             raise
-        return "policy_iteration", None  # HiGHS fails in slow models, which this can still solve
+        method, program = "policy_iteration", None  # HiGHS fails in slow models, this may not
+    if program is not None:
+        search.start_from(program)
+    else:
+        search.price(np.zeros(len(problem.names)))
+    return "linear_program" if method == "auto" else method
 
 
 def _settled(search: Search, method: str) -> LimitedSolution:
@@ -129,7 +127,37 @@ def _few_columns(search: Search) -> list[Column]:
     if mixture is None or len(search.prices) != 1 or (mixture.weights > 0).sum() != 2:
         return search.columns
     first, second = (search.columns[i] for i in np.flatnonzero(mixture.weights))
-    return [*differ_in_one_state(search, first, second)]
+    return [*_differing_in_one_state(search, first, second)]
+
+
+def _differing_in_one_state(search: Search, first: Column, second: Column) -> tuple[Column, Column]:
+    """Two policies between the given ones, one on each side of the limit (Beutler and Ross 1985).
+
+    The states where the policies differ are moved from the first's action to the second's one by
+    one. All policies on the way are optimal for the same price; somewhere the cost passes the
+    limit. The given ones are returned where a policy on the way has several recurrent classes, or
+    is worse: in states that neither visits, their actions need not be optimal.
+    """
+
+    def lost(column: Column) -> float:
+        return search.bound - column.worth(search.prices)
+
+    places = np.flatnonzero(first.policy != second.policy)
+    if (first.excess[0] > 0) == (second.excess[0] > 0):
+        return first, second
+    low, high = (0, first), (len(places), second)
+    while high[0] - low[0] > 1:
+        middle = (low[0] + high[0]) // 2
+        policy = first.policy.copy()
+        policy[places[:middle]] = second.policy[places[:middle]]
+        column = search.column(policy)
+        if column is None or lost(column) > 0.5 * search.tolerance * search.scale:
+            return first, second
+        if (column.excess[0] > 0) == (low[1].excess[0] > 0):
+            low = (middle, column)
+        else:
+            high = (middle, column)
+    return low[1], high[1]
 
 
 def _solution(search: Search, method: str, found: Column) -> LimitedSolution:
@@ -144,7 +172,6 @@ def _solution(search: Search, method: str, found: Column) -> LimitedSolution:
     if others:
         evaluate = RateEvaluator(problem.mdp, [problem.costs[name] for name in others])
         rates |= dict(zip(others, evaluate(found.policy).values.tolist(), strict=True))
-    law = stationary_law(problem.mdp, found.policy)
     return LimitedSolution(
         gain=(low + search.bound) / 2,
         gain_low=low,
@@ -157,5 +184,12 @@ def _solution(search: Search, method: str, found: Column) -> LimitedSolution:
         bias=search.bias,
         iterations=search.iterations,
         method=method,
-        randomised=randomised_states(found.policy, law),
+        randomised=_randomised(found.policy, stationary_law(problem.mdp.chain(found.policy)[0])),
     )
+
+
+def _randomised(policy: Array, law: Array) -> dict[int, dict[int, float]]:
+    """Recurrent states with several actions, by their share of time."""
+    several = np.flatnonzero(((policy > 0).sum(1) > 1) & (law > 0))
+    order = several[np.argsort(-law[several], kind="stable")]
+    return {int(s): {int(a): float(policy[s, a]) for a in np.flatnonzero(policy[s])} for s in order}

@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models.classic import (
-    access_control,
-    admission,
-    garnet,
-    inventory,
-    machine_replacement,
-    riverswim,
-)
+from longrun.exact.tabular.models import classic
 from longrun.exact.tabular.models.maintenance import maintenance
 
 MODELS: dict[str, Callable[..., MDP]] = {
-    "access-control": access_control,
-    "admission": admission,
-    "garnet": garnet,
-    "inventory": inventory,
-    "machine-replacement": machine_replacement,
+    "access-control": classic.access_control,
+    "admission": classic.admission,
+    "garnet": classic.garnet,
+    "inventory": classic.inventory,
+    "machine-replacement": classic.machine_replacement,
     "maintenance": maintenance,
-    "riverswim": riverswim,
+    "riverswim": classic.riverswim,
 }
 """Builders: every parameter has a default; the docstring's first line describes the model."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.exact.tabular.mdp import MDP, Array, Successors
 from longrun.exact.tabular.models.laws import (
@@ -40,8 +41,7 @@ def garnet(
     require_at_least(0, seed=seed)
     if branching > states:
         raise InputError(f"branching={branching} exceeds states={states}; give {states} or less")
-    if rewards not in ("normal", "uniform"):
-        raise InputError(f"rewards='{rewards}' is unknown; valid: normal, uniform")
+    known("rewards", rewards, ("normal", "uniform"))
     dense = states <= DENSE_STATES
     if dense:
         require_dense_room(f"states={states}", states, actions)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from numbers import Integral, Real
+from functools import partial
+from numbers import Real
 from typing import Any, overload
 
 from numpy.typing import ArrayLike
 
+from longrun.base.checks import known, whole_number
 from longrun.base.errors import InputError, NoConvergence, suggestion
-from longrun.exact.tabular.limits import LimitedSolution, limited_problem, solve_limited
+from longrun.exact.tabular.limits.problem import LimitedSolution, limited_problem
 from longrun.exact.tabular.limits.solver import METHODS as LIMITED_METHODS
+from longrun.exact.tabular.limits.solver import solve_limited
 from longrun.exact.tabular.mdp import MDP, require_mdp
 from longrun.exact.tabular.precision import USELESS, PrecisionWarning
 from longrun.exact.tabular.room import require_room_to_solve
@@ -29,10 +32,7 @@ from longrun.exact.tabular.solvers.solution import (
     how_far,
     relative_width,
 )
-from longrun.exact.tabular.solvers.value_iteration import (
-    modified_policy_iteration,
-    relative_value_iteration,
-)
+from longrun.exact.tabular.solvers.value_iteration import relative_value_iteration
 from longrun.exact.tabular.structure import require_constant_gain
 
 __all__ = ["METHODS", "LimitedSolution", "NoConvergence", "Solution", "solve"]
@@ -41,7 +41,7 @@ Method = Callable[[MDP, float, int, OnIteration], Solution]
 METHODS: dict[str, Method] = {
     "policy_iteration": policy_iteration,
     "value_iteration": relative_value_iteration,
-    "modified_policy_iteration": modified_policy_iteration,
+    "modified_policy_iteration": partial(relative_value_iteration, sweeps=30),
     "linear_program": linear_program,
 }
 LIMITED_ITERATIONS = 500
@@ -100,19 +100,25 @@ def solve(
         raise InputError(_unknown(*next(iter(unknown.items()))))
     require_mdp("solve", mdp)
     limited = costs is not None or limits is not None
-    _check(METHODS if not limited else LIMITED_METHODS, method, tolerance, max_iterations)
-    if linear_solver not in ("auto", *EVALUATIONS):
-        raise InputError(
-            f"linear_solver='{linear_solver}' is unknown; valid: auto, {', '.join(EVALUATIONS)}"
-        )
+    if limited:
+        known("method under limits", method, ("auto", *LIMITED_METHODS))
+    known("method", method, ("auto", *METHODS))
+    known("linear_solver", linear_solver, ("auto", *EVALUATIONS))
+    if not isinstance(tolerance, Real) or not 0 < tolerance < 1:
+        raise InputError(f"tolerance={tolerance!r} is not between 0 and 1; take 1e-8, for example")
+    if max_iterations is not None:
+        whole_number("max_iterations", max_iterations, 1)
     require_room_to_solve(mdp, len(limits or {}))
     require_constant_gain(mdp)
     if limited:
         problem = limited_problem(mdp, costs, limits or {})
         most = max_iterations or LIMITED_ITERATIONS
         return solve_limited(problem, method, tolerance, most, on_iteration)
-    chosen = "policy_iteration" if method == "auto" else method
-    return _without_limits(mdp, chosen, tolerance, max_iterations, linear_solver, on_iteration)
+    chosen = METHODS["policy_iteration" if method == "auto" else method]
+    most = max_iterations or (200 if chosen in (policy_iteration, linear_program) else 1_000_000)
+    if chosen is policy_iteration:
+        chosen = partial(policy_iteration, linear_solver=linear_solver)
+    return _solved(mdp, chosen, tolerance, most, on_iteration)
 
 
 def _unknown(name: str, value: Any) -> str:
@@ -125,38 +131,16 @@ def _unknown(name: str, value: Any) -> str:
     return f"unknown argument of solve {name!r}; {suggestion(name, ARGUMENTS)}"
 
 
-def _check(
-    methods: Collection[str], method: str, tolerance: float, max_iterations: int | None
-) -> None:
-    if method not in ("auto", *methods):
-        with_limits = " with limits" if method in METHODS else ""
-        raise InputError(
-            f"method='{method}' is unknown{with_limits}; valid: auto, {', '.join(methods)}"
-        )
-    if not isinstance(tolerance, Real) or not 0 < tolerance < 1:
-        raise InputError(f"tolerance={tolerance!r} is not between 0 and 1; take 1e-8, for example")
-    if max_iterations is None:
-        return
-    if not isinstance(max_iterations, Integral):
-        raise InputError(f"max_iterations={max_iterations!r} must be a whole number")
-    if max_iterations < 1:
-        raise InputError(f"max_iterations={max_iterations} is less than 1")
-
-
 ARGUMENTS = tuple(inspect.signature(solve).parameters)[:-1]
 """Names of the arguments of `solve`."""
 
 
-def _without_limits(
-    mdp: MDP,
-    method: str,
-    tolerance: float,
-    max_iterations: int | None,
-    linear_solver: str,
-    on_iteration: OnIteration,
+def _solved(
+    mdp: MDP, method: Method, tolerance: float, most: int, on_iteration: OnIteration
 ) -> Solution:
+    """Solve without limits; warn or raise an error if the bracket stays wider than `tolerance`."""
     try:
-        found = _found(mdp, method, tolerance, max_iterations, linear_solver, on_iteration)
+        found = method(mdp, tolerance, most, on_iteration)
     except NoConvergence as stopped:
         if stopped.solution is not None:
             stopped.solution = _in_one_class(mdp, stopped.solution)
@@ -169,21 +153,6 @@ def _without_limits(
             raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
         warnings.warn(f"{told}; raise tolerance={tolerance:g}", PrecisionWarning, stacklevel=3)
     return found
-
-
-def _found(
-    mdp: MDP,
-    method: str,
-    tolerance: float,
-    max_iterations: int | None,
-    linear_solver: str,
-    on_iteration: OnIteration,
-) -> Solution:
-    evaluates = method in ("policy_iteration", "linear_program")
-    limit = max_iterations or (200 if evaluates else 1_000_000)
-    if method == "policy_iteration":
-        return policy_iteration(mdp, tolerance, limit, on_iteration, linear_solver)
-    return METHODS[method](mdp, tolerance, limit, on_iteration)
 
 
 def _in_one_class(mdp: MDP, found: Solution) -> Solution:

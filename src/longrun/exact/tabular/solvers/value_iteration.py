@@ -47,9 +47,3 @@ def relative_value_iteration(
         values -= values[0]
     assert best is not None
     raise gave_up(method, max_iterations, best, "raise max_iterations or take policy_iteration")
-
-
-def modified_policy_iteration(
-    mdp: MDP, tolerance: float, max_iterations: int, on_iteration: OnIteration
-) -> Solution:
-    return relative_value_iteration(mdp, tolerance, max_iterations, on_iteration, sweeps=30)

@@ -6,8 +6,8 @@ as examples. Parameters are not checked here.
 
 from __future__ import annotations
 
+from event_lists import Event, queueing_network
 from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models.uniformised import Event, queueing_network
 
 CRISS_CROSS_RATES = {
     "IL": (0.3, 1.5),

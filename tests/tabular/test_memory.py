@@ -13,8 +13,8 @@ from scipy import sparse
 
 from longrun.base import memory
 from longrun.base.errors import InputError
+from longrun.exact.queueing import exact_model
 from longrun.exact.tabular import MDP, MODELS, solve
-from longrun.exact.tabular.models import uniformised
 from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS
 from longrun.queueing import MODELS as NETWORKS
 
@@ -116,7 +116,7 @@ def test_solving_needs_memory_too(method: str, monkeypatch: pytest.MonkeyPatch) 
 def test_estimates_are_close(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is allocated while a network's model is built."""
     asked: list[float] = []
-    monkeypatch.setattr(uniformised, "require_memory", lambda size, *_: asked.append(size))
+    monkeypatch.setattr(exact_model, "require_memory", lambda size, *_: asked.append(size))
     classes = ENVIRONMENTS[name]().network.num_classes
     tracemalloc.start()
     NETWORKS[name](size=round(20_000 ** (1 / classes)))

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from random_mdps import examples, seeds
 from scipy import sparse
 
+from event_lists import Event, queueing_network
 from longrun.base.errors import NoConvergence
 from longrun.exact.tabular import MDP, PrecisionWarning, evaluate, evaluation
 from longrun.exact.tabular.chain import stationary
 from longrun.exact.tabular.models.classic import riverswim
-from longrun.exact.tabular.models.uniformised import Event, queueing_network
 from longrun.exact.tabular.poisson import SparseChain
 from longrun.exact.tabular.precision import EPS, LOOSE, USELESS, check_precision, rounding
 from longrun.exact.tabular.solvers.solution import (

@@ -24,6 +24,8 @@ class Events(NamedTuple):
     start: Array
     end: Array
     """[E] the event is possible where the uniform number is in [start, end)"""
+    rate: Array
+    """[E] per unit of time"""
     column: Array
     choice: Array
     """[E, columns] one-hot and [E]: required choice in that column; 0 and 0 without a decision"""
@@ -50,7 +52,7 @@ class _Potential(NamedTuple):
     """An event of the uniformised network."""
 
     start: float
-    end: float
+    rate: float
     enters: int | None
     queue: int | None = None
     station: int | None = None
@@ -60,11 +62,13 @@ class _Potential(NamedTuple):
 def network_events(network: Network, decisions: tuple[Decision, ...]) -> Events:
     found = list(_potential_events(network))
     deciding = [decision.station for decision in decisions]
-    total = max(event.end for event in found)
+    starts, rates = (np.array(values) for values in zip(*(each[:2] for each in found), strict=True))
+    total = (starts + rates).max()
     decided = [event.choice if event.station in deciding else 0 for event in found]
     return Events(
-        start=np.array([event.start for event in found]) / total,
-        end=np.array([event.end for event in found]) / total,
+        start=starts / total,
+        end=(starts + rates) / total,
+        rate=rates,
         column=_one_hot([event.station for event in found], deciding),
         choice=np.array(decided, np.int32),
         queue=_one_hot([event.queue for event in found], range(network.num_classes)),
@@ -102,15 +106,14 @@ def _potential_events(network: Network) -> Iterator[_Potential]:
     place = 0.0
     for queue, rate in enumerate(network.arrivals):
         if rate:
-            yield _Potential(place, place + rate, enters=queue)
+            yield _Potential(place, rate, enters=queue)
         place += rate
     for station, activities in enumerate(network.stations):
         for choice, (queue, rate) in enumerate(activities):
             start = place
             for successor, probability in departures(network, queue):
-                end = start + rate * probability
-                yield _Potential(start, end, successor, queue, station, choice)
-                start = end
+                yield _Potential(start, rate * probability, successor, queue, station, choice)
+                start += rate * probability
         place += max(rate for _, rate in activities)
 
 

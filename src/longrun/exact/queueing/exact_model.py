@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
-from collections.abc import Collection, Iterator
-from functools import partial
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from longrun.base import memory
 from longrun.base.memory import require_memory
-from longrun.exact.queueing.events import Outputs, departures, policy_outputs
+from longrun.exact.queueing.events import (
+    Events,
+    Outputs,
+    departures,
+    network_events,
+    policy_outputs,
+)
 from longrun.exact.queueing.network import Activity, Decision, Network
-from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models.uniformised import Event, queueing_network
+from longrun.exact.tabular.mdp import MDP, Matrix
+from longrun.exact.tabular.precision import rounding
+from longrun.exact.tabular.validation import require_at_least
 
-Serving = tuple[Activity | None, ...]
-"""The activity of each server: a joint action."""
+ENTRY = 12
+"""Bytes of a transition: its probability and its column. The kernel is copied once."""
+PAIR = 48
+"""Bytes of a pair of state and action beside its transitions."""
 
 
 def exact_model(
@@ -25,37 +33,78 @@ def exact_model(
 ) -> MDP:
     """The network with up to `size` customers of each class, where servers act jointly.
 
-    Action i is the action row np.unravel_index(i, choices of each decision). Available actions are
-    those that the mask of `QueueingEnv` allows, or all without `masked`: a server of a class
-    without customers then idles. A move that would leave the box does not happen.
+    It is uniformised: each step is one potential event, chosen with probability rate / (largest sum
+    of rates under an action), so that averages per step are averages per unit of time. An event
+    that cannot happen, or would leave the box, changes nothing. Action i is the action row
+    np.unravel_index(i, choices of each decision). Available actions are those that the mask of
+    `QueueingEnv` allows, or all without `masked`: a server of a class without customers then idles.
+    What can be limited: customers_1, customers_2, ..., the mean numbers; blocked, arrivals turned
+    away per unit of time.
     """
-    decisions = network.decisions(idling)
-    joint = list(itertools.product(*(decision.choices for decision in decisions)))
-    serving = [_servers(network, decisions, chosen) for chosen in joint]
-    return queueing_network(
-        [*_arrivals(network), *_services(network, serving)],
-        costs=network.holding_costs,
-        actions=[_described(decisions, chosen) for chosen in joint],
-        size=size,
+    require_at_least(1, size=size)
+    decisions, classes = network.decisions(idling), network.num_classes
+    events = network_events(network, decisions)
+    rows = np.array([*np.ndindex(*(len(decision.choices) for decision in decisions))], np.intp)
+    chosen = rows @ events.column.T == events.choice  # [A, E]; rows are [A, columns]
+    masked = masked and bool(decisions)
+    _require_room(size, classes, chosen.sum(1) + 1, masked)
+    queues = box_states(network, size)
+    total = max(events.rate[these].sum() for these in chosen)
+    matrices = [_uniformised(events, these, queues, size, total) for these in chosen]
+    available = _available(network, decisions, queues) if masked else None
+    if available is not None:
+        matrices = [matrix * available[:, [a]] for a, matrix in enumerate(matrices)]
+    cost = np.asarray(network.holding_costs, float) @ queues
+    numbers = {f"customers_{k + 1}": each.astype(float) for k, each in enumerate(queues)}
+    blocked = np.array(network.arrivals) @ (queues == size)
+    return MDP(
+        matrices,
+        np.broadcast_to(-cost[:, None], (len(cost), len(rows))),
+        available=available,
+        initial=np.arange(len(cost)) == 0,
+        costs={**numbers, "blocked": blocked},
         name=f"{network.name}, up to {size} a queue",
-        available=partial(_available, network, decisions) if masked and decisions else None,
+        shape=(size + 1,) * classes,
+        sides=[f"customers of class {k + 1}" for k in range(classes)],
+        actions=[_described(decisions, row) for row in rows],
+        cost=True,
     )
 
 
-def _servers(
-    network: Network, decisions: tuple[Decision, ...], chosen: tuple[Activity | None, ...]
-) -> Serving:
-    serving: list[Activity | None] = [station[0] for station in network.stations]
-    for decision, activity in zip(decisions, chosen, strict=True):
-        serving[decision.station] = activity
-    return tuple(serving)
+def _uniformised(
+    events: Events, chosen: NDArray[np.bool_], queues: NDArray[np.int32], size: int, total: float
+) -> Matrix:
+    """Transitions [S, S] of an action under which the `chosen` [E] events are possible."""
+    classes, states = queues.shape
+    strides = (size + 1) ** np.arange(classes)[::-1]
+    needed = (events.least + events.before @ chosen)[:, None] * events.queue  # [E, classes]
+    places = np.flatnonzero(chosen)
+    width = len(places) + 1  # the last column of each row is the state itself
+    index = np.int32 if states * width < 2**31 else np.int64
+    columns, rates = np.empty((states, width), index), np.empty((states, width))
+    columns[:, -1] = np.arange(states)
+    idle = total - events.rate[places].sum()
+    # Rates that are summed in another order: a rounding error is not an event.
+    stay = np.full(states, idle if idle > rounding(len(places), total) else 0.0)
+    for i, event in enumerate(places):
+        move = events.enters[event] - events.queue[event]
+        after = queues + move[:, None]
+        possible = ((after <= size) & (queues >= needed[event][:, None])).all(0)
+        rates[:, i] = events.rate[event] * possible
+        columns[:, i] = columns[:, -1] + possible * int(strides @ move)
+        stay += events.rate[event] * ~possible  # a sum, not a difference, to keep full precision
+    rates[:, -1] = stay
+    rates /= total
+    starts = np.arange(states + 1, dtype=index) * width
+    return sparse.csr_array((rates.ravel(), columns.ravel(), starts), (states, states))
 
 
-def _described(decisions: tuple[Decision, ...], chosen: tuple[Activity | None, ...]) -> str:
+def _described(decisions: tuple[Decision, ...], row: NDArray[np.integer]) -> str:
     """The name of an action; if only one server decides, it is not named."""
-    if not decisions:
+    chosen = [decision.choices[choice] for decision, choice in zip(decisions, row, strict=True)]
+    if not chosen:
         return "serve"
-    if len(decisions) == 1:
+    if len(chosen) == 1:
         return f"serve class {chosen[0].queue + 1}" if chosen[0] else "idle"
     return ", ".join(
         f"station {decision.station + 1}: {f'class {each.queue + 1}' if each else 'idle'}"
@@ -63,30 +112,15 @@ def _described(decisions: tuple[Decision, ...], chosen: tuple[Activity | None, .
     )
 
 
-def _arrivals(network: Network) -> Iterator[Event]:
-    for queue, rate in enumerate(network.arrivals):
-        if rate:
-            yield Event(rate, _move(network, None, queue))
-
-
-def _services(network: Network, serving: list[Serving]) -> Iterator[Event]:
-    """A service needs one more customer for each earlier server of its class, for each action."""
-    actions: dict[tuple[int, Activity, int], list[int]] = defaultdict(list)
-    for number, servers in enumerate(serving):
-        for station, activity in enumerate(servers):
-            if activity is not None:
-                busy = [each.queue for each in servers[:station] if each is not None]
-                least = 1 + busy.count(activity.queue)
-                actions[station, activity, least].append(number)
-    for (_, (queue, rate), least), numbers in actions.items():
-        needs = tuple(least * (k == queue) for k in range(network.num_classes))
-        for successor, probability in departures(network, queue):
-            move = _move(network, queue, successor)
-            yield Event(rate * probability, move, tuple(numbers), needs)
-
-
-def _move(network: Network, leaves: int | None, enters: int | None) -> tuple[int, ...]:
-    return tuple((k == enters) - (k == leaves) for k in range(network.num_classes))
+def _require_room(size: int, queues: int, widths: NDArray[np.integer], masked: bool) -> None:
+    """Raise InputError if the model does not fit; `widths` [A] are the lengths of its rows."""
+    states = (size + 1) ** queues
+    pair = 2 * ENTRY * int(widths.sum()) + PAIR * len(widths)
+    costs = 8 * (queues + 1) * len(widths) if masked else 0
+    needed = float(states) * (pair + costs + 16 * queues)
+    largest = int((size + 1) * (memory.total_memory() / needed) ** (1 / queues)) - 1
+    fix = f"give {largest} or less" if largest >= 1 else "take fewer classes"
+    require_memory(needed, f"size={size} makes {states:,} states of {queues} classes, which", fix)
 
 
 def unblocked(

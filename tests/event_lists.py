@@ -1,4 +1,4 @@
-"""Queueing networks, uniformised and truncated to a box of queue lengths.
+"""Queueing networks as lists of events, uniformised and truncated to a box of queue lengths.
 
 A continuous-time network whose events have rates becomes a chain in discrete time: each step is one
 potential event, chosen with probability rate / (sum of all rates). An event that cannot happen
@@ -14,16 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from longrun.base import memory
-from longrun.base.memory import require_memory
 from longrun.exact.tabular.mdp import MDP, Matrix
 from longrun.exact.tabular.precision import rounding
-from longrun.exact.tabular.validation import require_at_least
-
-ENTRY = 12
-"""Bytes of a transition: its probability and its column. The kernel is copied once."""
-PAIR = 48
-"""Bytes of a pair of state and action beside its transitions."""
 
 
 class Event(NamedTuple):
@@ -54,13 +46,11 @@ def queueing_network(
     [queues, S], says otherwise [S, A]. What can be limited: customers_1, customers_2, ..., the mean
     numbers; blocked, arrivals turned away per unit of time.
     """
-    require_at_least(1, size=size)
     shape = (size + 1,) * len(costs)
     happening = [
         [event for event in events if event.actions is None or a in event.actions]
         for a in range(len(actions))
     ]
-    _require_room(size, len(costs), [len(these) + 1 for these in happening], available is not None)
     lengths = np.indices(shape, dtype=np.int32).reshape(len(shape), -1)
     uniformisation = max(sum(event.rate for event in these) for these in happening)
     matrices = [_uniformised(these, lengths, size, uniformisation) for these in happening]
@@ -84,17 +74,6 @@ def queueing_network(
         actions=actions,
         cost=True,
     )
-
-
-def _require_room(size: int, queues: int, widths: Sequence[int], masked: bool) -> None:
-    """Raise InputError if the model does not fit; `widths` [A] are the lengths of its rows."""
-    states = (size + 1) ** queues
-    pair = 2 * ENTRY * sum(widths) + PAIR * len(widths)
-    costs = 8 * (queues + 1) * len(widths) if masked else 0
-    needed = float(states) * (pair + costs + 16 * queues)
-    largest = int((size + 1) * (memory.total_memory() / needed) ** (1 / queues)) - 1
-    fix = f"give {largest} or less" if largest >= 1 else "take fewer classes"
-    require_memory(needed, f"size={size} makes {states:,} states of {queues} classes, which", fix)
 
 
 def _named_costs(

@@ -83,7 +83,7 @@ SEEDING = (
     ),
     Mutant(
         "all episodes of a host environment are the same",
-        "learning/envs/chain.py",
+        "learning/envs/stepper.py",
         "self.stepper.reset(seeding.episode_seed(*self._stream, self.episode), obs_out)",
         "self.stepper.reset(seeding.episode_seed(*self._stream, 0), obs_out)",
         (f"{INDEPENDENCE}::test_on_the_host",),
@@ -447,7 +447,7 @@ LOOPS = (
     ),
     Mutant(
         "bounds of actions are not applied",
-        "learning/envs/actions.py",
+        "learning/envs/flat_spaces.py",
         "return xp.minimum(xp.maximum(action, low), high)",
         "return xp.maximum(action, low)",
         ("envs/test_actions.py::test_what_environments_are_given",),
@@ -482,7 +482,7 @@ LOOPS = (
     ),
     Mutant(
         "a replay does not compare observations",
-        "learning/envs/chain.py",
+        "learning/envs/stepper.py",
         "same = expected in (UNKNOWN, row_hashes(obs_out))",
         "same = True",
         ("train/test_live_environments.py",),

@@ -15,7 +15,7 @@ from gymnasium.wrappers import ClipAction, RescaleAction
 from longrun import APO, ATRPO
 from longrun.cli import main
 from longrun.lab.report import rendering
-from longrun.learning.envs.actions import as_given, mean_within
+from longrun.learning.envs.flat_spaces import as_given, mean_within
 from longrun.learning.envs.spaces import Spaces, describe
 from longrun.learning.options.config import APOConfig
 from longrun.learning.options.config_options import make_config

@@ -15,8 +15,7 @@ from gymnasium.vector import SyncVectorEnv
 from longrun import APO, PPO
 from longrun.base.errors import EnvironmentFailure, InputError
 from longrun.exact.tabular.models.classic import access_control, inventory
-from longrun.learning.envs.cost_wrapper import with_costs
-from longrun.learning.envs.costs import READY, info_cost, ready_cost
+from longrun.learning.envs.costs import READY, info_cost, ready_cost, with_costs
 from longrun.learning.envs.native import Environment, Step
 from longrun.learning.envs.native.access_control import AccessControl
 from longrun.learning.envs.native.inventory import Inventory

@@ -26,7 +26,7 @@ from failing_envs import (
 from longrun import APO, PPO, WorkerError
 from longrun.base.errors import HungError
 from longrun.cli import main
-from longrun.learning.envs import heartbeat, processes, seeding, watchdog, worker_pool
+from longrun.learning.envs import processes, seeding, watchdog, worker_pool
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shard import Shard
 from longrun.learning.envs.shared_memory import SharedArrays
@@ -179,7 +179,7 @@ def test_the_shared_memory_says_where_a_worker_is(victim, at, place):
     seen = []
     env = partial(
         Failing,
-        lambda env: seen.append(heartbeat.place(arrays["heartbeat"][0])),
+        lambda env: seen.append(watchdog.place(arrays["heartbeat"][0])),
         seeding.episode_seed(0, *victim),
         at=at,
         limit=9,
@@ -225,8 +225,8 @@ class Clock:
     def __init__(self, monkeypatch, activity, step_timeout):
         self.now = 0.0
         monkeypatch.setattr(watchdog.time, "monotonic", lambda: self.now)
-        rows = np.zeros((1, heartbeat.CELLS), np.int64)
-        rows[0, heartbeat.ACTIVITY] = activity
+        rows = np.zeros((1, watchdog.CELLS), np.int64)
+        rows[0, watchdog.ACTIVITY] = activity
         self.watch = watchdog.Watchdog(rows, step_timeout)
 
     def stalls(self, seconds, busy=True, look=watchdog.LOOK_SECONDS):
@@ -241,23 +241,23 @@ class Clock:
 
 def test_the_time_that_this_process_did_not_run_does_not_count(monkeypatch):
     """As when all processes were frozen together: a worker could not have done anything."""
-    clock = Clock(monkeypatch, heartbeat.ROLLOUT, 10.0)
+    clock = Clock(monkeypatch, watchdog.ROLLOUT, 10.0)
     assert not clock.stalls(3600, look=3600)
     assert clock.stalls(10)
 
 
 def test_a_start_may_take_longer_than_a_step(monkeypatch):
-    clock = Clock(monkeypatch, heartbeat.MAKING, 10.0)
+    clock = Clock(monkeypatch, watchdog.MAKING, 10.0)
     assert not clock.stalls(watchdog.START_SECONDS - 1)
     assert clock.stalls(1)
 
 
 def test_a_worker_without_a_request_may_be_idle(monkeypatch):
-    assert not Clock(monkeypatch, heartbeat.IDLE, 1.0).stalls(1000, busy=False)
+    assert not Clock(monkeypatch, watchdog.IDLE, 1.0).stalls(1000, busy=False)
 
 
 def test_without_a_limit_nothing_stalls(monkeypatch):
-    assert not Clock(monkeypatch, heartbeat.ROLLOUT, 0.0).stalls(1000)
+    assert not Clock(monkeypatch, watchdog.ROLLOUT, 0.0).stalls(1000)
 
 
 def test_a_dead_worker_is_noticed_though_a_child_keeps_its_connection(nothing_left):

@@ -23,8 +23,8 @@ from PIL import Image
 
 from longrun.base.errors import InputError
 from longrun.base.files import write_json
-from longrun.learning.envs.actions import as_given
 from longrun.learning.envs.factories import env_factory, make_env, require_saved
+from longrun.learning.envs.flat_spaces import as_given
 from longrun.learning.envs.numpy_policy import NumpyPolicy
 from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.envs.stepper import GymnasiumStepper

@@ -7,14 +7,16 @@ looked up in what a step returns: `info` of a Gymnasium environment, `Step.costs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 from longrun.base.errors import InputError
+from longrun.learning.envs.factories import EnvLike, env_factory, env_name, make_env
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.envs.step_values import as_number
+from longrun.learning.envs.stepper import as_number
 
 READY = {
     "terminated": "episodes that terminated; a time limit does not count",
@@ -83,3 +85,45 @@ def unknown_cost(name: str, given: Sequence[str]) -> InputError:
 
 def _is_number(value: Any) -> bool:
     return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"
+
+
+CostFunction = Callable[[Any, Any, Any, Mapping[str, Any]], Any]
+"""(observation after the step, action, reward, info) -> cost"""
+
+
+class CostWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Adds the functions' values to `info["costs"]`."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], functions: Mapping[str, CostFunction]) -> None:
+        super().__init__(env)
+        self.functions = dict(functions)
+
+    def step(self, action: Any) -> Any:
+        """A step of the environment; it may return six values, as in safety-gymnasium."""
+        observation, *rest, info = self.env.step(action)
+        reward = rest[0]
+        costs = {
+            name: function(observation, action, reward, info)
+            for name, function in self.functions.items()
+        }
+        return observation, *rest, {**info, "costs": {**info.get("costs", {}), **costs}}
+
+
+def with_costs(env: EnvLike, **functions: CostFunction) -> Callable[[], gymnasium.Env[Any, Any]]:
+    """A function that makes the environment with more costs, to be given as `env`.
+
+    >>> env = with_costs("HalfCheetah-v5", fast=lambda obs, action, reward, info: obs[8] > 3.2)
+    >>> agent = APO(env, costs=["fast"])
+    """
+    for name, function in functions.items():
+        if not callable(function):
+            raise InputError(
+                f"cost {name}={function!r} is no function; give one of (obs, action, reward, info)"
+            )
+    factory = env_factory(env)
+
+    def make() -> gymnasium.Env[Any, Any]:
+        return CostWrapper(make_env(factory), functions)
+
+    make.__name__ = env_name(env)  # what run folders call it
+    return make

@@ -27,7 +27,7 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from longrun.learning.envs.mujoco_stepper import Array, FastStepper
+from longrun.learning.envs.mujoco_tasks import TASKS, Array, FastStepper
 from longrun.learning.envs.mujoco_velocity import SpeedCost
 
 
@@ -78,36 +78,12 @@ def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
         if type(task) is SpeedCost:
             speed = task
         task = task.env
-    # Looking at the module's name first avoids the import of mujoco where it is not needed.
-    in_mujoco = type(task).__module__.startswith("gymnasium.envs.mujoco.")
-    if not in_mujoco or task.render_mode is not None:
-        return None
-    stepper_class = _stepper_classes().get(type(task))
-    if stepper_class is None:
+    stepper_class = TASKS.get(f"{type(task).__module__}.{type(task).__qualname__}")
+    if stepper_class is None or task.render_mode is not None:
         return None
     stepper = stepper_class(env, task, max_steps)
     _skip_islands(task)
     return stepper if speed is None else SpeedStepper(stepper, speed)
-
-
-def _stepper_classes() -> dict[type, type[FastStepper]]:
-    from gymnasium.envs.mujoco.ant_v5 import AntEnv
-    from gymnasium.envs.mujoco.half_cheetah_v5 import HalfCheetahEnv
-    from gymnasium.envs.mujoco.hopper_v5 import HopperEnv
-    from gymnasium.envs.mujoco.humanoid_v5 import HumanoidEnv
-    from gymnasium.envs.mujoco.swimmer_v5 import SwimmerEnv
-    from gymnasium.envs.mujoco.walker2d_v5 import Walker2dEnv
-
-    from longrun.learning.envs import mujoco_tasks as tasks
-
-    return {
-        AntEnv: tasks.Ant,
-        HalfCheetahEnv: tasks.HalfCheetah,
-        HopperEnv: tasks.Hopper,
-        HumanoidEnv: tasks.Humanoid,
-        SwimmerEnv: tasks.Swimmer,
-        Walker2dEnv: tasks.Walker2d,
-    }
 
 
 def _skip_islands(task: Any) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.learning.envs.actions import mean_within
-from longrun.learning.envs.flat_spaces import Array, Spaces
+from longrun.learning.envs.flat_spaces import Array, Spaces, mean_within
 from longrun.learning.options.acting import Acting
 
 OBSERVATION_LIMIT = 10.0

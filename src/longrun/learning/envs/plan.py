@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from longrun.learning.envs import heartbeat, seeding
+from longrun.learning.envs import seeding, watchdog
 from longrun.learning.envs.factories import Factory
 from longrun.learning.envs.numpy_policy import count_weights
 from longrun.learning.envs.shared_memory import Spec
@@ -62,5 +62,5 @@ class Plan:
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),
             "costs": ((r, t, n, k), np.float32),
             "eval_costs": ((r, self.eval_steps, self.eval_envs, k), np.float64),
-            "heartbeat": ((num_workers, heartbeat.CELLS), np.int64),
+            "heartbeat": ((num_workers, watchdog.CELLS), np.int64),
         }

@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from longrun.learning.envs import heartbeat, seeding
-from longrun.learning.envs.actions import advice, as_given
-from longrun.learning.envs.chain import Chain
+from longrun.learning.envs import seeding, watchdog
 from longrun.learning.envs.costs import READY, info_cost, ready_cost
 from longrun.learning.envs.factories import close_env, make_env
-from longrun.learning.envs.heartbeat import TURN, Heartbeat
+from longrun.learning.envs.flat_spaces import advice, as_given
 from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.spaces import Array
-from longrun.learning.envs.stepper import Stepper, make_stepper
+from longrun.learning.envs.stepper import Chain, Stepper, make_stepper
+from longrun.learning.envs.watchdog import TURN, Heartbeat
 from longrun.learning.envs.worker_part import Part, check_finite, failure, parts_of
 
 FACTS = ("obs", "action", "reward", "next_obs", "terminated", "truncated", "costs")
@@ -57,7 +56,7 @@ class Shard:
         obs = facts[0]
         obs[0] = obs[-1]
         noise = self._noise(part, iteration, seeding.NOISE, self._plan.rollout_steps)
-        self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
+        self.heartbeat.begin(watchdog.ROLLOUT, part, iteration)
         self._run(part, chains, facts, noise, iteration)
         self._save_states(part, chains)
 
@@ -84,7 +83,7 @@ class Shard:
         noise = None
         if plan.eval_noise:
             noise = self._noise(part, iteration, plan.eval_purposes[1], steps)
-        self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
+        self.heartbeat.begin(watchdog.EVALUATION, part, iteration)
         self._run(part, chains, facts, noise, iteration, evaluates=True)
         ended[:] = terminated | truncated
 
@@ -150,7 +149,7 @@ class Shard:
         for i, chain in self._numbered(replica):
             if strayed[i]:
                 continue
-            self.heartbeat.begin(heartbeat.REPEATING, Part(replica, i, i + 1))
+            self.heartbeat.begin(watchdog.REPEATING, Part(replica, i, i + 1))
             actions = self._given(self._arrays["action"][replica][: counts[i], i])
             seen = self._arrays["seen"][replica][: counts[i], i]
             strayed[i] = not chain.repeats(actions, seen, resume_obs[-1, i])
@@ -160,7 +159,7 @@ class Shard:
         names = ("env_state", "env_state_size", "strayed")
         states, sizes, strayed = (self._arrays[name][replica] for name in names)
         for i, chain in self._numbered(replica):
-            self.heartbeat.begin(heartbeat.RESTORING, Part(replica, i, i + 1))
+            self.heartbeat.begin(watchdog.RESTORING, Part(replica, i, i + 1))
             if sizes[i]:
                 strayed[i] = not chain.restores(states[i, : sizes[i]].tobytes())
 
@@ -194,7 +193,7 @@ class Shard:
                 states[part.first + i, : len(state)] = np.frombuffer(state, np.uint8)
 
     def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
-        self.heartbeat.begin(heartbeat.RESETTING, part)
+        self.heartbeat.begin(watchdog.RESETTING, part)
         for i, chain in enumerate(chains):
             self.heartbeat.row[TURN] = i
             try:
@@ -211,7 +210,7 @@ class Shard:
 
     def _make(self, part: Part) -> list[Stepper]:
         """A stepper of a new environment for each one of the part."""
-        self.heartbeat.begin(heartbeat.MAKING, part)
+        self.heartbeat.begin(watchdog.MAKING, part)
         steppers = []
         for i in range(part.last - part.first):
             self.heartbeat.row[TURN] = i

@@ -1,4 +1,7 @@
-"""One environment as rows: reset and step write flat observations to a given array."""
+"""One environment as rows: reset and step write flat observations to a given array.
+
+A `Chain` is such an environment episode after episode.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,16 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import gymnasium
+import numpy as np
 
 from longrun.base.errors import InputError
+from longrun.learning.envs import seeding
 from longrun.learning.envs.env_state import SavedState
 from longrun.learning.envs.mujoco_fast import fast_stepper
+from longrun.learning.envs.row_hashes import UNKNOWN, row_hashes
 from longrun.learning.envs.space_forms import action_maker, row_writer
 from longrun.learning.envs.spaces import Array, form_of
-from longrun.learning.envs.step_values import as_flag, as_number
+from longrun.learning.envs.watchdog import TURN, Heartbeat
 
 
 class Stepper(Protocol):
@@ -91,3 +97,83 @@ def make_stepper(env: gymnasium.Env[Any, Any], info: Collection[str] = ()) -> St
     """
     fast = fast_stepper(env)
     return fast if fast is not None and set(info) <= set(fast.info) else GymnasiumStepper(env)
+
+
+SCALARS = (float, int, np.floating, np.integer, np.bool_)
+LONGEST = 80
+"""Characters of a value that a message shows."""
+
+
+def as_number(name: str, value: Any, wanted: str = "a number") -> float:
+    """The value as a float: a number of any library, or an array of one.
+
+    Raises InputError for all else, also for text that reads as a number.
+    """
+    if isinstance(value, SCALARS):
+        return float(value)
+    if hasattr(value, "shape"):  # of NumPy, JAX, PyTorch
+        array = np.asarray(value)
+        if array.size == 1 and array.dtype.kind in "biuf":
+            return float(array.item())
+    elif hasattr(value, "__float__"):  # a Fraction, a Decimal
+        return float(value)
+    raise _wrong(name, value, wanted)
+
+
+def as_flag(name: str, value: Any) -> bool:
+    """The value as a bool: one of any library, or 0 or 1. Raises InputError for all else."""
+    number = as_number(name, value, "a bool")
+    if number not in (0.0, 1.0):
+        raise _wrong(name, value, "a bool")
+    return bool(number)
+
+
+def _wrong(name: str, value: Any, wanted: str) -> InputError:
+    text = repr(value)
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return InputError(f"{name} {shown} of type {type(value).__name__} must be {wanted}")
+
+
+class Chain:
+    """An environment that starts episode after episode, each from a seed of its own."""
+
+    def __init__(self, stepper: Stepper, stream: tuple[int, ...], heartbeat: Heartbeat) -> None:
+        self.stepper = stepper
+        self.episode = 0
+        self._stream = stream
+        self._heartbeat = heartbeat
+
+    def start_episode(self, obs_out: Array) -> None:
+        self._heartbeat.reset()
+        self.stepper.reset(seeding.episode_seed(*self._stream, self.episode), obs_out)
+        self._heartbeat.reset()
+        self.episode += 1
+
+    def repeats(self, actions: Array, seen: Array, obs_out: Array) -> bool:
+        """Repeat actions [t, A] as the environment got them; whether it did the same as then.
+
+        `seen` [t]: hashes of the observations that followed. No action is given after one that
+        differs; an action that is an error now counts as a difference.
+        """
+        for step, (action, expected) in enumerate(zip(actions, seen, strict=True)):
+            self._heartbeat.row[TURN] = step
+            try:
+                _, terminated, truncated = self.stepper.step(action, obs_out)
+            except KeyboardInterrupt:  # of the user
+                raise
+            except BaseException:  # such as that of sys.exit()
+                return False
+            same = expected in (UNKNOWN, row_hashes(obs_out))
+            if terminated or truncated or not same:
+                return False
+        return True
+
+    def restores(self, state: bytes) -> bool:
+        """Set a saved state after the reset; whether the environment is in that state now."""
+        try:
+            self.stepper.load_state(state)
+            return self.stepper.save_state() == state
+        except KeyboardInterrupt:  # of the user
+            raise
+        except BaseException:  # whatever an environment makes of a state that does not fit it
+            return False

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from longrun.learning.envs import heartbeat, seeding
+from longrun.learning.envs import seeding, watchdog
 from longrun.learning.envs.factories import make_env
-from longrun.learning.envs.heartbeat import TURN
 from longrun.learning.envs.numpy_policy import draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shard import Shard
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.vector_env import VectorRows, VectorStep
+from longrun.learning.envs.watchdog import TURN
 from longrun.learning.envs.worker_part import Part, check_finite, failure
 
 Record = Callable[[Array, Array, Array, Array, VectorStep], None]
@@ -50,7 +50,7 @@ class VectorShard(Shard):
             self._write_costs("costs", replica, envs, times, drawn, step)
 
         part = Part(replica, 0, self._plan.num_envs)
-        self.heartbeat.begin(heartbeat.ROLLOUT, part, iteration)
+        self.heartbeat.begin(watchdog.ROLLOUT, part, iteration)
         noise = self._draws(part, seeding.NOISE, iteration)
         obs[steps] = self._step_all(part, rows, steps, noise, record, iteration)
         seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
@@ -72,7 +72,7 @@ class VectorShard(Shard):
             ended[times, envs] = (step.terminated | step.truncated)[envs]
             self._write_costs("eval_costs", replica, envs, times, drawn, step)
 
-        self.heartbeat.begin(heartbeat.EVALUATION, part, iteration)
+        self.heartbeat.begin(watchdog.EVALUATION, part, iteration)
         noise = self._draws(part, plan.eval_purposes[1], iteration) if plan.eval_noise else None
         self._step_all(part, rows, plan.eval_steps, noise, record, iteration, evaluates=True)
         check_finite(part, iteration, ("evaluation's reward", reward))
@@ -153,12 +153,12 @@ class VectorShard(Shard):
         return lambda: draw_noise(stream, self._plan.spaces, part.last)
 
     def _open(self, part: Part) -> VectorRows:
-        self.heartbeat.begin(heartbeat.MAKING, part)
+        self.heartbeat.begin(watchdog.MAKING, part)
         self._opened.append(make_env(self._plan.factory))
         return VectorRows(self._opened[-1], self._plan.spaces)
 
     def _reset(self, part: Part, rows: VectorRows, seed: int) -> None:
-        self.heartbeat.begin(heartbeat.RESETTING, part)
+        self.heartbeat.begin(watchdog.RESETTING, part)
         try:
             rows.reset(seed)
         except BaseException as error:  # such as that of sys.exit()

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 from longrun.base.errors import EnvironmentFailure, NonFiniteError, WorkerError
 from longrun.learning.envs.factories import pickled
-from longrun.learning.envs.heartbeat import place
 from longrun.learning.envs.local_pool import LocalPool
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.processes import (
@@ -28,7 +27,7 @@ from longrun.learning.envs.processes import (
 )
 from longrun.learning.envs.shared_memory import SharedArrays, file_of
 from longrun.learning.envs.spaces import Array
-from longrun.learning.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress
+from longrun.learning.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress, place
 from longrun.learning.envs.worker_part import parts_of
 
 AHEAD = 2

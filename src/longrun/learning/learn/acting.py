@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from longrun.learning.envs.actions import mean_within
+from longrun.learning.envs.flat_spaces import mean_within
 from longrun.learning.envs.numpy_policy import FORBIDDEN, OBSERVATION_LIMIT
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.distributions import distribution_of

@@ -16,8 +16,7 @@ import numpy as np
 from longrun import __version__
 from longrun.base.errors import InputError, LongrunError
 from longrun.base.files import write_bytes
-from longrun.learning.envs.actions import as_given
-from longrun.learning.envs.flat_spaces import Array, Spaces
+from longrun.learning.envs.flat_spaces import Array, Spaces, as_given
 from longrun.learning.envs.numpy_policy import (
     FORBIDDEN,
     LAYER_NORM_EPSILON,

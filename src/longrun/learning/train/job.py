@@ -13,7 +13,7 @@ import jax
 from longrun.base.checks import MOST_STEPS, whole_number
 from longrun.base.errors import InputError
 from longrun.base.memory import require_memory
-from longrun.learning.envs.actions import require_bounds
+from longrun.learning.envs.flat_spaces import require_bounds
 from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.learning.learn import learner

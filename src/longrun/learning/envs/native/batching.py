@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from longrun.learning.envs.actions import as_given
 from longrun.learning.envs.costs import READY, ready_cost, unknown_cost
+from longrun.learning.envs.flat_spaces import as_given
 from longrun.learning.envs.native.protocol import Environment, Step
 from longrun.learning.options.acting import ActionBounds
 

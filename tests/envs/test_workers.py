@@ -322,7 +322,7 @@ def test_a_worker_that_has_died_is_not_killed_again_when_the_pool_is_closed(monk
     pool = open_pool(plan, 2)
     killed: list[int] = []
     monkeypatch.setattr(os, "killpg", lambda pid, _: killed.append(pid))
-    dead, alive = (worker.pid for worker in pool._workers)
+    dead, alive = (worker.process.pid for worker in pool._workers)
     os.kill(dead, signal.SIGKILL)
     wait_until(lambda: pool.has_failed, 10)
     pool.close()

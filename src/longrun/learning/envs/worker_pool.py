@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
@@ -58,6 +59,17 @@ def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) 
     return LocalPool(plan, step_timeout)
 
 
+@dataclass(eq=False)
+class Worker:
+    """A worker process, with the commands that it has not done yet."""
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    waiting: deque[tuple[Future[None], Any]] = field(default_factory=deque)
+    was_ended: bool = False
+    """once, since another process may have its number then"""
+
+
 class ProcessPool:
     """Each worker owns a shard and runs whole rollouts without communication in between."""
 
@@ -68,22 +80,18 @@ class ProcessPool:
         self._owners = _owners(num_workers, len(plan.seeds), plan.num_envs)
         self._evaluators = _owners(num_workers, len(plan.seeds), plan.eval_envs)
         self._lock = threading.Lock()
-        self._waiting: list[deque[tuple[Future[None], Any]]] = [deque() for _ in range(num_workers)]
         self._failure: EnvironmentFailure | None = None
-        self._workers: list[subprocess.Popen[bytes]] = []
-        self._ended: set[int] = set()
-        self._connections: list[Connection] = []
+        self._workers: list[Worker] = []
         self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
-        self._receiver: threading.Thread | None = None
+        self._receiver = threading.Thread(target=self._receive, daemon=True)
         try:
-            for worker in range(num_workers):
-                self._start(worker, num_workers, program)
+            for number in range(num_workers):
+                self._workers.append(_started(number, num_workers, program, self._memory.fd))
         except BaseException:
             self.close()
             raise
         finally:
             os.close(program)
-        self._receiver = threading.Thread(target=self._receive, daemon=True)
         self._receiver.start()
 
     @property
@@ -96,14 +104,13 @@ class ProcessPool:
         futures: list[Future[None]] = []
         owners = self._evaluators if command == "evaluate" else self._owners
         with self._lock:
-            for worker in owners[replica]:
-                if self._failure is not None:
-                    raise self._failure
-                future: Future[None] = Future()
-                futures.append(future)
-                self._waiting[worker].append((future, (command, (replica, *arguments))))
-                if len(self._waiting[worker]) <= AHEAD:
-                    self._send(worker, self._waiting[worker][-1][1])
+            if self._failure is not None:
+                raise self._failure
+            for worker in (self._workers[number] for number in owners[replica]):
+                futures.append(Future())
+                worker.waiting.append((futures[-1], (command, (replica, *arguments))))
+                if len(worker.waiting) <= AHEAD:
+                    _send(worker, worker.waiting[-1][1])
 
         def wait_for_all() -> None:
             for future in futures:
@@ -118,109 +125,109 @@ class ProcessPool:
         """Ask all workers to close, kill those that have not after 0.5 s; pending calls fail."""
         with self._lock:
             self._failure = self._failure or WorkerError("the workers were closed")
-            for connection in self._connections:
-                with suppress(OSError):
-                    connection.send(("close", ()))
+            for worker in self._workers:
+                _send(worker, ("close", ()))
         deadline = time.monotonic() + 0.5
-        for worker in range(len(self._workers)):
+        for worker in self._workers:
             self._end(worker, max(0.0, deadline - time.monotonic()))
-        if self._receiver is not None:
+        if self._receiver.is_alive():
             self._receiver.join(KILL_SECONDS)
         self._fail(self._failure)  # calls that wait for a process that could not be killed
-        for connection in self._connections:
-            connection.close()
+        for worker in self._workers:
+            worker.connection.close()
         self._memory.close()
-
-    def _start(self, worker: int, num_workers: int, program: int) -> None:
-        ours, theirs = limited_pipe()
-        fds = (theirs.fileno(), program, self._memory.fd)
-        arguments = (os.getpid(), worker, num_workers, *fds)
-        self._connections.append(ours)
-        self._workers.append(
-            start_process("longrun.learning.envs.worker_process", arguments, fds, ONE_THREAD)
-        )
-        theirs.close()
 
     def _receive(self) -> None:
         """Set results and failures of the futures until every worker has closed its connection."""
-        alive = {connection: worker for worker, connection in enumerate(self._connections)}
+        alive = dict(enumerate(self._workers))
         while alive:
-            ready = wait(alive, LOOK_SECONDS)
-            for connection in [c for c in alive if c in ready]:
-                try:
-                    kind, detail, trace = connection.recv()
-                except Exception:  # it was closed, or what comes is not of the worker
-                    self._fail(self._death(alive.pop(connection)))
-                else:
-                    self._handle(alive[connection], kind, detail, trace)
+            ready = wait([worker.connection for worker in alive.values()], LOOK_SECONDS)
+            for number, worker in list(alive.items()):
+                if worker.connection in ready:
+                    try:
+                        kind, detail, trace = worker.connection.recv()
+                    except Exception:  # it was closed, or what comes is not of the worker
+                        self._fail(self._death(number))
+                        del alive[number]
+                    else:
+                        self._handle(number, kind, detail, trace)
             if self._watchdog.is_due():
                 self._look(alive)
 
-    def _handle(self, worker: int, kind: str, detail: str, trace: str) -> None:
+    def _handle(self, number: int, kind: str, detail: str, trace: str) -> None:
         """A worker's message: a command is done, or has failed."""
         if kind == "done":
-            self._finish(worker)
+            self._finish(self._workers[number])
         elif kind == "non-finite":
             self._fail(NonFiniteError(detail))
         else:
-            error = WorkerError(f"worker {worker} failed: {detail}")
+            error = WorkerError(f"worker {number} failed: {detail}")
             error.add_note(trace)
             self._fail(error)
 
-    def _look(self, alive: dict[Connection, int]) -> None:
+    def _look(self, alive: dict[int, Worker]) -> None:
         """Fail if a worker is dead or has stalled, which no message tells."""
         # A process that an environment has forked can keep a dead worker's connection open.
-        for connection, worker in list(alive.items()):
-            if self._workers[worker].poll() is not None and not connection.poll():
-                self._fail(self._death(alive.pop(connection)))
-        if stalled := self._watchdog.stalled([bool(queue) for queue in self._waiting]):
-            worker, seconds = stalled
-            where = place(self.arrays["heartbeat"][worker])
-            self._fail(WorkerError(no_progress(self._name(worker), seconds, where)))
+        for number, worker in list(alive.items()):
+            if worker.process.poll() is not None and not worker.connection.poll():
+                self._fail(self._death(number))
+                del alive[number]
+        if stalled := self._watchdog.stalled([bool(worker.waiting) for worker in self._workers]):
+            number, seconds = stalled
+            self._fail(WorkerError(no_progress(self._name(number), seconds, self._place(number))))
 
-    def _finish(self, worker: int) -> None:
+    def _finish(self, worker: Worker) -> None:
         with self._lock:
-            queue = self._waiting[worker]
-            if queue:  # empty once the pool was closed
-                queue.popleft()[0].set_result(None)
-                if len(queue) >= AHEAD:
-                    self._send(worker, queue[AHEAD - 1][1])
+            if worker.waiting:  # empty once the pool was closed
+                worker.waiting.popleft()[0].set_result(None)
+                if len(worker.waiting) >= AHEAD:
+                    _send(worker, worker.waiting[AHEAD - 1][1])
 
-    def _send(self, worker: int, message: Any) -> None:
-        with suppress(OSError):  # the receiver thread notices the death and fails the future
-            self._connections[worker].send(message)
-
-    def _death(self, worker: int) -> WorkerError:
+    def _death(self, number: int) -> WorkerError:
         """The error for a worker that is dead or has no connection; it is ended if it lives."""
-        process, status = self._workers[worker], 0
+        worker, status = self._workers[number], 0
         with suppress(subprocess.TimeoutExpired):
-            status = process.wait(EXIT_SECONDS)
+            status = worker.process.wait(EXIT_SECONDS)
         self._end(worker, 0)
-        what = (
-            f"died: {cause_of_exit(status)}"
-            if status
-            else "closed its connection, wrote to it, or exited"
-        )
-        where = place(self.arrays["heartbeat"][worker])
-        return WorkerError(f"{self._name(worker)} {what}; {where}")
+        what = "closed its connection, wrote to it, or exited"
+        if status:
+            what = f"died: {cause_of_exit(status)}"
+        return WorkerError(f"{self._name(number)} {what}; {self._place(number)}")
 
-    def _end(self, worker: int, seconds: float) -> None:
-        """End a worker, once: later another process may have its number."""
+    def _end(self, worker: Worker, seconds: float) -> None:
         with self._lock:
-            if worker in self._ended:
+            if worker.was_ended:
                 return
-            self._ended.add(worker)
-        end_process(self._workers[worker], seconds)
+            worker.was_ended = True
+        end_process(worker.process, seconds)
 
-    def _name(self, worker: int) -> str:
-        return f"worker {worker} (process {self._workers[worker].pid})"
+    def _name(self, number: int) -> str:
+        return f"worker {number} (process {self._workers[number].process.pid})"
+
+    def _place(self, number: int) -> str:
+        return place(self.arrays["heartbeat"][number])
 
     def _fail(self, error: EnvironmentFailure) -> None:
         with self._lock:
             self._failure = self._failure or error
-            for queue in self._waiting:
-                while queue:
-                    queue.popleft()[0].set_exception(self._failure)
+            for worker in self._workers:
+                while worker.waiting:
+                    worker.waiting.popleft()[0].set_exception(self._failure)
+
+
+def _started(number: int, num_workers: int, program: int, memory: int) -> Worker:
+    """A new worker process, which reads these two files."""
+    ours, theirs = limited_pipe()
+    with theirs:
+        fds = (theirs.fileno(), program, memory)
+        arguments = (os.getpid(), number, num_workers, *fds)
+        module = "longrun.learning.envs.worker_process"
+        return Worker(start_process(module, arguments, fds, ONE_THREAD), ours)
+
+
+def _send(worker: Worker, message: Any) -> None:
+    with suppress(OSError):  # the receiver thread notices the death and fails the future
+        worker.connection.send(message)
 
 
 def _owners(num_workers: int, replicas: int, per_replica: int) -> dict[int, list[int]]:

@@ -8,14 +8,13 @@ For the env string 'gymnax:Pendulum-v1?max_steps_in_episode=100' it gets the nam
 the arguments {'max_steps_in_episode': 100}. It
 
 * imports the library with `packages.import_package`, which says what to install if it is missing;
-* checks the name with `option_fields.known` and the arguments with `packages.check_args`
-  and `packages.check_time_limit`, so that a mistake is an `InputError` of one line;
-* returns an `Environment` (`protocol.py`) whose `name` is `join_env(prefix:name, args)` and whose
-  equality and hash are those of its name: equal environments share compiled programs.
+* checks the name with `packages.env_id` and the arguments with `packages.time_limit`, so that a
+  mistake is an `InputError` of one line;
+* returns a `packages.Adapted` whose `env_name` is `join_env(prefix:name, args)`.
 
 The environment must not reset itself, count its steps, or clip its actions: `batching.py` does that
 for all. Its observations are those of the true successor, and its time limit is not a termination.
-`brax_like.BraxLikeEnvironment` serves libraries with Brax's interface; `gymnax.py` is an example of
+`brax_like.brax_like` serves libraries with Brax's interface; `gymnax.py` is an example of
 another one. `protocol_check.require_sound` finds most mistakes by tracing.
 
 The prefix is entered in `NATIVE_MAKERS` of `env_strings.py`, the library as an extra of

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax.interpreters import partial_eval
 
 from longrun.base.errors import InputError
+from longrun.learning.envs.native.adapters.packages import Adapted
 from longrun.learning.envs.native.protocol import Environment, Step
 from longrun.learning.envs.spaces import Spaces
 
@@ -24,52 +25,30 @@ ANY_KEY = 0
 """Seed of the keys used to find shapes, which do not depend on it."""
 
 
+def brax_like(name: str, env: Any, time_limit: int) -> Environment:
+    """An environment of this name, without wrappers: no episode counter, no auto-reset, no vmap."""
+
+    def start() -> Any:
+        return _without_rng(_reset(env, jax.random.key(ANY_KEY)))
+
+    layout = jax.eval_shape(start)
+    # Both libraries scale actions from this range to their actuators' own.
+    low, high = ((bound,) * env.action_size for bound in (-1.0, 1.0))
+    sizes = Spaces(_observation(name, layout.obs).size, env.action_size, low=low, high=high)
+    carried, terminates = _what_a_step_reads(env, layout)
+    return BraxLikeEnvironment(name, env, sizes, time_limit, layout, carried, terminates)
+
+
 @dataclass(frozen=True)
-class BraxLikeEnvironment(Environment):
-    """One environment, without wrappers: no episode counter, no auto-reset, no vmap.
+class BraxLikeEnvironment(Adapted):
+    """The state is a tuple of those leaves of the library's state that a step reads."""
 
-    Its state is a tuple of those leaves of the library's state that a step reads. Equal names mean
-    equal environments, so that they share compiled programs.
-    """
-
-    env_name: str
-    env: Any = field(compare=False, repr=False)
-    time_limit: int = field(default=0, compare=False)
-    terminates: bool = field(init=False, compare=False)
-    costly_reset: bool = field(default=True, init=False, compare=False)
-    carried: tuple[int, ...] = field(init=False, compare=False, repr=False)
-    """indices of the leaves that are carried"""
-    layout: Any = field(init=False, compare=False, repr=False)
+    layout: Any = field(compare=False, repr=False)
     """the library's whole state, as shapes and dtypes"""
-    sizes: Spaces = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        def start() -> Any:
-            return _without_rng(_reset(self.env, jax.random.key(ANY_KEY)))
-
-        layout = jax.eval_shape(start)
-        width = _observation(self.env_name, layout.obs).size
-        # Both libraries scale actions from this range to their actuators' own.
-        bound = (1.0,) * self.env.action_size
-        sizes = Spaces(
-            width, self.env.action_size, low=tuple(-limit for limit in bound), high=bound
-        )
-        carried, terminates = _what_a_step_reads(self.env, layout)
-        for name, value in (
-            ("layout", layout),
-            ("sizes", sizes),
-            ("carried", carried),
-            ("terminates", terminates),
-        ):
-            object.__setattr__(self, name, value)  # the dataclass is frozen
-
-    @property
-    def name(self) -> str:
-        return self.env_name
-
-    @property
-    def spaces(self) -> Spaces:
-        return self.sizes
+    carried: tuple[int, ...] = field(compare=False, repr=False)
+    """indices of the leaves that are carried"""
+    terminates: bool = field(compare=False)
+    costly_reset = True
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         whole = _reset(self.env, key)

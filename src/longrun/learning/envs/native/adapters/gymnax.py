@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.envs.env_strings import join_env
 from longrun.learning.envs.native.adapters.packages import (
-    check_args,
-    check_time_limit,
+    Adapted,
+    env_id,
     import_package,
+    time_limit,
 )
 from longrun.learning.envs.native.protocol import Environment, Step
 from longrun.learning.envs.spaces import Spaces
@@ -33,40 +33,22 @@ NEVER = 2**31 - 1
 
 def make(name: str, args: dict[str, Any]) -> Environment:
     """An environment with these fields of its parameters changed."""
-    env_id = f"gymnax:{name}"
-    gymnax = import_package("gymnax", env_id, EXTRA)
-    names = sorted(f"gymnax:{known_name}" for known_name in gymnax.registered_envs)
-    known("environment", env_id, names)
+    gymnax = import_package("gymnax", f"gymnax:{name}", EXTRA)
+    own_id = env_id("gymnax", name, gymnax.registered_envs)
     env, params = gymnax.make(name)
     defaults = {entry.name: getattr(params, entry.name) for entry in dataclasses.fields(params)}
-    check_args(env_id, args, defaults)
+    limit = time_limit(own_id, args, defaults, LIMIT)
     # Some of gymnax's own limits are floats, and must remain so.
-    limit = check_time_limit(env_id, LIMIT, args.get(LIMIT, int(defaults[LIMIT])))
     params = params.replace(**args | {LIMIT: type(defaults[LIMIT])(limit or NEVER)})
-    spaces = _spaces(env_id, env.observation_space(params), env.action_space(params))
-    return GymnaxEnvironment(join_env(env_id, args), env, params, spaces, limit)
+    sizes = _sizes(own_id, env.observation_space(params), env.action_space(params))
+    return GymnaxEnvironment(join_env(own_id, args), env, sizes, limit, params)
 
 
 @dataclass(frozen=True)
-class GymnaxEnvironment(Environment):
-    """One environment by its `reset_env` and `step_env`, which neither count steps nor reset.
+class GymnaxEnvironment(Adapted):
+    """One environment by its `reset_env` and `step_env`, which neither count steps nor reset."""
 
-    Equal names mean equal environments, so that they share compiled programs.
-    """
-
-    env_name: str
-    env: Any = field(compare=False, repr=False)
     params: Any = field(compare=False, repr=False)
-    sizes: Spaces = field(compare=False, repr=False)
-    time_limit: int = field(default=0, compare=False)
-
-    @property
-    def name(self) -> str:
-        return self.env_name
-
-    @property
-    def spaces(self) -> Spaces:
-        return self.sizes
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
         obs, state = self.env.reset_env(key, self.params)
@@ -93,7 +75,7 @@ class GymnaxEnvironment(Environment):
         return jnp.asarray(obs, jnp.float32).reshape(-1)
 
 
-def _spaces(env_id: str, observation: Any, action: Any) -> Spaces:
+def _sizes(env: str, observation: Any, action: Any) -> Spaces:
     """gymnax's Box and Discrete spaces are known by their attributes: its module of spaces moved
     between versions."""
     if hasattr(observation, "n"):
@@ -101,11 +83,11 @@ def _spaces(env_id: str, observation: Any, action: Any) -> Spaces:
     elif hasattr(observation, "low"):
         width = int(np.prod(observation.shape))
     else:
-        raise InputError(f"observation space of '{env_id}' must be Box or Discrete")
+        raise InputError(f"observation space of '{env}' must be Box or Discrete")
     if hasattr(action, "n"):
         return Spaces(width, 1, (int(action.n),))
     if not hasattr(action, "low"):
-        raise InputError(f"action space of '{env_id}' must be Box or Discrete")
+        raise InputError(f"action space of '{env}' must be Box or Discrete")
     low, high = (
         tuple(np.broadcast_to(np.asarray(bound, np.float32), action.shape).reshape(-1).tolist())
         for bound in (action.low, action.high)

@@ -1,15 +1,19 @@
-"""Helpers of all adapters: import a package that may be missing, check names and values."""
+"""What all adapters share: import a package that may be missing, check names and values."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError
+from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.spaces import Spaces
 
 
 def import_package(module: str, env: str, extra: str) -> Any:
@@ -27,20 +31,45 @@ def import_package(module: str, env: str, extra: str) -> Any:
         ) from None
 
 
-def check_args(env: str, args: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """An InputError for arguments that are unknown, or of another kind than their defaults."""
-    for name, value in args.items():
-        known(f"argument of '{env}'", name, sorted(defaults))
-        kind = _kind(defaults[name])
+def env_id(prefix: str, name: str, names: Iterable[str]) -> str:
+    """'prefix:name', or an InputError if it is none of the library's `names`."""
+    found = f"{prefix}:{name}"
+    known("environment", found, sorted(f"{prefix}:{each}" for each in names))
+    return found
+
+
+def time_limit(env: str, args: dict[str, Any], defaults: dict[str, Any], name: str) -> int:
+    """The argument of this name, in steps, 0 for never; all arguments are checked.
+
+    Raises InputError for those that are unknown, or of another kind than their defaults.
+    """
+    for key, value in args.items():
+        known(f"argument of '{env}'", key, sorted(defaults))
+        kind = _kind(defaults[key])
         if kind is not None and _kind(value) != kind:
-            raise InputError(f"{name}={value!r} of '{env}' must be {kind}")
+            raise InputError(f"{key}={value!r} of '{env}' must be {kind}")
+    limit = args.get(name, int(defaults[name]))
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+        raise InputError(f"{name}={limit!r} of '{env}' must be a whole number; 0 is no limit")
+    return limit
 
 
-def check_time_limit(env: str, name: str, value: Any) -> int:
-    """A whole number of steps from 0 (never)."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name}={value!r} of '{env}' must be a whole number; 0 is no limit")
-    return value
+@dataclass(frozen=True)
+class Adapted(Environment):
+    """An environment of a library. Equal names mean equal ones, which share compiled programs."""
+
+    env_name: str
+    env: Any = field(compare=False, repr=False)
+    sizes: Spaces = field(compare=False, repr=False)
+    time_limit: int = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.env_name
+
+    @property
+    def spaces(self) -> Spaces:
+        return self.sizes
 
 
 def _kind(value: Any) -> str | None:

@@ -15,10 +15,11 @@ from matplotlib.figure import Figure
 
 from fake_runs import fake_run, rising
 from fake_workers import InlineWorkers, content
+from longrun import read_results
 from longrun.cli import main
 from longrun.lab.paper import experiments
 from longrun.lab.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
-from longrun.lab.paper.figures import draw, lines_of, read_experiment
+from longrun.lab.paper.figures import draw, lines_of
 from longrun.lab.sweeps import run_sweep as start
 from longrun.lab.sweeps.plan import runs_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
@@ -248,9 +249,9 @@ def test_the_grid_shows_the_final_return_of_each_setting(drawn):
 
 
 def test_a_line_of_figure1_is_the_best_setting_of_its_discount(drawn):
-    lines = lines_of(read_experiment(drawn("figure1").folder.path))
-    assert Counter(line.algorithm for line in lines) == {"apo": 1, "ppo": 4}
-    ppo = [line.options for line in lines if line.algorithm == "ppo"]
+    choices = [line.choice for line in lines_of(read_results(drawn("figure1").folder.path))]
+    assert Counter(choice.algorithm for choice in choices) == {"apo": 1, "ppo": 4}
+    ppo = [choice.options for choice in choices if choice.algorithm == "ppo"]
     assert [options["discount"] for options in ppo] == [0.9, 0.95, 0.99, 0.999]
     assert {options["gae_lambda"] for options in ppo} == {0.99}, (
         "the last run has the highest reward"

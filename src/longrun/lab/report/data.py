@@ -15,7 +15,13 @@ from longrun.lab.report.curves import brief, evaluation_curves, points_each, tra
 from longrun.lab.report.runs import Folder, ReportedSetting
 from longrun.lab.results.comparison import Comparison
 from longrun.lab.results.comparison_table import unsettled_notes
-from longrun.lab.results.labels import changed_options, default_texts, names_of, shortened
+from longrun.lab.results.labels import (
+    changed_options,
+    default_texts,
+    names_of,
+    numbers_first,
+    shortened,
+)
 from longrun.lab.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.lab.results.scores import COST, costs_of, feasible_seeds, scores_of
 from longrun.lab.results.settings import Setting
@@ -81,7 +87,7 @@ def _settings(folder: Folder, names: Mapping[str, str]) -> list[Json]:
                     for cost in costs
                     if cost.key == key and cost.limit is not None
                 },
-                "kept": kept.get(key),
+                "kept": kept[key].kept if key in kept else None,
                 "final": _final_figures(evaluated) if evaluated else {},
             }
         )
@@ -155,16 +161,9 @@ def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
         mine = [each for each in settings if name in each.choices]
         if all(each.choices[name] == _default(each, name) for each in mine):
             continue  # only the algorithms' presets differ in it, and the algorithm has a filter
-        values = sorted({each.choices[name] for each in mine}, key=_numbers_first)
+        values = sorted({each.choices[name] for each in mine}, key=numbers_first)
         found.append({"name": name, "values": values})
     return found
-
-
-def _numbers_first(text: str) -> tuple[float, str]:
-    try:
-        return float(text), text
-    except ValueError:
-        return float("inf"), text
 
 
 def _options(settings: Sequence[ReportedSetting]) -> list[Json]:

@@ -200,9 +200,8 @@ def _cost_table(costs: Sequence[CostRates], short: Mapping[str, str]) -> TextTab
                 "-" if each is None or each.limit is None else f"{each.limit:g}" for each in own
             ]
     if kept:
-        seeds = {each.key: len(each.rates) for each in costs}
         columns["seeds within limits"] = [
-            f"{kept[key]} of {seeds[key]}" if key in kept else "-" for key in keys
+            f"{kept[key].kept} of {kept[key].seeds}" if key in kept else "-" for key in keys
         ]
     note = "Within limits: a seed of which no cost has a 95 % interval that is all above its limit."
     return TextTable("Costs: final, mean over seeds", columns, [note] * bool(kept))

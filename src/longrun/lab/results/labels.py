@@ -150,3 +150,11 @@ def names_of(paths: Iterable[Path]) -> dict[Path, str]:
         if len(set(names.values())) == len(names):
             break
     return names
+
+
+def numbers_first(text: str) -> tuple[float, str]:
+    """What sorts values: numbers by their size, before anything else."""
+    try:
+        return float(text), text
+    except ValueError:
+        return float("inf"), text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -140,19 +140,25 @@ def own_limits(setting: Setting) -> dict[str, float]:
     return {str(name): float(rate) for name, rate in setting.choice.options.get("limits") or ()}
 
 
-def feasible_seeds(costs: Sequence[CostRates]) -> dict[tuple[str, str], int]:
-    """How many seeds keep all limits, by the key of each setting that has limits."""
+class Feasible(NamedTuple):
+    """How many seeds of a setting keep all limits, of how many."""
+
+    kept: int
+    seeds: int
+
+    @property
+    def share(self) -> float:
+        return self.kept / self.seeds
+
+
+def feasible_seeds(costs: Sequence[CostRates]) -> dict[tuple[str, str], Feasible]:
+    """The seeds that keep all limits, by the key of each setting that has limits."""
     kept: dict[tuple[str, str], list[tuple[bool, ...]]] = {}
     for each in costs:
         if each.limit is not None:
             kept.setdefault(each.key, []).append(each.kept)
-    return {key: sum(map(all, zip(*own, strict=True))) for key, own in kept.items()}
-
-
-def feasible_shares(costs: Sequence[CostRates]) -> dict[tuple[str, str], float]:
-    """The share of seeds that keep all limits, by the key of each setting that has limits."""
-    seeds = {each.key: len(each.rates) for each in costs}
-    return {key: count / seeds[key] for key, count in feasible_seeds(costs).items()}
+    seeds = {key: list(map(all, zip(*own, strict=True))) for key, own in kept.items()}
+    return {key: Feasible(sum(own), len(own)) for key, own in seeds.items()}
 
 
 OfSetting = TypeVar("OfSetting", Setting, CostRates)
@@ -160,5 +166,5 @@ OfSetting = TypeVar("OfSetting", Setting, CostRates)
 
 def feasible_first(found: Sequence[OfSetting], costs: Sequence[CostRates]) -> list[OfSetting]:
     """Settings or their costs by the share of seeds that keep all limits, 1 without limits."""
-    shares = feasible_shares(costs)
+    shares = {key: own.share for key, own in feasible_seeds(costs).items()}
     return sorted(found, key=lambda each: -shares.get(each.key, 1.0))

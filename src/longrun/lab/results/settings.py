@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longrun.lab.results.labels import Choice, env_names, labels_of, names_of
+from longrun.lab.results.labels import Choice, env_names, labels_of, names_of, numbers_first
 from longrun.lab.results.run_files import FoundRun, find_runs
 from longrun.learning.envs.spaces import Array
-from longrun.learning.options.config_options import value_text
 
 Paths = str | Path | Sequence[str | Path]
 """One or several run folders, sweep folders, or folders of these."""
@@ -125,34 +124,23 @@ def _keep_apart(places: Sequence[_Place]) -> None:
 
 
 def _in_order(settings: list[Setting], given: Sequence[Path]) -> list[Setting]:
-    """The settings as they were given and found; those of one path and algorithm by their options.
+    """The settings as they were given and found; those of one path and algorithm by their labels.
 
     Labels of a grid name the same options. That of an ablation which names the fewest is what all
     others change, and comes first.
     """
     roots = [path.resolve() for path in given]
-    found: dict[str, list[str]] = {}
-    for setting in settings:
-        for name, value in setting.choice.options.items():
-            found.setdefault(name, []).append(value_text(value))
-
-    def place(name: str, value: object) -> tuple[int, float]:
-        """Numbers by their size, before anything else in the order in which it was found."""
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return 0, float(value)
-        return 1, found[name].index(value_text(value))
 
     def group(setting: Setting) -> tuple[object, ...]:
         run = setting.replicas[0].run.resolve()
         root = next((k for k, path in enumerate(roots) if run.is_relative_to(path)), len(roots))
         return root, setting.env, *setting.choice[:2]
 
+    def values(label: str) -> list[tuple[str, float, str]]:
+        pairs = (word.partition("=") for word in label.split())
+        return [(name, *numbers_first(value)) for name, _, value in pairs]
+
     groups = list(dict.fromkeys(map(group, settings)))
     return sorted(
-        settings,
-        key=lambda s: (
-            groups.index(group(s)),
-            s.label.count("="),
-            [place(*option) for option in sorted(s.choice.options.items())],
-        ),
+        settings, key=lambda s: (groups.index(group(s)), s.label.count("="), values(s.label))
     )

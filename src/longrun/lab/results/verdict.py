@@ -10,7 +10,7 @@ from longrun.base.errors import listed
 from longrun.lab.results.comparison import Comparison, Row
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import metric_name
-from longrun.lab.results.scores import CostRates, feasible_shares
+from longrun.lab.results.scores import CostRates, feasible_seeds
 from longrun.lab.results.statistics import improvement
 from longrun.lab.results.tables import estimate_text
 from longrun.learning.envs.spaces import Array
@@ -88,8 +88,11 @@ def _best_of(
 
 def _kept_share(row: Row, costs: Sequence[CostRates]) -> float:
     """The share of a setting's seeds that keep all limits; over all tasks their mean."""
-    shares = feasible_shares(costs)
-    own = [x for (env, label), x in shares.items() if label == row.label and row.env in ("", env)]
+    own = [
+        feasible.share
+        for (env, label), feasible in feasible_seeds(costs).items()
+        if label == row.label and row.env in ("", env)
+    ]
     return sum(own) / len(own) if own else 1.0
 
 

@@ -177,14 +177,18 @@ def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
     found = []
     for name in dict.fromkeys(name for each in settings for name in each.choices):
         mine = [each for each in settings if name in each.choices]
-        values = list(dict.fromkeys(each.choices[name] for each in mine))
-        defaults = {_default(each, name) for each in mine}
-        default = defaults.pop() if len(defaults) == 1 else None
+        defaults = list({_default(each, name) for each in mine})
         owners = dict.fromkeys(each.found.choice.algorithm.upper() for each in mine)
-        label = name if len(mine) == len(settings) else f"{name} ({', '.join(owners)})"
-        entry: Json = {"name": name, "label": label, "values": values}
-        entry |= {"differs": name in differ, "changed": name in changed, "default": default}
-        found.append(entry)
+        found.append(
+            {
+                "name": name,
+                "label": name + f" ({', '.join(owners)})" * (len(mine) < len(settings)),
+                "values": list(dict.fromkeys(each.choices[name] for each in mine)),
+                "differs": name in differ,
+                "changed": name in changed,
+                "default": defaults[0] if len(defaults) == 1 else None,
+            }
+        )
     return found
 
 
@@ -223,21 +227,17 @@ def _unsettled(found: Comparison | None, names: Mapping[str, str]) -> str:
 def _facts(folder: Folder) -> list[tuple[str, str]]:
     """Name and value of each fact, for the head of the page."""
     configs = [run.config for run in folder.runs]
-    environments = sorted({config["env"] for config in configs})
-    algorithms = sorted({config["algorithm"].upper() for config in configs})
     seeds = sorted({len(each.found.replicas) for each in folder.settings})
     steps = sorted({config["steps"] for config in configs})
     started = sorted(config["created"][:16].replace("T", " ") for config in configs)
-    versions = sorted({config["versions"]["longrun"] for config in configs})
     found = [
-        ("environment" + "s" * (len(environments) > 1), ", ".join(environments)),
-        ("algorithm" + "s" * (len(algorithms) > 1), ", ".join(algorithms)),
+        ("environments", ", ".join(sorted({config["env"] for config in configs}))),
+        ("algorithms", ", ".join(sorted({config["algorithm"].upper() for config in configs}))),
         ("settings", str(len(folder.settings))),
         ("seeds of each", _span([str(n) for n in seeds])),
         ("steps asked for", _span([f"{step:,}" for step in steps])),
-        ("runs", str(len(configs)) if len(configs) > 1 else ""),
+        ("runs", str(len(configs))),
         ("started", _span(started)),
-        ("longrun", ", ".join(versions)),
     ]
     return [(name, text) for name, text in found if text]
 

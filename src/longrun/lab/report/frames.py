@@ -46,45 +46,41 @@ def never_rendered(folder: Folder) -> list[str]:
 
 def film(policy: FilmedPolicy, characters: int = MOST_EACH, trust: bool = False) -> dict[str, Any]:
     """The pictures, or a `note` of one line with the reason why there are none."""
-    failed: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for backend in backends():
-        found = _render(policy.replica, min(characters, MOST_EACH), trust, backend)
-        if not found.pop("again", False):
-            return found
-        failed.append(found)
-    return failed[0]  # the preferred backend has the most useful message
+        found.append(_render(policy.replica, min(characters, MOST_EACH), trust, backend))
+        if "note" not in found[-1]:
+            return found[-1]
+    return found[0]  # the preferred backend has the most useful message
 
 
-def backends() -> list[str | None]:
-    """Backends for MuJoCo: the user's choice, or on Linux first a GPU, then software."""
+def backends() -> list[dict[str, str]]:
+    """Environment variables for MuJoCo: the user's, or on Linux first a GPU, then software."""
     if os.environ.get("MUJOCO_GL") or not sys.platform.startswith("linux"):
-        return [None]
-    return ["egl", "osmesa"]
+        return [{}]
+    return [{"MUJOCO_GL": "egl"}, {"MUJOCO_GL": "osmesa"}]
 
 
 def _render(
-    replica: SettingReplica, characters: int, trust: bool, backend: str | None
+    replica: SettingReplica, characters: int, trust: bool, backend: dict[str, str]
 ) -> dict[str, Any]:
-    chosen = {} if backend is None else {"MUJOCO_GL": backend}
-    module = "longrun.lab.report.rendering"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "frames.json"
-        where = [str(replica.run), str(replica.index), str(characters), str(int(trust)), str(out)]
+        arguments = [replica.run, replica.index, characters, int(trust), out]
+        module = "longrun.lab.report.rendering"
         try:
             done = subprocess.run(
                 # -P: modules in the working directory must not shadow others
-                [sys.executable, "-P", "-W", "ignore", "-m", module, *where],
-                env=os.environ | chosen | {"JAX_PLATFORMS": "cpu"},
+                [sys.executable, "-P", "-W", "ignore", "-m", module, *map(str, arguments)],
+                env=os.environ | backend | {"JAX_PLATFORMS": "cpu"},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=TIMEOUT,
             )
         except subprocess.TimeoutExpired:
             return {"note": f"the renderer took more than {TIMEOUT} s"}
-        if done.returncode == 0 and out.exists():
+        if out.exists():
             content: dict[str, Any] = read_json(out)
             return content
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "no message"
-        note = f"the renderer ended with status {done.returncode}: {last[:300]}"
-        return {"note": note, "again": True}
+        last = (done.stderr.decode(errors="replace").splitlines() or ["no message"])[-1]
+        return {"note": f"the renderer ended with status {done.returncode}: {last[:300]}"}

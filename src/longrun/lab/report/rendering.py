@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
-from PIL import Image
+from PIL import Image, ImageOps
 
 from longrun.base.errors import InputError
 from longrun.base.files import write_json
@@ -69,16 +69,9 @@ def render(run: Path, replica: int, characters: int, trust: bool = False) -> dic
         filmed = _film(env, config.acting, saved.spaces, weights)
     finally:
         env.close()
-    still_images = [_uri(_webp([filmed.images[k]], 75, 0)) for k in _places(len(filmed.images))]
-    left = characters - sum(map(len, still_images))
-    return {
-        "animation": _animation(filmed, left),
-        "stills": [
-            {"image": image, "caption": caption}
-            for image, caption in zip(still_images, _captions(filmed), strict=True)
-        ],
-        "caption": _summary(filmed),
-    }
+    stills = _stills(filmed)
+    left = characters - sum(len(still["image"]) for still in stills)
+    return {"animation": _animation(filmed, left), "stills": stills, "caption": _summary(filmed)}
 
 
 def _open(name: str) -> gymnasium.Env[Any, Any]:
@@ -133,12 +126,7 @@ def _film(env: gymnasium.Env[Any, Any], acting: Acting, spaces: Spaces, weights:
 
 def _picture(env: gymnasium.Env[Any, Any]) -> Image.Image:
     image = Image.fromarray(np.asarray(env.render(), np.uint8))
-    if image.size != SIZE:  # fitted into the frame, on white
-        image.thumbnail(SIZE)
-        framed = Image.new("RGB", SIZE, "white")
-        framed.paste(image, ((SIZE[0] - image.width) // 2, (SIZE[1] - image.height) // 2))
-        return framed
-    return image
+    return image if image.size == SIZE else ImageOps.pad(image, SIZE, color="white")
 
 
 def _animation(filmed: Filmed, characters: int) -> str:
@@ -146,38 +134,32 @@ def _animation(filmed: Filmed, characters: int) -> str:
     images, pause = filmed.images, 1000 * filmed.stride / filmed.fps
     while True:
         for quality in QUALITIES:
-            uri = _uri(_webp(images, quality, round(pause)))
+            uri = _uri(images, quality, round(pause))
             if len(uri) <= characters or len(images) <= 2:
                 return uri
         images, pause = images[::2], 2 * pause
 
 
-def _webp(images: Sequence[Image.Image], quality: int, pause: int) -> bytes:
-    file = io.BytesIO()
-    more: dict[str, Any] = {"save_all": True, "append_images": images[1:], "duration": pause}
-    animated = more | {"loop": 0, "minimize_size": False} if len(images) > 1 else {}
-    images[0].save(file, "WEBP", quality=quality, method=3, **animated)
-    return file.getvalue()
-
-
-def _uri(content: bytes) -> str:
-    return f"data:image/webp;base64,{base64.b64encode(content).decode()}"
-
-
-def _places(count: int) -> list[int]:
-    """Indices of the stills among all frames, evenly spaced, with the last one."""
-    return [round((k + 1) * count / STILLS) - 1 for k in range(STILLS)]
-
-
-def _captions(filmed: Filmed) -> list[str]:
-    """The captions below stills: the time, and the reward per step since the still before."""
-    captions, last = [], 0
-    for place in _places(len(filmed.images)):
+def _stills(filmed: Filmed) -> list[dict[str, str]]:
+    """Evenly spaced images, each with its time and the reward per step since the one before."""
+    found, last = [], 0
+    for k in range(1, STILLS + 1):
+        place = round(k * len(filmed.images) / STILLS) - 1
         step = place * filmed.stride + 1
         rate = float(np.mean(filmed.rewards[last:step]))
-        captions.append(f"{step / filmed.fps:.1f} s: {rate:.3g} per step")
+        caption = f"{step / filmed.fps:.1f} s: {rate:.3g} per step"
+        found.append({"image": _uri([filmed.images[place]], 75), "caption": caption})
         last = step
-    return captions
+    return found
+
+
+def _uri(images: Sequence[Image.Image], quality: int, pause: int = 0) -> str:
+    """A picture, or an animation with a pause in ms after each image."""
+    file = io.BytesIO()
+    more: dict[str, Any] = {"append_images": images[1:], "duration": pause, "loop": 0}
+    animated = {"save_all": True, "minimize_size": False} | more if len(images) > 1 else {}
+    images[0].save(file, "WEBP", quality=quality, method=3, **animated)
+    return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def _summary(filmed: Filmed) -> str:
@@ -189,7 +171,7 @@ def _summary(filmed: Filmed) -> str:
 def _in_one_line(error: Exception) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     drawn_by = {name.partition(".")[0] for name in sys.modules}
-    if not drawn_by & {"mujoco", "OpenGL"}:
+    if isinstance(error, ValueError) or not drawn_by & {"mujoco", "OpenGL"}:
         return text
     packages = "libegl1, libgl1-mesa-dri and libopengl0"
     return f"OpenGL cannot draw here; Debian has one in {packages} ({text})"
@@ -200,10 +182,8 @@ def main(arguments: Sequence[str]) -> None:
     run, replica, characters, trust, out = arguments
     try:
         found = render(Path(run), int(replica), int(characters), bool(int(trust)))
-    except ValueError as error:  # of one line; another OpenGL would not help
-        found = {"note": str(error), "again": False}
     except Exception as error:  # a renderer may raise any exception
-        found = {"note": _in_one_line(error), "again": True}
+        found = {"note": _in_one_line(error)}
     write_json(Path(out), found)
 
 

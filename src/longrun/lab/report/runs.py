@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,17 +59,22 @@ def read_folder(path: Path) -> Folder:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         found = _scan(path)
-        evaluated, trained = _with_rows(found, EVALUATIONS), _with_rows(found, METRICS)
+        trained = _with_rows(found, METRICS)
         drawn = [name for name in measured(trained, METRICS) if is_drawn(name)]
-        evaluations = _or_empty(lambda: evaluations_of(evaluated))
-        training = _or_empty(lambda: training_of(trained, drawn))
+        evaluations = evaluations_of(_with_rows(found, EVALUATIONS))
+        training = training_of(trained, drawn)
         comparison = compare(evaluations) if evaluations else None
     notes = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     sources = list(dict.fromkeys(run.source for run in found.runs)) or [path]
-    problems = _problems(sources, found.runs) + [Problem("", "note", note) for note in notes]
     sweeps = {source: _content(source / "sweep.json", {}) for source in sources}
-    commands = {source: own["command"] for source, own in sweeps.items() if own.get("command")}
-    settings = _together(found.settings, evaluations, training)
+    commands = {source: own["command"] for source, own in sweeps.items() if "command" in own}
+    evaluated, learned = {s.key: s for s in evaluations}, {s.key: s for s in training}
+    places = {s.key: s for s in found.settings}
+    settings = [
+        ReportedSetting(places[key], evaluated.get(key), learned.get(key))
+        for key in evaluated | learned
+    ]
+    problems = [*_problems(sweeps, found.runs), *(Problem("", "note", note) for note in notes)]
     return Folder(path, found.runs, settings, comparison, problems, commands)
 
 
@@ -83,8 +89,8 @@ def _scan(path: Path) -> Scan:
 
 
 def _with_rows(found: Scan, file: str) -> Scan:
-    """Drop unfinished runs that have no row: they are listed and need no note of the reader."""
-    runs = [run for run in found.runs if _is_finished(run) or last_step(run.path / file)]
+    """Only runs that have the file: the others are listed, and need no note of the reader."""
+    runs = [run for run in found.runs if (run.path / file).exists()]
     paths = {run.path for run in runs}
     settings = [
         replace(each, replicas=tuple(r for r in each.replicas if r.run in paths))
@@ -93,54 +99,29 @@ def _with_rows(found: Scan, file: str) -> Scan:
     return Scan(runs, settings)
 
 
-def _or_empty(read: Callable[[], list[Setting]]) -> list[Setting]:
-    """Runs without any row yet, which is an error for other commands, have a report."""
-    try:
-        return read()
-    except ValueError:
-        return []
-
-
-def _together(
-    found: Sequence[Setting], evaluations: Sequence[Setting], training: Sequence[Setting]
-) -> list[ReportedSetting]:
-    """Evaluations and training of each setting together, evaluated ones first."""
-    evaluated, trained = {s.key: s for s in evaluations}, {s.key: s for s in training}
-    places = {s.key: s for s in found}
-    return [
-        ReportedSetting(places[key], evaluated.get(key), trained.get(key))
-        for key in dict.fromkeys([*evaluated, *trained])
-    ]
-
-
-def _problems(sources: Sequence[Path], runs: Sequence[FoundRun]) -> list[Problem]:
+def _problems(sweeps: Mapping[Path, Any], runs: Sequence[FoundRun]) -> list[Problem]:
     """Runs that failed, those of a plan that have not started, and unfinished ones."""
-    failures = {source: _failures(source) for source in sources}
+    failures = {source: _failures(source) for source in sweeps}
     failed = {(source, each.run) for source, own in failures.items() for each in own}
     waiting = [
         Problem(run["name"], "waiting", "not started")
-        for source in sources
-        for run in _content(source / "sweep.json", {}).get("runs", [])
+        for source, sweep in sweeps.items()
+        for run in sweep.get("runs", [])
         if (source, run["name"]) not in failed
         and not (source / "runs" / run["name"] / "config.json").exists()
     ]
-    unfinished = [
-        _unfinished(run)
-        for run in runs
-        if (run.source, run.path.name) not in failed and not _is_finished(run)
-    ]
-    return [*(each for own in failures.values() for each in own), *waiting, *unfinished]
+    others = [_shortcoming(run) for run in runs if (run.source, run.path.name) not in failed]
+    return [*chain(*failures.values()), *waiting, *filter(None, others)]
 
 
-def _is_finished(run: FoundRun) -> bool:
-    return is_finished(run.path, run.config["steps"])
-
-
-def _unfinished(run: FoundRun) -> Problem:
-    text = f"{last_step(run.path / METRICS):,} of {run.config['steps']:,} steps"
-    if not (run.path / EVALUATIONS).exists():
-        text += ", no evaluation yet"
-    return Problem(run.path.name, "unfinished", text)
+def _shortcoming(run: FoundRun) -> Problem | None:
+    """What a run that has not failed lacks, if anything."""
+    steps = run.config["steps"]
+    lacking = "" if (run.path / EVALUATIONS).exists() else "no evaluation yet"
+    if not is_finished(run.path, steps):
+        done = f"{last_step(run.path / METRICS):,} of {steps:,} steps"
+        return Problem(run.path.name, "unfinished", ", ".join(filter(None, (done, lacking))))
+    return Problem(run.path.name, "finished", lacking) if lacking else None
 
 
 def _failures(source: Path) -> list[Problem]:

@@ -14,14 +14,13 @@ from longrun import read_metrics, read_results
 from longrun.base.picture_files import picture
 from longrun.cli.plot import plot_command
 from longrun.lab.results.plots import (
-    MOST_POINTS,
     Panel,
     band,
     draw_panels,
     learning_curves,
     smoothed,
-    thinned,
 )
+from longrun.lab.results.statistics import MOST_POINTS, thinned
 from svg_files import FIRST_COLOURS, THICK, THIN, curves_of, markers_of, words_in
 
 

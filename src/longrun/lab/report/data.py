@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,17 +10,12 @@ from typing import Any
 import numpy as np
 
 from longrun import __version__
-from longrun.lab.report.curves import brief, evaluation_curves, points_each, training_curves
-from longrun.lab.report.runs import Folder, ReportedSetting
+from longrun.lab.report import about
+from longrun.lab.report.curves import brief, curves_of, points_each
+from longrun.lab.report.runs import Folder
 from longrun.lab.results.comparison import Comparison
 from longrun.lab.results.comparison_table import unsettled_notes
-from longrun.lab.results.labels import (
-    changed_options,
-    default_texts,
-    names_of,
-    numbers_first,
-    shortened,
-)
+from longrun.lab.results.labels import changed_options, shortened
 from longrun.lab.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.lab.results.scores import COST, costs_of, feasible_seeds, scores_of
 from longrun.lab.results.settings import Setting
@@ -38,19 +32,19 @@ def page_data(folder: Folder) -> Json:
     names, _ = shortened(each.found.label for each in folder.settings)
     settings = _settings(folder, names)
     return {
-        "title": _title(folder.settings),
+        "title": about.title(folder.settings),
         "folder": str(folder.path),
         "made": f"{time.strftime('%Y-%m-%d %H:%M')} by longrun {__version__}",
         "result": _result(folder.comparison, names),
-        "facts": _facts(folder),
+        "facts": about.facts(folder),
         "metrics": _metrics(settings),
-        "filters": _filters(folder.settings),
+        "filters": about.filters(folder.settings),
         "settings": settings,
         "unsettled": _unsettled(folder.comparison, names),
         "problems": [problem._asdict() for problem in folder.problems],
-        "options": _options(folder.settings),
-        "command": _command(folder),
-        "versions": _versions(folder),
+        "options": about.options(folder.settings),
+        "command": about.command(folder),
+        "versions": about.versions(folder),
         "runs": [
             {"name": run.path.name, "config": json.dumps(run.config, indent=1)}
             for run in folder.runs
@@ -59,17 +53,14 @@ def page_data(folder: Folder) -> Json:
     }
 
 
-# Settings and their figures.
-
-
 def _settings(folder: Folder, names: Mapping[str, str]) -> list[Json]:
     points = points_each([each.training for each in folder.settings])
-    differ = differing(folder.settings)
+    differ = about.differing(folder.settings)
     costs = folder.comparison.costs if folder.comparison else []
     kept = feasible_seeds(costs)
     found = []
     for each in folder.settings:
-        key, evaluated = each.found.key, each.evaluation
+        key, evaluated, trained = each.found.key, each.evaluation, each.training
         found.append(
             {
                 "env": each.found.env,
@@ -77,8 +68,8 @@ def _settings(folder: Folder, names: Mapping[str, str]) -> list[Json]:
                 "label": each.found.label,
                 "choices": {name: text for name, text in each.choices.items() if name in differ},
                 "changed": sorted(changed_options(each.found.choice) & set(differ)),
-                "evaluation": evaluation_curves(evaluated),
-                "training": training_curves(each.training, points),
+                "evaluation": curves_of(evaluated, _scored(evaluated), most=10_000),
+                "training": curves_of(trained, list(trained.values) if trained else [], points),
                 "seeds": list((evaluated or each.found).seeds),
                 "step": int(evaluated.steps[-1]) if evaluated else None,
                 "best": False,
@@ -96,13 +87,17 @@ def _settings(folder: Folder, names: Mapping[str, str]) -> list[Json]:
     return found
 
 
+def _scored(setting: Setting | None) -> list[str]:
+    """What evaluations have measured."""
+    return [*SCORES, *(COST + name for name in costs_of(setting))] if setting else []
+
+
 def _final_figures(setting: Setting) -> dict[str, Json]:
     """Mean over seeds and interval of the final score in each metric that all seeds have.
 
     Where there are too few seeds for an interval, the figure has their scores instead.
     """
-    metrics = [*SCORES, *(COST + name for name in costs_of(setting))]
-    scores = {metric: scores_of(setting, metric)[0] for metric in metrics}
+    scores = {metric: scores_of(setting, metric)[0] for metric in _scored(setting)}
     return {
         metric: _with_ends([float(x) for x in mean_interval(own)], own)
         for metric, own in scores.items()
@@ -142,71 +137,6 @@ def _metrics(settings: Sequence[Json]) -> list[Json]:
     ]
 
 
-# What differs between settings.
-
-
-def differing(settings: Sequence[ReportedSetting]) -> list[str]:
-    """Names of the choices that not all settings which have them share."""
-    found: dict[str, set[str]] = {}
-    for each in settings:
-        for name, text in each.choices.items():
-            found.setdefault(name, set()).add(text)
-    return [name for name, texts in found.items() if len(texts) > 1]
-
-
-def _filters(settings: Sequence[ReportedSetting]) -> list[Json]:
-    """Each choice in which settings differ, with its sorted values."""
-    found = []
-    for name in differing(settings):
-        mine = [each for each in settings if name in each.choices]
-        if all(each.choices[name] == _default(each, name) for each in mine):
-            continue  # only the algorithms' presets differ in it, and the algorithm has a filter
-        values = sorted({each.choices[name] for each in mine}, key=numbers_first)
-        found.append({"name": name, "values": values})
-    return found
-
-
-def _options(settings: Sequence[ReportedSetting]) -> list[Json]:
-    """Every option once: its values, whether settings differ in it, and the preset's default.
-
-    An option is `changed` if a setting has another value than the default of its own preset.
-    The label names the algorithms of an option that not all have, such as a discount.
-    """
-    differ = differing(settings)
-    changed = {name for each in settings for name in changed_options(each.found.choice)}
-    found = []
-    for name in dict.fromkeys(name for each in settings for name in each.choices):
-        mine = [each for each in settings if name in each.choices]
-        defaults = list({_default(each, name) for each in mine})
-        owners = dict.fromkeys(each.found.choice.algorithm.upper() for each in mine)
-        found.append(
-            {
-                "name": name,
-                "label": name + f" ({', '.join(owners)})" * (len(mine) < len(settings)),
-                "values": list(dict.fromkeys(each.choices[name] for each in mine)),
-                "differs": name in differ,
-                "changed": name in changed,
-                "default": defaults[0] if len(defaults) == 1 else None,
-            }
-        )
-    return found
-
-
-def _default(each: ReportedSetting, name: str) -> str | None:
-    algorithm, preset, _ = each.found.choice
-    return default_texts(algorithm, preset).get(name)
-
-
-# Text.
-
-
-def _title(settings: Sequence[ReportedSetting]) -> str:
-    environments = list(dict.fromkeys(each.found.env for each in settings))
-    algorithms = dict.fromkeys(each.found.choice.algorithm.upper() for each in settings)
-    where = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
-    return f"{', '.join(algorithms)} on {where}" if settings else "Runs that have just started"
-
-
 def _result(found: Comparison | None, names: Mapping[str, str]) -> str:
     """The verdict in one line, or the score where there is a single setting."""
     if found is None:
@@ -222,52 +152,3 @@ def _result(found: Comparison | None, names: Mapping[str, str]) -> str:
 def _unsettled(found: Comparison | None, names: Mapping[str, str]) -> str:
     """A sentence for the table's note, after a space; "" if all evaluations had settled."""
     return "".join(f" {note}" for note in unsettled_notes(found.rows if found else [], names))
-
-
-def _facts(folder: Folder) -> list[tuple[str, str]]:
-    """Name and value of each fact, for the head of the page."""
-    configs = [run.config for run in folder.runs]
-    seeds = sorted({len(each.found.replicas) for each in folder.settings})
-    steps = sorted({config["steps"] for config in configs})
-    started = sorted(config["created"][:16].replace("T", " ") for config in configs)
-    found = [
-        ("environments", ", ".join(sorted({config["env"] for config in configs}))),
-        ("algorithms", ", ".join(sorted({config["algorithm"].upper() for config in configs}))),
-        ("settings", str(len(folder.settings))),
-        ("seeds of each", _span([str(n) for n in seeds])),
-        ("steps asked for", _span([f"{step:,}" for step in steps])),
-        ("runs", str(len(configs))),
-        ("started", _span(started)),
-    ]
-    return [(name, text) for name, text in found if text]
-
-
-def _span(values: Sequence[str]) -> str:
-    """The first and the last value, or a single one if they are equal."""
-    return " to ".join(dict.fromkeys((*values[:1], *values[-1:])))
-
-
-def _command(folder: Folder) -> str:
-    """The command of each sweep and of each other run; of several, below a comment that says whose.
-
-    Runs of a sweep that has none, and of one script, share theirs.
-    """
-    alone = [run for run in folder.runs if run.source not in folder.commands]
-    found = folder.commands | {run.path: run.config["command"] for run in alone}
-    names = names_of(found)
-    whose: dict[str, list[str]] = {}
-    for path, command in found.items():
-        whose.setdefault(shlex.join(command), []).append(" ".join(names[path].split()))
-    if len(whose) == 1:
-        return next(iter(whose))
-    return "\n\n".join(f"# {', '.join(mine)}\n{words}" for words, mine in whose.items())
-
-
-def _versions(folder: Folder) -> str:
-    """Versions of each package, several if runs were made with different ones."""
-    found: dict[str, dict[str, None]] = {}
-    for run in folder.runs:
-        for name, version in run.config["versions"].items():
-            found.setdefault(name, {})[version] = None
-    platforms = dict.fromkeys(run.config["platform"] for run in folder.runs)
-    return ", ".join([*(f"{name} {'/'.join(own)}" for name, own in found.items()), *platforms])

@@ -27,6 +27,7 @@ from longrun.lab.results.statistics import (
     fewest_seeds,
     mean_interval,
     profile,
+    thinned,
 )
 from longrun.learning.envs.spaces import Array
 
@@ -34,8 +35,6 @@ Band = tuple[Array, Array, Array]
 """Middle, low and high of a curve, [K] each."""
 
 DEFAULT_METRICS = ("average_reward", "episode_return")
-MOST_POINTS = 200
-"""Most points of a curve in a panel; longer ones are averaged in blocks."""
 CROWDED = 8
 """Most settings of a panel in which the lines of single seeds are drawn."""
 MOST_COLUMNS = 4
@@ -58,7 +57,7 @@ class Panel:
 
 def learning_curves(
     settings: Sequence[Setting],
-    out: Path | Sequence[Path],
+    outs: Sequence[Path],
     metrics: Sequence[str] = DEFAULT_METRICS,
     iqm: bool = False,
     smooth: int = 1,
@@ -92,7 +91,7 @@ def learning_curves(
     title = ""
     if len(environments) == 1:  # side by side, since the rows have one panel each
         grid, title = [[replace(panel, title="") for row in grid for panel in row]], environments[0]
-    draw_panels(grid, [out] if isinstance(out, Path) else out, title, iqm=iqm, smooth=smooth)
+    draw_panels(grid, outs, title, iqm, smooth)
 
 
 def draw_panels(
@@ -200,17 +199,6 @@ def smoothed(values: Array, points: int) -> Array:
     if points <= 1:
         return values
     return np.stack([values[max(0, k + 1 - points) : k + 1].mean(0) for k in range(len(values))])
-
-
-def thinned(steps: Array, values: Array) -> tuple[Array, Array]:
-    """Means of at most 200 blocks of values [K, seeds], each at its last step [K]."""
-    size = -(-len(steps) // MOST_POINTS)
-    if size <= 1:
-        return steps, values
-    starts = np.arange(0, len(steps), size)
-    counts = np.diff([*starts, len(steps)])
-    means: Array = np.add.reduceat(values, starts) / counts[:, None]
-    return steps[starts + counts - 1], means
 
 
 def draw_profiles(found: Comparison, metric: str, out: Path) -> None:

@@ -45,6 +45,8 @@ NORMAL_95 = 1.959964
 """How many standard errors a two-sided 95 % interval of the normal law reaches."""
 HALVINGS = 50
 """Steps of a bisection within [0, 1]: to the last digit."""
+MOST_POINTS = 200
+"""Most points of a curve that is drawn."""
 TRIMMED = 0.25
 """Share of the scores that the interquartile mean leaves out at either end."""
 
@@ -220,6 +222,17 @@ def mean_interval(values: Array) -> tuple[Array, Array, Array]:
         return mean, mean * np.nan, mean * np.nan
     reach = student_reach(values)
     return mean, mean - reach, mean + reach
+
+
+def thinned(steps: Array, values: Array, most: int = MOST_POINTS) -> tuple[Array, Array]:
+    """Means of blocks of values [K, seeds], at most so many, each at its last step [K]."""
+    size = -(-len(steps) // most)
+    if size <= 1:
+        return steps, values
+    starts = np.arange(0, len(steps), size)
+    counts = np.diff([*starts, len(steps)])
+    means: Array = np.add.reduceat(values, starts) / counts[:, None]
+    return steps[starts + counts - 1], means
 
 
 def curve_estimates(values: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:

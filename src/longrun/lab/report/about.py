@@ -1,0 +1,120 @@
+"""What a report says about its runs: title, facts, options and their filters, commands, versions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from longrun.lab.report.runs import Folder, ReportedSetting
+from longrun.lab.results.labels import changed_options, default_texts, names_of, numbers_first
+
+Json = dict[str, Any]
+
+
+def title(settings: Sequence[ReportedSetting]) -> str:
+    environments = list(dict.fromkeys(each.found.env for each in settings))
+    algorithms = dict.fromkeys(each.found.choice.algorithm.upper() for each in settings)
+    where = environments[0] if len(environments) == 1 else f"{len(environments)} environments"
+    return f"{', '.join(algorithms)} on {where}" if settings else "Runs that have just started"
+
+
+def facts(folder: Folder) -> list[tuple[str, str]]:
+    """Name and value of each fact, for the head of the page."""
+    configs = [run.config for run in folder.runs]
+    seeds = sorted({len(each.found.replicas) for each in folder.settings})
+    steps = sorted({config["steps"] for config in configs})
+    started = sorted(config["created"][:16].replace("T", " ") for config in configs)
+    found = [
+        ("environments", ", ".join(sorted({config["env"] for config in configs}))),
+        ("algorithms", ", ".join(sorted({config["algorithm"].upper() for config in configs}))),
+        ("settings", str(len(folder.settings))),
+        ("seeds of each", _span([str(n) for n in seeds])),
+        ("steps asked for", _span([f"{step:,}" for step in steps])),
+        ("runs", str(len(configs))),
+        ("started", _span(started)),
+    ]
+    return [(name, text) for name, text in found if text]
+
+
+def _span(values: Sequence[str]) -> str:
+    """The first and the last value, or a single one if they are equal."""
+    return " to ".join(dict.fromkeys((*values[:1], *values[-1:])))
+
+
+def command(folder: Folder) -> str:
+    """The command of each sweep and of each other run; of several, below a comment that says whose.
+
+    Runs of a sweep that has none, and of one script, share theirs.
+    """
+    alone = [run for run in folder.runs if run.source not in folder.commands]
+    found = folder.commands | {run.path: run.config["command"] for run in alone}
+    names = names_of(found)
+    whose: dict[str, list[str]] = {}
+    for path, command in found.items():
+        whose.setdefault(shlex.join(command), []).append(" ".join(names[path].split()))
+    if len(whose) == 1:
+        return next(iter(whose))
+    return "\n\n".join(f"# {', '.join(mine)}\n{words}" for words, mine in whose.items())
+
+
+def versions(folder: Folder) -> str:
+    """Versions of each package, several if runs were made with different ones."""
+    found: dict[str, dict[str, None]] = {}
+    for run in folder.runs:
+        for name, version in run.config["versions"].items():
+            found.setdefault(name, {})[version] = None
+    platforms = dict.fromkeys(run.config["platform"] for run in folder.runs)
+    return ", ".join([*(f"{name} {'/'.join(own)}" for name, own in found.items()), *platforms])
+
+
+def differing(settings: Sequence[ReportedSetting]) -> list[str]:
+    """Names of the choices that not all settings which have them share."""
+    found: dict[str, set[str]] = {}
+    for each in settings:
+        for name, text in each.choices.items():
+            found.setdefault(name, set()).add(text)
+    return [name for name, texts in found.items() if len(texts) > 1]
+
+
+def filters(settings: Sequence[ReportedSetting]) -> list[Json]:
+    """Each choice in which settings differ, with its sorted values."""
+    found = []
+    for name in differing(settings):
+        mine = [each for each in settings if name in each.choices]
+        if all(each.choices[name] == _default(each, name) for each in mine):
+            continue  # only the algorithms' presets differ in it, and the algorithm has a filter
+        values = sorted({each.choices[name] for each in mine}, key=numbers_first)
+        found.append({"name": name, "values": values})
+    return found
+
+
+def options(settings: Sequence[ReportedSetting]) -> list[Json]:
+    """Every option once: its values, whether settings differ in it, and the preset's default.
+
+    An option is `changed` if a setting has another value than the default of its own preset.
+    The label names the algorithms of an option that not all have, such as a discount.
+    """
+    differ = differing(settings)
+    changed = {name for each in settings for name in changed_options(each.found.choice)}
+    found = []
+    for name in dict.fromkeys(name for each in settings for name in each.choices):
+        mine = [each for each in settings if name in each.choices]
+        defaults = list({_default(each, name) for each in mine})
+        owners = dict.fromkeys(each.found.choice.algorithm.upper() for each in mine)
+        found.append(
+            {
+                "name": name,
+                "label": name + f" ({', '.join(owners)})" * (len(mine) < len(settings)),
+                "values": list(dict.fromkeys(each.choices[name] for each in mine)),
+                "differs": name in differ,
+                "changed": name in changed,
+                "default": defaults[0] if len(defaults) == 1 else None,
+            }
+        )
+    return found
+
+
+def _default(each: ReportedSetting, name: str) -> str | None:
+    algorithm, preset, _ = each.found.choice
+    return default_texts(algorithm, preset).get(name)

@@ -66,7 +66,7 @@ def test_the_first_line_is_a_verdict(sweep, tmp_path, capsys):
     alone = shown(capsys, runs["apo"])
     assert "difference" not in alone and "best" not in alone and "P(better)" not in alone
     fake_run(tmp_path / "all" / "more", *[{100: 9.1 + k / 5} for k in range(5)], algorithm="atrpo")
-    two = "No clear difference between ATRPO, TRPO discount=0.99, ahead of 2 other settings on"
+    two = "No clear difference between ATRPO, TRPO discount=0.99 on Drift-v0, 5 seeds\n"
     assert two in shown(capsys, tmp_path / "all")
 
 

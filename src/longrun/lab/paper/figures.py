@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -99,14 +100,6 @@ def _curves(settings: Sequence[Setting], outs: Sequence[Path], metrics: Sequence
         for metric in metrics
     ]
     draw_panels(grid, outs, _title(settings))
-
-
-def _figure1(settings: Sequence[Setting], outs: Sequence[Path]) -> None:
-    _curves(settings, outs, [RETURN])
-
-
-def _appendix(settings: Sequence[Setting], outs: Sequence[Path]) -> None:
-    _curves(settings, outs, TABLE_METRICS)
 
 
 def _figure2(settings: Sequence[Setting], outs: Sequence[Path]) -> None:
@@ -204,8 +197,8 @@ def _evaluations(setting: Setting) -> Rows:
 
 
 FIGURES: Mapping[str, Callable[[Sequence[Setting], Sequence[Path]], None]] = {
-    "figure1": _figure1,
+    "figure1": partial(_curves, metrics=[RETURN]),
     "figure2": _figure2,
-    "appendix": _appendix,
+    "appendix": partial(_curves, metrics=TABLE_METRICS),
     "grid": _grid,
 }

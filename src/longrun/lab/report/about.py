@@ -1,4 +1,4 @@
-"""What a report says about its runs: title, facts, options and their filters, commands, versions."""
+"""What a report says about its runs: title, facts, options, filters, commands, versions."""
 
 from __future__ import annotations
 

@@ -4,24 +4,7 @@ from __future__ import annotations
 
 SCORES = ("average_reward", "episode_return", "episode_average_reward")
 """Metrics that settings are compared by."""
-TRAINING = (
-    "reward",
-    "gain",
-    "value_mean",
-    "explained_variance",
-    "kl",
-    "entropy",
-    "clip_fraction",
-    "value_loss",
-    "lambda",
-    "terminations",
-)
-"""Columns of metrics.csv that the report draws."""
-NAMES = {
-    "average_reward": "average reward",
-    "episode_return": "episode return",
-    "episode_average_reward": "reward per step in episodes",
-    "episode_length": "episode length",
+TRAINING = {
     "reward": "reward per step while training",
     "gain": "gain (learned average reward)",
     "value_mean": "average value",
@@ -30,8 +13,10 @@ NAMES = {
     "entropy": "entropy of the policy",
     "clip_fraction": "fraction of clipped ratios",
     "value_loss": "value loss",
+    "lambda": "lambda",
     "terminations": "terminations per step",
 }
+"""Columns of metrics.csv that the report draws."""
 
 
 def is_drawn(column: str) -> bool:
@@ -45,4 +30,6 @@ def metric_name(metric: str) -> str:
         return f"{metric.removeprefix('cost_')} (cost per step)"
     if metric.startswith("multiplier_"):
         return f"multiplier of {metric.removeprefix('multiplier_')}"
-    return NAMES.get(metric, metric.replace("_", " "))
+    if metric == "episode_average_reward":
+        return "reward per step in episodes"
+    return TRAINING.get(metric, metric.replace("_", " "))

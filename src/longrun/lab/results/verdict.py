@@ -62,28 +62,21 @@ def _best_of(
     wins = {label: improvement(scores[best], scores[label]) for label in others}
     close = [label for label, better in wins.items() if not better.low > 0.5]
     metric, env = metric_name(rows[best].metric), rows[best].env
-    among = f"{len(rows)} settings on {env or 'all tasks'}"
-    if 1 < len(order) < len(rows):
-        among = f"the {len(order)} of {among} that keep their limits best"
+    among, place = f"{len(rows)} settings", f"on {env or 'all tasks'}"
+    figure = estimate_text(rows[best].aggregates["iqm"])
     tasks = [env] if env else found.tasks
     fewest = min(row.seeds for row in found.rows if row.label in order and row.env in tasks)
     seeds = f"{fewest} seed{'s' * (fewest != 1)}"
-    figure = estimate_text(rows[best].aggregates["iqm"])
-    if not others:
-        return f"{short[best]} keeps its limits best of {among}: {metric} {figure}, {seeds}"
-    if not close:
-        return f"{short[best]} is best of {among}: {metric} {figure}, {seeds}"
+    if len(order) < len(rows):
+        seeds += "; others keep their limits less"
     if any(np.isnan(better.low) for better in wins.values()):
-        most = f"the highest {metric} has {short[best]}, {figure}"
-        return f"Too few seeds ({fewest}) for a verdict between {among}; {most}"
-    if len(close) == len(others):
-        return f"No clear difference between {among}, {seeds}"
-    worse = len(others) - len(close)
-    names = listed(short[label] for label in (best, *close))
-    return (
-        f"No clear difference between {names}, ahead of {worse} other"
-        f" setting{'s' * (worse != 1)} on {env or 'all tasks'}, {seeds}"
-    )
+        few = f"Too few seeds ({fewest}) for a verdict between {among} {place}"
+        return f"{few}; the highest {metric} has {short[best]}, {figure}"
+    if close:
+        alike = listed(short[label] for label in (best, *close))
+        who = among if len(close) + 1 == len(rows) else alike
+        return f"No clear difference between {who} {place}, {seeds}"
+    return f"{short[best]} is best of {among} {place}: {metric} {figure}, {seeds}"
 
 
 def _kept_share(row: Row, costs: Sequence[CostRates]) -> float:

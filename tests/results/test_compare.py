@@ -53,7 +53,7 @@ def test_there_is_a_table_for_each_environment_and_one_over_all(sweep, capsys):
 
 
 def test_the_first_line_is_a_verdict(sweep, tmp_path, capsys):
-    few = "Too few seeds (3) for a verdict between 2 settings on all tasks; the highest average"
+    few = "Too few seeds (3) for a verdict between 2 settings on all tasks; APO has the highest"
     assert shown(capsys, sweep).startswith(few)
     for algorithm, height in {"apo": 1, "ppo": 1.1, "trpo": 9}.items():
         curves = [{100: height + k / 5} for k in range(5)]

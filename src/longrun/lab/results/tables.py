@@ -21,7 +21,7 @@ from longrun.lab.results.statistics import ScoreEstimate
 NAMES = ("setting", "environment", "replica")
 """Columns of text."""
 LONGEST_WORD = 24
-"""Letters of a word that are never broken."""
+"""Letters of a name, or of a word of a number, that are never broken."""
 ENDINGS = (".csv", ".md", ".tex")
 SPECIAL_IN_LATEX = {
     "\\": r"\textbackslash{}",
@@ -59,9 +59,10 @@ def print_tables(tables: Sequence[TextTable]) -> None:
         table = Table(title=escape(each.title))
         room = 1
         for name in each.header:
-            words = [word for cell in (name, *each.columns[name]) for word in cell.split()]
-            least = min(max(map(len, words)), LONGEST_WORD)
+            cells = [name, *each.columns[name]]
             side: JustifyMethod = "left" if name in NAMES else "right"
+            pieces = cells if name in NAMES else [word for cell in cells for word in cell.split()]
+            least = min(max(map(len, pieces)), LONGEST_WORD)
             table.add_column(escape(name), justify=side, overflow="fold", min_width=least)
             room += least + 3
         for row in each.rows:

@@ -61,7 +61,8 @@ def _best_of(
     scores = {label: _scores(rows[label], found) for label in order}
     wins = {label: improvement(scores[best], scores[label]) for label in others}
     close = [label for label, better in wins.items() if not better.low > 0.5]
-    metric, env = metric_name(rows[best].metric), rows[best].env
+    env = rows[best].env
+    metric = metric_name(rows[best].metric) + " (scaled)" * (not env)
     among, place = f"{len(rows)} settings", f"on {env or 'all tasks'}"
     figure = estimate_text(rows[best].aggregates["iqm"])
     tasks = [env] if env else found.tasks
@@ -71,7 +72,7 @@ def _best_of(
         seeds += "; others keep their limits less"
     if any(np.isnan(better.low) for better in wins.values()):
         few = f"Too few seeds ({fewest}) for a verdict between {among} {place}"
-        return f"{few}; the highest {metric} has {short[best]}, {figure}"
+        return f"{few}; {short[best]} has the highest {metric}, {figure}"
     if close:
         alike = listed(short[label] for label in (best, *close))
         who = among if len(close) + 1 == len(rows) else alike

@@ -150,8 +150,8 @@ def test_the_result_names_the_setting_with_the_highest_average_reward(tmp_path):
     assert several == (
         "Too few seeds (1) for a verdict between 2 settings on Hopper-v5; APO value_constraint=0.1"
         " has the highest average reward, 9;"
-        " Too few seeds (1) for a verdict between 3 settings on Swimmer-v5; APO value_constraint=0.1"
-        " has the highest average reward, 6."
+        " Too few seeds (1) for a verdict between 3 settings on Swimmer-v5; APO"
+        " value_constraint=0.1 has the highest average reward, 6."
     )
 
 

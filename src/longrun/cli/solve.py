@@ -18,7 +18,7 @@ from rich.console import Console
 from longrun.base.checks import known
 from longrun.base.errors import InfeasibleLimits, InputError
 from longrun.cli.options import Parser, add_limit_option, parse, whole
-from longrun.cli.solve_report import add_kemeny, add_time_shares, describe, most_likely, show
+from longrun.cli.solve_report import add_evaluation, describe, show
 from longrun.exact.queueing.known_networks import MODELS as NETWORK_MODELS
 from longrun.exact.tabular import MDP, evaluate, from_gymnasium, reachable, solve
 from longrun.exact.tabular.models import MODELS as TABULAR_MODELS
@@ -177,10 +177,10 @@ def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
 
     size: the value of the model's parameter of that name, None if it has none.
     """
-    started = time.perf_counter()
     options: dict[str, Any] = {key: given[key] for key in ("method", "tolerance") if key in given}
     if "limit" in given:
         options["limits"] = _limits(given["limit"])
+    started = time.perf_counter()
     mdp = build()
     built = time.perf_counter()
     _check(mdp, size, given)
@@ -194,14 +194,11 @@ def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
         solution = solve(mdp, on_iteration=progress, **options)
         solved = time.perf_counter()
         report = describe(mdp, solution)
-        report["build_seconds"] = built - started
-        report["solve_seconds"] = solved - start
+        report["build_seconds"], report["solve_seconds"] = built - started, solved - start
         if given.get("kemeny", mdp.num_states <= EVALUATED):
             status.update("evaluating the policy")
             found = evaluate(mdp, solution.policy)
-            add_time_shares(report, found)
-            if given.get("kemeny"):
-                add_kemeny(report, found)
+            add_evaluation(report, found, given.get("kemeny", False))
             report["evaluate_seconds"] = time.perf_counter() - solved
         if given.get("check_truncation"):
             status.update("solving smaller boxes")
@@ -209,7 +206,8 @@ def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
     if "map" in given:
         from longrun.lab.policy_map.picture import solution_map
 
-        solution_map(mdp, most_likely(solution.policy), given["map"])
+        policy = solution.policy
+        solution_map(mdp, policy if policy.ndim == 1 else policy.argmax(1), given["map"])
         report["map"] = str(given["map"])
     return report
 

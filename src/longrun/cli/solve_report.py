@@ -7,35 +7,20 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from longrun.exact.tabular import MDP, Evaluation, LimitedSolution, Solution, structure
 
-COLUMNS = ("rate", "limit", "multiplier")
-"""What the table of costs shows of each."""
 SHOWN_DIGITS, MOST_DIGITS = 8, 15
 """Significant digits of the gain that are printed, and that a double has."""
 SHOWN = 5
 """Randomised states that are printed."""
 
 
-def most_likely(policy: NDArray[Any]) -> NDArray[Any]:
-    """[S] actions, of a policy that is given as actions [S] or probabilities [S, A]."""
-    return policy if policy.ndim == 1 else policy.argmax(1)
-
-
 def describe(mdp: MDP, solution: Solution | LimitedSolution) -> dict[str, Any]:
     """The model and its solution, as --json prints them."""
-    policy = solution.policy
-    chosen = {
-        action: {"states": float((policy == a if policy.ndim == 1 else policy[:, a]).mean())}
-        for a, action in enumerate(mdp.actions)
-    }
-    sweeps = {"sweeps": solution.sweeps} if isinstance(solution, Solution) else {}
-    limited = _limited(mdp, solution) if isinstance(solution, LimitedSolution) else {}
-    return {
+    report: dict[str, Any] = {
         "model": mdp.name,
         "states": mdp.num_states,
         "transitions": mdp.num_transitions,
@@ -46,14 +31,16 @@ def describe(mdp: MDP, solution: Solution | LimitedSolution) -> dict[str, Any]:
         "gain_high": solution.gain_high,
         "method": solution.method,
         "iterations": solution.iterations,
-        **sweeps,
-        "policy": chosen,
-        **limited,
     }
-
-
-def _limited(mdp: MDP, solution: LimitedSolution) -> dict[str, Any]:
-    """What a solution with limits has more."""
+    if isinstance(solution, Solution):
+        report["sweeps"] = solution.sweeps
+    policy = solution.policy
+    report["policy"] = {
+        action: {"states": float((policy == a if policy.ndim == 1 else policy[:, a]).mean())}
+        for a, action in enumerate(mdp.actions)
+    }
+    if isinstance(solution, Solution):
+        return report
     costs = {
         name: {
             "rate": rate,
@@ -70,7 +57,7 @@ def _limited(mdp: MDP, solution: LimitedSolution) -> dict[str, Any]:
         }
         for s, chosen in solution.randomised.items()
     ]
-    return {"costs": costs, "randomised": randomised}
+    return report | {"costs": costs, "randomised": randomised}
 
 
 def _plain(value: Any) -> Any:
@@ -79,46 +66,45 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (int, float, str)) else str(value)
 
 
-def add_time_shares(report: dict[str, Any], found: Evaluation) -> None:
-    """Add the share of time of each action."""
-    for shares, time_share in zip(
-        report["policy"].values(), found.stationary @ found.policy, strict=True
-    ):
-        shares["time"] = float(time_share)
-
-
-def add_kemeny(report: dict[str, Any], found: Evaluation) -> None:
-    """Add Kemeny's constant."""
-    report["kemeny"], report["kemeny_error"] = found.kemeny, found.kemeny_error
+def add_evaluation(report: dict[str, Any], found: Evaluation, kemeny: bool) -> None:
+    """Add the share of time of each action and, if asked for, Kemeny's constant."""
+    times = found.stationary @ found.policy
+    for shares, time in zip(report["policy"].values(), times, strict=True):
+        shares["time"] = float(time)
+    if kemeny:
+        report["kemeny"], report["kemeny_error"] = found.kemeny, found.kemeny_error
 
 
 def show(report: dict[str, Any]) -> None:
     """Print a report for people."""
-    cost = report["rewards_are_costs"]
-    sign = -1 if cost else 1
-    ends = sorted((sign * report["gain_low"], sign * report["gain_high"]))
-    name = "average cost" if cost else "average reward"
     console = Console(soft_wrap=True, highlight=False)
+    sign, name = (-1, "average cost") if report["rewards_are_costs"] else (1, "average reward")
+    name += " within the limits" if "costs" in report else ""
     console.print(
         f"[bold]{report['model']}[/]: {report['states']:,} states, "
         f"{report['transitions']:,} transitions, {_kind(report['structure'])}"
     )
-    name += " within the limits" if "costs" in report else ""
+    ends = sorted((sign * report["gain_low"], sign * report["gain_high"]))
     console.print(f"optimal {name} {certified(sign * report['gain'], *ends)}")
     if "costs" in report:
         _show_limits(console, report)
-    if "truncation" in report:
-        _show_truncation(console, report["truncation"], sign)
-    console.print(_policy_table(report))
+    if found := report.get("truncation"):
+        boxes = zip(found["sizes"], found["gains"], strict=True)
+        gains = ", ".join(f"{sign * gain:.8g} (size {size})" for size, gain in boxes)
+        console.print(f"boxes: {gains}; truncation error: about {found['error']:.2g}")
+    table = Table("action", "share of states", "share of time")
+    for action, shares in report["policy"].items():
+        time = f"{shares['time']:.2%}" if "time" in shares else "-"
+        table.add_row(action, f"{shares['states']:.2%}", time)
+    console.print(table)
     if "kemeny" in report:
         error = report["kemeny_error"]
         spread = f" ± {error:.2g} (95 %, estimated)" if error else ""
         console.print(f"Kemeny's constant {report['kemeny']:.6g}{spread}")
-    seconds = report["solve_seconds"]
     evaluating = report.get("evaluate_seconds")
     beside = "" if evaluating is None else f", {evaluating:.2f} s to evaluate the policy"
     console.print(
-        f"{_work(report)}: {seconds:.2f} s; "
+        f"{_work(report)}: {report['solve_seconds']:.2f} s; "
         f"{report['build_seconds']:.2f} s to build the model{beside}"
     )
     if "map" in report:
@@ -150,20 +136,12 @@ def _kind(found: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _show_truncation(console: Console, found: dict[str, Any], sign: int) -> None:
-    gains = ", ".join(
-        f"{sign * gain:.8g} (size {size})"
-        for size, gain in zip(found["sizes"], found["gains"], strict=True)
-    )
-    console.print(f"boxes: {gains}; truncation error: about {found['error']:.2g}")
-
-
 def _show_limits(console: Console, report: dict[str, Any]) -> None:
     """The costs with their limits, and where the policy randomises."""
     table = Table("cost", "average", "limit", "multiplier")
     for name, cost in report["costs"].items():
-        shown = [f"{cost[key]:.6g}" if cost[key] is not None else "-" for key in COLUMNS]
-        table.add_row(name, *shown)
+        numbers = [cost[key] for key in ("rate", "limit", "multiplier")]
+        table.add_row(name, *("-" if number is None else f"{number:.6g}" for number in numbers))
     console.print(table)
     for place in report["randomised"][:SHOWN]:
         state = ", ".join(map(str, place["state"]))
@@ -171,11 +149,3 @@ def _show_limits(console: Console, report: dict[str, Any]) -> None:
         console.print(f"randomises in state ({state}): {actions}", markup=False)
     if more := len(report["randomised"][SHOWN:]):
         console.print(f"and in {more} more state{'s' * (more > 1)} (--json lists them)")
-
-
-def _policy_table(report: dict[str, Any]) -> Table:
-    table = Table("action", "share of states", "share of time")
-    for action, shares in report["policy"].items():
-        time_share = f"{shares['time']:.2%}" if "time" in shares else "-"
-        table.add_row(action, f"{shares['states']:.2%}", time_share)
-    return table

@@ -5,7 +5,6 @@ Classes and stations are numbered from 0 here and from 1 in names, as in the lit
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from longrun.base.errors import InputError, users_level
+from longrun.exact.tabular.validation import require_non_negative, require_positive
 
 Array = NDArray[np.float64]
 
@@ -62,8 +62,7 @@ class Network:
             object.__setattr__(self, field, _as_tuples(getattr(self, field)))
         _require_entries(self)
         _require_numbers(self)
-        _require_routing(self)
-        _require_servers(self)
+        _require_ways_out(self)
 
     @property
     def num_classes(self) -> int:
@@ -130,7 +129,7 @@ def _planned(servers: Any, queues: Any, rates: Array, flows: Array) -> Array:
     count = len(rates)
     served = (queues == np.arange(len(flows))[:, None]) * rates  # [classes, activities]
     used = 1.0 * (servers == np.arange(servers.max() + 1)[:, None])  # [stations, activities]
-    reached = served.any(1)  # the others have no customers: `_require_servers`
+    reached = served.any(1)  # the others have no customers: `_require_ways_out`
     found = optimize.linprog(
         np.append(np.zeros(count), 1),
         A_ub=np.column_stack([used, -np.ones(len(used))]),
@@ -155,41 +154,30 @@ def _require_entries(network: Network) -> None:
             raise InputError(
                 f"{field} has {given} entries and arrivals {classes}; give one for each class"
             )
+    named = {
+        **{f"stations[{s}]": station for s, station in enumerate(network.stations)},
+        **{f"routing[{k}]": successors for k, successors in enumerate(network.routing)},
+    }
+    for field, pairs in named.items():
+        for queue, _ in pairs:
+            if queue not in range(classes):
+                raise InputError(f"{field} names class {queue}; classes are 0 to {classes - 1}")
     for s, station in enumerate(network.stations):
         queues = [each.queue for each in station]
         if not queues:
             raise InputError(f"stations[{s}]=() has no activity; give it one or leave it out")
-        for queue in queues:
-            _require_class(f"stations[{s}]", queue, classes)
         if len(set(queues)) < len(queues):
             raise InputError(f"stations[{s}] serves a class twice: {queues}; name each class once")
-    for k, successors in enumerate(network.routing):
-        for successor, _ in successors:
-            _require_class(f"routing[{k}]", successor, classes)
-
-
-def _require_class(field: str, queue: int, classes: int) -> None:
-    if queue not in range(classes):
-        raise InputError(f"{field} names class {queue}; classes are 0 to {classes - 1}")
 
 
 def _require_numbers(network: Network) -> None:
     for field in ("arrivals", "holding_costs"):
-        for k, value in enumerate(getattr(network, field)):
-            if not 0 <= value < math.inf:
-                raise InputError(f"{field}[{k}]={value} is negative or infinite; give 0 or more")
+        numbers = enumerate(getattr(network, field))
+        require_non_negative(**{f"{field}[{k}]": value for k, value in numbers})
     if not any(network.arrivals):
         raise InputError(f"arrivals={network.arrivals} are all 0; give a rate above 0")
     for s, station in enumerate(network.stations):
-        for queue, rate in station:
-            if not 0 < rate < math.inf:
-                raise InputError(
-                    f"stations[{s}] serves class {queue} at rate {rate}; give a finite number"
-                    " above 0"
-                )
-
-
-def _require_routing(network: Network) -> None:
+        require_positive(**{f"rate of stations[{s}] for class {k}": rate for k, rate in station})
     for k, successors in enumerate(network.routing):
         probabilities = [probability for _, probability in successors]
         if not all(0 <= p <= 1 for p in probabilities) or sum(probabilities) > 1 + 1e-9:
@@ -197,6 +185,10 @@ def _require_routing(network: Network) -> None:
                 f"routing[{k}]={successors} is not a distribution; give probabilities with sum 1 or"
                 " less"
             )
+
+
+def _require_ways_out(network: Network) -> None:
+    """Every customer is served and leaves."""
     matrix = network.routing_matrix()
     leaves = matrix.sum(1) < 1 - 1e-9
     for _ in range(network.num_classes):
@@ -206,9 +198,6 @@ def _require_routing(network: Network) -> None:
             f"routing lets customers of class {int(np.argmin(leaves))} never leave the network;"
             " lower a probability"
         )
-
-
-def _require_servers(network: Network) -> None:
     served = {queue for station in network.stations for queue, _ in station}
     for k, flow in enumerate(network.flows()):
         if flow > 0 and k not in served:

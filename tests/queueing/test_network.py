@@ -118,7 +118,7 @@ def test_overload_warns() -> None:
         ({"stations": (((0, 1), (0, 2)),)}, "stations[0] serves a class twice: [0, 0]; name each"),
         (
             {"stations": (((0, 1), (1, 0)),)},
-            "rate of stations[0] for class 1=0 is not positive; give a finite",
+            "rate of stations[0] for class 1=0 is not positive",
         ),
         ({"routing": ((),)}, "routing has 1 entries and arrivals 2; give one for each class"),
         ({"routing": (((2, 1),), ())}, "routing[0] names class 2; classes are 0 to 1"),

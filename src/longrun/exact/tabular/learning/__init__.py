@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from scipy import sparse
 from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.exact.tabular.learning import rules
-from longrun.exact.tabular.learning.rules import Learner, Number, Rule, Settings, Transition
+from longrun.exact.tabular.learning.rules import Learner, Rule, Settings, Transition
 from longrun.exact.tabular.mdp import MDP, Array
 from longrun.exact.tabular.validation import require_at_least, require_positive, require_probability
 
@@ -105,17 +105,21 @@ def learn(
     if chosen.gain_step_size is None and gain_step_size is not None:
         raise InputError(f"gain_step_size={gain_step_size}: {method} has none; leave it out")
     pace = chosen.gain_step_size if gain_step_size is None else gain_step_size
+    settings = Settings(
+        step_size=step_size,
+        gain_step_size=1.0 if pace is None else pace,
+        entries=int(mdp.available.sum()),
+        shift=shift or 0.0,
+        tolerance=tolerance,
+        epsilon=epsilon or chosen.epsilon,
+    )
     at, learner, history = _simulated(
-        mdp,
         chosen.rule,
-        Settings(step_size, 1.0 if pace is None else pace, int(mdp.available.sum()), shift or 0.0),
+        settings,
+        _tables(mdp, mdp.uniform_policy, mdp.available),
         range(seed, seed + seeds),
         steps,
         snapshots,
-        exploration=mdp.uniform_policy,
-        entries=mdp.available,
-        epsilon=epsilon or chosen.epsilon,
-        tolerance=tolerance,
     )
     ended = np.asarray(history.stopped)
     stopped = at[np.where(ended.any(1), ended.argmax(1), -1)]
@@ -142,53 +146,30 @@ def predict(
     Other options are those of `learn`.
     """
     at, learner, history = _simulated(
-        mdp,
         rules.differential_td,
         Settings(step_size, gain_step_size, mdp.num_states),
+        _tables(mdp, mdp.distribution(policy), np.ones((mdp.num_states, 1), bool)),
         range(seed, seed + seeds),
         steps,
         snapshots,
-        exploration=mdp.distribution(policy),
-        entries=np.ones((mdp.num_states, 1), bool),
-        epsilon=(1.0, 1.0),  # never greedy: every action is drawn from the policy
     )
     return Prediction(at, np.asarray(history.gain), np.asarray(learner.q)[..., 0])
 
 
 def _simulated(
-    mdp: MDP,
-    rule: Rule,
-    settings: Settings,
-    seeds: range,
-    steps: int,
-    snapshots: int,
-    *,
-    exploration: Array,
-    entries: NDArray[np.bool_],
-    epsilon: tuple[float, float],
-    tolerance: float = 0.0,
+    rule: Rule, settings: Settings, tables: Tables, seeds: range, steps: int, snapshots: int
 ) -> tuple[NDArray[np.int64], Learner, History]:
     """The steps [K] of the snapshots, and the learners and snapshots of all seeds."""
     if steps < 1 or snapshots < 1 or steps % snapshots:
         raise InputError(f"steps={steps} must be a positive multiple of snapshots={snapshots}")
     require_at_least(1, seeds=len(seeds))
-    require_probability(**{f"epsilon[{i}]": value for i, value in enumerate(epsilon)})
-    step_size, gain_step_size, *others = map(float, settings)
-    require_positive(step_size=step_size, gain_step_size=gain_step_size)
+    require_probability(**{f"epsilon[{i}]": each for i, each in enumerate(settings.epsilon)})
+    require_positive(step_size=settings.step_size, gain_step_size=settings.gain_step_size)
     interval = steps // snapshots
     # Double precision: late steps are tiny, and CSV-learning drives its values far from zero.
     with jax.enable_x64(True):
-        result = _all_seeds(
-            _tables(mdp, exploration),
-            jnp.asarray(entries),
-            jnp.asarray(seeds),
-            Settings(step_size, gain_step_size, *others),
-            epsilon,
-            tolerance,
-            rule=rule,
-            interval=interval,
-            snapshots=snapshots,
-        )
+        given = jax.tree.map(float, settings), jax.tree.map(jnp.asarray, tables)
+        result = _all_seeds(*given, jnp.asarray(seeds), rule, interval, snapshots)
     return interval * np.arange(1, snapshots + 1), *result
 
 
@@ -199,16 +180,18 @@ Place: TypeAlias = tuple[Learner, jax.Array]
 class Tables(NamedTuple):
     """An MDP to sample from; N is the largest number of successors of a pair."""
 
-    successors: jax.Array
+    successors: Any
     """[S, A, N], padded"""
-    probabilities: jax.Array
+    probabilities: Any
     """[S, A, N], cumulative, padded with ones"""
-    rewards: jax.Array
+    rewards: Any
     """[S, A]"""
-    exploration: jax.Array
+    exploration: Any
     """[S, A], cumulative: the law of an exploring action."""
-    initial: jax.Array
+    initial: Any
     """[S], cumulative"""
+    entries: Any
+    """the shape of the table to be learned; False where an action is not available"""
 
 
 class History(NamedTuple):
@@ -221,7 +204,7 @@ class History(NamedTuple):
     """Whether CSV-learning has terminated."""
 
 
-def _tables(mdp: MDP, exploration: Array) -> Tables:
+def _tables(mdp: MDP, exploration: Array, entries: NDArray[np.bool_]) -> Tables:
     """`exploration`: [S, A] probabilities of the actions."""
     kernel = sparse.csr_array(mdp.kernel)
     counts = np.diff(kernel.indptr)
@@ -232,46 +215,35 @@ def _tables(mdp: MDP, exploration: Array) -> Tables:
     successors[rows, columns], probabilities[rows, columns] = kernel.indices, kernel.data
     by_action = (mdp.num_actions, mdp.num_states, -1)
     return Tables(
-        jnp.asarray(successors.reshape(by_action).swapaxes(0, 1)),
-        jnp.asarray(_cumulative(probabilities).reshape(by_action).swapaxes(0, 1)),
-        jnp.asarray(mdp.rewards),
-        jnp.asarray(_cumulative(exploration)),
-        jnp.asarray(_cumulative(mdp.initial)),
+        successors.reshape(by_action).swapaxes(0, 1),
+        _cumulative(probabilities).reshape(by_action).swapaxes(0, 1),
+        mdp.rewards,
+        _cumulative(exploration),
+        _cumulative(mdp.initial),
+        entries,
     )
 
 
 @partial(jax.jit, static_argnames=("rule", "interval", "snapshots"))
 def _all_seeds(
-    tables: Tables,
-    entries: jax.Array,
-    seeds: jax.Array,
-    settings: Settings,
-    epsilon: tuple[Number, Number],
-    tolerance: Number,
-    *,
-    rule: Rule,
-    interval: int,
-    snapshots: int,
+    settings: Settings, tables: Tables, seeds: jax.Array, rule: Rule, interval: int, snapshots: int
 ) -> tuple[Learner, History]:
-    """The learners after snapshots * interval steps, and their snapshots, for each of `seeds`.
-
-    entries: the shape of the table to be learned; False where an action is not available.
-    """
-    schedule = jnp.linspace(*epsilon, snapshots * interval).reshape(snapshots, interval)
+    """The learners after snapshots * interval steps, and their snapshots, for each of `seeds`."""
+    schedule = jnp.linspace(*settings.epsilon, snapshots * interval).reshape(snapshots, interval)
 
     def one_interval(place: Place, given: tuple[jax.Array, jax.Array]) -> tuple[Place, History]:
         key, epsilons = given
         uniforms = jax.random.uniform(key, (interval, 3))  # far faster than one step at a time
         step = partial(_one_step, tables, settings, rule)
         (learner, state), _ = jax.lax.scan(step, place, (uniforms, epsilons))
-        stopped = learner.stopped | rules.terminated(place[0].q, learner.q, tolerance)
+        stopped = learner.stopped | rules.terminated(place[0].q, learner.q, settings.tolerance)
         learner = learner._replace(stopped=stopped)
         return (learner, state), History(learner.gain, learner.q.argmax(1), stopped)
 
     def one_seed(seed: jax.Array) -> tuple[Learner, History]:
         keys = jax.random.split(jax.random.key(seed), snapshots + 1)
         state = _draw(tables.initial, jax.random.uniform(keys[0]))
-        place = rules.beginner(entries), state
+        place = rules.beginner(tables.entries), state
         (learner, _), history = jax.lax.scan(one_interval, place, (keys[1:], schedule))
         return learner, history
 
@@ -279,11 +251,7 @@ def _all_seeds(
 
 
 def _one_step(
-    tables: Tables,
-    settings: Settings,
-    rule: Rule,
-    place: Place,
-    chance: tuple[jax.Array, jax.Array],
+    tables: Tables, settings: Settings, rule: Rule, place: Place, chance: tuple[Any, Any]
 ) -> tuple[Place, None]:
     """`chance`: three uniform numbers and the probability of exploration."""
     (learner, state), (uniforms, epsilon) = place, chance

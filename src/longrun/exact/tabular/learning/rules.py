@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
-Number: TypeAlias = jax.Array | float
+Number: TypeAlias = Any
+"""A float, or an array without dimensions."""
 Rule: TypeAlias = Callable[["Learner", "Transition", "Settings"], "Learner"]
 
 
@@ -24,6 +25,10 @@ class Settings(NamedTuple):
     """Number of pairs, or of states, that have a value."""
     shift: Number = 0.0
     """CSV-learning: the constant that is subtracted from every reward."""
+    tolerance: Number = 0.0
+    """CSV-learning: see `terminated`."""
+    epsilon: tuple[Number, Number] = (1.0, 1.0)
+    """Probability of exploration at the first and at the last step."""
 
 
 class Learner(NamedTuple):
@@ -117,7 +122,7 @@ def csv_learning(learner: Learner, step: Transition, settings: Settings) -> Lear
     return _moved(_gain_learnt(learner, step, settings), step, change)
 
 
-def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> jax.Array:
+def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> Number:
     """CSV-learning's termination: all Q [S, A] rose by the same amount, up to `tolerance`.
 
     Then the differences between values have converged although the values have not. The
@@ -129,12 +134,12 @@ def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> jax.Ar
     return most.max() - least.min() < tolerance
 
 
-def _error(learner: Learner, step: Transition, shift: Number) -> jax.Array:
+def _error(learner: Learner, step: Transition, shift: Number) -> Number:
     best = learner.q[step.successor].max()
     return step.reward - shift + best - learner.q[step.state, step.action]
 
 
-def _step_size(learner: Learner, step: Transition, settings: Settings) -> jax.Array:
+def _step_size(learner: Learner, step: Transition, settings: Settings) -> Number:
     """Step sizes like 1 / n weigh all pairs equally in the limit, however often each is visited.
 
     The proof of RVI Q-learning requires that, and without it CSV-learning's Q-values drift apart.

@@ -251,8 +251,8 @@ def test_a_map_shows_the_queue_lengths_that_are_visited() -> None:
     mdp = exact_model(criss_cross("IL"), 20)
     slices = slices_of(compare_policies(mdp, solve(mdp).policy))
     assert [each.title for each in slices] == [f"customers of class 3: {k}" for k in (1, 2, 4, 8)]
-    assert all(each.learned.shape == (11, 11) for each in slices)
-    assert slices[0].sides == ("customers of class 1", "customers of class 2")
+    assert all(panel.shape == (11, 11) for each in slices for panel in each.policies)
+    assert slices[0].sides == (0, 1)
 
 
 @pytest.mark.usefixtures("laid_out")

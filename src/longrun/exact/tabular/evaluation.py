@@ -16,9 +16,8 @@ from scipy import sparse
 from longrun.base.errors import InputError
 from longrun.exact.tabular import chain
 from longrun.exact.tabular.chain import DENSE
-from longrun.exact.tabular.kemeny_estimate import trace_of_deviation
 from longrun.exact.tabular.mdp import MDP, Array, Matrix, require_mdp
-from longrun.exact.tabular.poisson import SparseChain
+from longrun.exact.tabular.poisson import SparseChain, trace_of_deviation
 from longrun.exact.tabular.precision import EPS, check_precision, rounding
 from longrun.exact.tabular.room import require_room_to_evaluate
 from longrun.exact.tabular.sparse_products import longest_row
@@ -69,10 +68,10 @@ class Evaluation:
 
     @property
     def stationary_error(self) -> float:
-        """Error of `stationary`, summed over all states.
+        """Error of `stationary`, summed over all states: a bound for large chains.
 
-        A bound for large chains. For small ones an estimate: elimination without subtraction leaves
-        a relative error of a few rounding errors per state, for any chain (O'Cinneide 1993).
+        For small ones an estimate: elimination without subtraction leaves a relative error of a few
+        rounding errors per state, for any chain (O'Cinneide 1993).
         """
         return self._law[1]
 

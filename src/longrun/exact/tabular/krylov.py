@@ -7,7 +7,7 @@ up to a constant.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.sparse import linalg
@@ -25,25 +25,21 @@ WORTHWHILE = 0.5
 interrupted before it has reached this fraction."""
 
 
-class Preconditioner(Protocol):
-    def __matmul__(self, vector: Array) -> Any: ...
-
-
 def conjugate_residuals(
     matrix: Matrix,
     right: Array,
     guess: Array | None,
     tolerance: float,
     effort: int,
-    multigrid: Preconditioner,
+    multigrid: Any,
 ) -> tuple[Array, int]:
     """Solve matrix x = right until the largest residual is below tolerance, or effort is used up.
 
     Generalised conjugate residuals (Eisenstat, Elman and Schultz 1983): each direction is a
-    multigrid cycle of the residual, with the step size that minimises the residual. The residual
-    never grows, so that a solution is useful even if stopped early, unlike with BiCGSTAB. In
-    single precision it drifts from the true one, which is recomputed when directions are discarded.
-    Returns the solution and the number of cycles that are left.
+    multigrid cycle of the residual, with the step size that minimises the residual. It never grows,
+    so that a solution is useful even if stopped early. In single precision it drifts from the true
+    one, which is recomputed when directions are discarded. Returns the solution and the number of
+    cycles that are left.
     """
     solution = np.zeros(len(right)) if guess is None else guess.copy()
     # Zeros, since BLAS may read rows beyond those requested, and warn about their content.
@@ -82,15 +78,13 @@ def bicgstab(
     guess: Array,
     tolerance: float,
     effort: int,
-    multigrid: Preconditioner,
+    multigrid: Any,
 ) -> Array:
     """Solve matrix x = right until the largest residual is below tolerance or stops shrinking.
 
     BiCGSTAB (van der Vorst 1992), with two cycles per step. Intermediate residuals may grow, so
-    that mass can move where minimal residuals stagnate. But rounding destroys the orthogonality of
-    its directions, and it may then stagnate at any residual, depending on the last bits. It is
-    therefore restarted from its best solution, with the true residual, until that brings no
-    improvement, so that the precision is limited by the equation and not by the iteration.
+    that mass can move where minimal residuals stagnate. Rounding may make it stagnate at any
+    residual; it is therefore restarted from its best solution until that brings no improvement.
     """
     best, least = guess, np.inf
     solution = guess
@@ -108,7 +102,7 @@ def bicgstab(
 
 
 def _start(
-    matrix: Matrix, right: Array, tolerance: float, limit: int, multigrid: Preconditioner
+    matrix: Matrix, right: Array, tolerance: float, limit: int, multigrid: Any
 ) -> tuple[Array, int]:
     """The best solution of one run of BiCGSTAB from 0, and the number of its steps."""
     watch, shape = _Watch(matrix, right, tolerance), matrix.shape
@@ -152,6 +146,6 @@ def centred(vector: Any) -> Any:
     return vector - vector.mean()
 
 
-def _cycled(multigrid: Preconditioner, vector: Array) -> Array:
+def _cycled(multigrid: Any, vector: Array) -> Array:
     scale = float(np.abs(vector).max()) or 1.0
     return np.asarray(centred(scale * (multigrid @ (vector / scale)).astype(float)))

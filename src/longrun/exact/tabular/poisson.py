@@ -2,9 +2,8 @@
 
 The Poisson equation of a chain, (I - gamma P) h = r - g e, is solved by a Krylov method that is
 preconditioned by algebraic multigrid: states are merged in pairs of strongly connected neighbours,
-level by level, so that slow modes are resolved on small chains (PyAMG's pairwise aggregation). For
-gamma = 1 the matrix is singular, its null space being the constants, and for gamma close to 1
-nearly so. The equation is therefore solved with centred vectors; the gain is the remainder.
+level by level (PyAMG's pairwise aggregation). For gamma = 1 the matrix is singular, its null space
+being the constants, so that vectors are centred; the gain is the remainder.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from numpy.typing import NDArray
 from pyamg.relaxation.relaxation import gauss_seidel
 from scipy import sparse
 
+from longrun.base.errors import NoConvergence
+from longrun.base.student import student_reach
 from longrun.exact.tabular.krylov import bicgstab, centred, conjugate_residuals
 from longrun.exact.tabular.mdp import Array, Matrix
 from longrun.exact.tabular.precision import rounding
@@ -169,14 +170,9 @@ class Multigrid:
     """An approximate inverse of a matrix [S, S]: one cycle over chains of merged states.
 
     A cycle solves the merged chain first, then smooths by Gauss-Seidel, forward and backward, since
-    customers arrive in one direction and leave in the other. (Measured against pre-smoothing, W-
-    and K-cycles, one or three mergers per level, Ruge-Stueben coarsening and incomplete LU on
-    criss-cross networks.)
-
-    Single precision suffices for the directions of conjugate residuals, which evaluate each one,
-    and halves the memory traffic. BiCGSTAB assumes that a cycle is one fixed linear map: if that
-    holds to seven digits only, it stagnates at about that precision, and modes slower than 1e7
-    steps are lost in the rounding of the others.
+    customers arrive in one direction and leave in the other. Single precision suffices for the
+    directions of conjugate residuals, which evaluate each one. BiCGSTAB assumes that a cycle is one
+    fixed linear map, and stagnates at the precision to which that holds.
     """
 
     def __init__(
@@ -218,3 +214,43 @@ def _as_law(vector: Array) -> Array:
     """Negative entries from rounding set to 0, then divided by the sum."""
     law = np.maximum(vector, 0)
     return np.asarray(law / law.sum())
+
+
+PROBES = 10
+"""Random vectors of each kind for Kemeny's constant; it takes three times as many solutions."""
+ESTIMATED = 1e-6
+"""Tolerance of each solution; the standard error of the estimate is far larger."""
+
+
+def trace_of_deviation(equations: SparseChain, law: Array, seed: int = 0) -> tuple[float, float]:
+    """trace D, so that kappa = 1 + trace D, and the half-width of its 95 % interval.
+
+    Hutch++ (Meyer, Musco, Musco and Woodruff 2021): the trace over the directions that D stretches
+    most, its slow modes, is computed, and the rest is estimated from random signs. D is only
+    applied to vectors, each of which takes the solution of one Poisson equation.
+    """
+    rng = np.random.default_rng(seed)
+
+    def applied(vector: Array) -> Array:
+        """D x: the y with (I - P) y = x - (d x) e and d y = 0."""
+        goal = ESTIMATED * float(np.abs(vector).max())
+        solution, reached = equations.solve(vector - law @ vector, None, goal)
+        if not reached:
+            raise NoConvergence(
+                f"a Poisson equation of Kemeny's constant was not solved to {goal:.2g}; "
+                "the chain is too slow for an estimate"
+            )
+        return np.asarray(solution - law @ solution)
+
+    def deviation(vectors: Array) -> Array:
+        return np.stack([applied(column) for column in vectors.T], axis=1)
+
+    def signs() -> Array:
+        return rng.choice([-1.0, 1.0], (len(law), PROBES))
+
+    slow, _ = np.linalg.qr(deviation(signs()))
+    known = float(np.einsum("sk,sk->", slow, deviation(slow)))
+    rest = signs()
+    rest -= slow @ (slow.T @ rest)
+    samples = np.einsum("sk,sk->k", rest, deviation(rest))
+    return known + float(samples.mean()), float(student_reach(samples))

@@ -15,8 +15,7 @@ from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
-from matplotlib.figure import Figure, SubFigure
-from matplotlib.image import AxesImage
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -38,17 +37,15 @@ DARK = "0.15"
 """Colour of the marks where the learned policy differs."""
 UNDECIDED = "0.9"
 """Grey, for states without a decision."""
-SLICES = (0, 1, 2, 4, 8, 16)
-"""Values of the first of three sides at which a solution is shown."""
 
 
 class Slice(NamedTuple):
-    """A part of both policies that one panel shows."""
+    """A part of the policies that one panel of each shows."""
 
     title: str
-    sides: tuple[str, str]
-    learned: Panel
-    optimal: Panel
+    sides: tuple[int, int]
+    """of the model, along x and y"""
+    policies: list[Panel]
 
 
 def policy_map(found: PolicyComparison, out: Path) -> None:
@@ -60,42 +57,56 @@ def policy_map(found: PolicyComparison, out: Path) -> None:
     if len(found.mdp.shape) == 1:
         _draw_lines(found, out)
         return
-    slices = slices_of(found)
-    columns = 1 if len(slices) == 1 else 2
-    rows = -(-len(slices) // columns)
-    size = (10.5, 5.4) if columns == 1 else (12.5, 2.9 * rows + 1.5)
-    with picture(out, size=size, dpi=100) as figure:
-        figure.suptitle(_title(found, shown=slices[0].learned.shape), fontsize=12)
-        blocks = figure.subfigures(1, 2, squeeze=False, wspace=0.03)[0]
-        for block, name in zip(blocks, ("learned", "optimal"), strict=True):
-            _draw_block(block, name, slices, (rows, columns), found.mdp.num_actions)
-        _add_legend(figure, found.mdp, slices)
-
-
-def _title(found: PolicyComparison, shown: tuple[int, ...]) -> str:
+    shown = _shown(found)
     longest = max(shown) - 1
     cut = found.boxed and longest < max(found.mdp.shape) - 1
     part = f" (shown: up to {longest}, {100 - 100 * RARE:g} % of the time)" if cut else ""
-    return f"{found.mdp.name}{part}\n{found}"
+    title = f"{found.mdp.name}{part}\n{found}"
+    _draw_maps(found.mdp, slices_of(found), ("learned", "optimal"), title, out)
+
+
+def require_map(mdp: MDP, out: Path) -> None:
+    """Raise InputError if `solution_map` cannot draw or write; can be called before solving."""
+    if len(mdp.shape) not in (2, 3):
+        raise InputError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
+    require_picture(out)
+
+
+def solution_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
+    """The action [S] of each state of a box with two sides, or of slices of one with three."""
+    require_map(mdp, out)
+    actions = np.asarray(policy)
+    if actions.shape != (mdp.num_states,):
+        raise InputError(f"policy has shape {actions.shape}; a map needs one action for each state")
+    slices = _sliced(mdp, [np.ma.asarray(actions.reshape(mdp.shape))])
+    _draw_maps(mdp, slices, ("",), mdp.name, out)
 
 
 def slices_of(found: PolicyComparison) -> list[Slice]:
-    """The panels of a map, from the lowest place to the highest."""
+    """The panels of the learned and the optimal policy, from the lowest place to the highest."""
     corner = tuple(slice(length) for length in _shown(found))
-    shape, names = found.mdp.shape, found.mdp.sides
-    undecided = found.undecided.reshape(shape)
+    undecided = found.undecided.reshape(found.mdp.shape)
     policies = [
-        np.ma.masked_where(undecided, actions.reshape(shape))[corner]
+        np.ma.masked_where(undecided, actions.reshape(found.mdp.shape))[corner]
         for actions in (found.learned, found.optimal)
     ]
-    if len(shape) == 2:
-        return [Slice("", (names[0], names[1]), *policies)]
-    side = least_important(policies[1])
-    x, y = (name for k, name in enumerate(names) if k != side)
-    learned, optimal = (np.moveaxis(policy, side, 0) for policy in policies)
+    return _sliced(found.mdp, policies)
+
+
+def _sliced(mdp: MDP, policies: list[Panel]) -> list[Slice]:
+    """`policies` are boxes of actions; the last one decides where three sides are cut."""
+    if len(mdp.shape) == 2:
+        return [Slice("", (0, 1), policies)]
+    side = least_important(policies[-1])
+    x, y = (k for k in range(3) if k != side)
+    moved = [np.moveaxis(policy, side, 0) for policy in policies]
     return [
-        Slice(f"{names[side]}: {place}", (x, y), learned[place], optimal[place])
-        for place in places_of_slices(optimal)
+        Slice(
+            f"{mdp.sides[side]}: {mdp.side_values[side][place]}",
+            (x, y),
+            [policy[place] for policy in moved],
+        )
+        for place in places_of_slices(moved[-1])
     ]
 
 
@@ -128,40 +139,71 @@ def places_of_slices(policy: Panel) -> list[int]:
     return [place for place in places if place < len(policy)]
 
 
-def _draw_block(
-    block: SubFigure, name: str, slices: list[Slice], grid: tuple[int, int], count: int
+def _draw_maps(
+    mdp: MDP, slices: list[Slice], names: tuple[str, ...], title: str, out: Path
 ) -> None:
-    """All slices of one of the two policies."""
-    block.suptitle(name, fontsize=12, fontweight="bold")
-    axes = block.subplots(*grid, squeeze=False, sharex=True, sharey=True)
-    for axis in axes.ravel()[len(slices) :]:
-        axis.set_visible(False)
-    for axis, each in zip(axes.ravel(), slices, strict=False):
-        draw_actions(axis, getattr(each, name), count)
-        axis.set_title(each.title, fontsize=10)
-        axis.spines[["top", "right"]].set_visible(False)
-        if name == "learned":
-            _mark_differences(axis, each, 0.8 * 72 * (4.0 if grid[1] == 1 else 2.3))
-    for axis in axes[-1]:
-        axis.set_xlabel(slices[0].sides[0])
-    for axis in axes[:, 0]:
-        axis.set_ylabel(slices[0].sides[1])
+    """A block for each policy, with a panel for each slice; dots where the first one differs."""
+    columns = 1 if len(slices) == 1 else 2
+    rows = -(-len(slices) // columns)
+    width, height = (5.25, 5.4) if columns == 1 else (6.25, 2.9 * rows + 1.5)
+    with picture(out, size=(width * len(names), height), dpi=100) as figure:
+        figure.suptitle(title, fontsize=12)
+        blocks = figure.subfigures(1, len(names), squeeze=False, wspace=0.03)[0]
+        for number, (block, name) in enumerate(zip(blocks, names, strict=True)):
+            block.suptitle(name, fontsize=12, fontweight="bold")
+            axes = block.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+            for axis in axes.ravel()[len(slices) :]:
+                axis.set_visible(False)
+            for axis, each in zip(axes.ravel(), slices, strict=False):
+                _draw_actions(axis, each.policies[number], mdp.num_actions)
+                axis.set_title(each.title, fontsize=10)
+                for side, index in zip((axis.xaxis, axis.yaxis), each.sides, strict=True):
+                    side.set_major_formatter(_names(mdp.side_values[index]))
+                if number == 0:
+                    _mark_differences(axis, each, 0.8 * 72 * (4.0 if columns == 1 else 2.3))
+            x, y = slices[0].sides
+            for axis in axes[-1]:
+                axis.set_xlabel(mdp.sides[x])
+            for axis in axes[:, 0]:
+                axis.set_ylabel(mdp.sides[y])
+        _add_legend(figure, mdp, slices)
+
+
+def _draw_actions(axis: Axes, actions: Panel, count: int) -> None:
+    """Draw actions [x, y] out of `count` as colours; masked entries are grey."""
+    colours = ListedColormap(action_colours(count)).with_extremes(bad=UNDECIDED)
+    norm = BoundaryNorm(np.arange(count + 1) - 0.5, count)
+    axis.imshow(actions.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
+    axis.spines[["top", "right"]].set_visible(False)
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_locator(MaxNLocator(integer=True))
+
+
+def _names(values: Sequence[Any]) -> FuncFormatter:
+    """Shows the values that indices along a side stand for."""
+    return FuncFormatter(lambda x, _: str(values[int(x)]) if x in range(len(values)) else "")
 
 
 def _mark_differences(axis: Axes, each: Slice, points: float) -> None:
     """A dot in each cell that differs; the panel is about `points` wide."""
-    places = np.nonzero(_differs(each))
-    cell = points / max(each.learned.shape)
-    axis.plot(*places, "o", color=DARK, markersize=min(0.45 * cell, 5), markeredgewidth=0)
+    differs = _differs(each)
+    cell = points / max(differs.shape)
+    size = min(0.45 * cell, 5)
+    axis.plot(*np.nonzero(differs), "o", color=DARK, markersize=size, markeredgewidth=0)
 
 
 def _differs(each: Slice) -> NDArray[np.bool_]:
-    return np.asarray(np.ma.filled(each.learned != each.optimal, False))
+    return np.asarray(np.ma.filled(each.policies[0] != each.policies[-1], False))
+
+
+def action_colours(count: int) -> list[Any]:
+    palette = colormaps["Set2" if count <= 8 else "tab20"]
+    return [palette(a % 20) for a in range(count)]
 
 
 def _add_legend(figure: Figure, mdp: MDP, slices: list[Slice]) -> None:
     """Only what occurs in a panel."""
-    panels = [panel for each in slices for panel in (each.learned, each.optimal)]
+    panels = [panel for each in slices for panel in each.policies]
     seen = {int(action) for panel in panels for action in np.ma.compressed(panel)}
     colours = action_colours(mdp.num_actions)
     handles: list[Artist] = [Patch(color=colours[a], label=mdp.actions[a]) for a in sorted(seen)]
@@ -181,8 +223,7 @@ def _draw_lines(found: PolicyComparison, out: Path) -> None:
     optimal, learned = found.optimal[places], found.learned[places]
     with picture(out, size=(8, 4.8), dpi=100) as figure:
         axis = figure.subplots()
-        colours = action_colours(2)
-        axis.plot(places, optimal, "o", color=colours[0], markersize=9, label="optimal")
+        axis.plot(places, optimal, "o", color=action_colours(2)[0], markersize=9, label="optimal")
         axis.plot(places, learned, ".", color=DARK, label="learned")
         axis.set_xlabel(found.mdp.sides[0])
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -191,61 +232,4 @@ def _draw_lines(found: PolicyComparison, out: Path) -> None:
         axis.set_yticks(ticks, [found.mdp.actions[a] for a in ticks])
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False)
-        axis.set_title(_title(found, found.mdp.shape), fontsize=11)
-
-
-def require_map(mdp: MDP, out: Path) -> None:
-    """Raise InputError if `solution_map` cannot draw or write; can be called before solving."""
-    if len(mdp.shape) not in (2, 3):
-        raise InputError(f"a policy map needs a box of 2 or 3 sides; this model's is {mdp.shape}")
-    require_picture(out)
-
-
-def solution_map(mdp: MDP, policy: ArrayLike, out: Path) -> None:
-    """The action [S] of each state of a box with two sides, or of slices of one with three."""
-    require_map(mdp, out)
-    actions, names, values = np.asarray(policy), mdp.sides, mdp.side_values
-    if actions.shape != (mdp.num_states,):
-        raise InputError(f"policy has shape {actions.shape}; a map needs one action for each state")
-    actions = actions.reshape(mdp.shape)
-    panels: list[tuple[str, Panel]] = [("", actions)]
-    if len(mdp.shape) == 3:
-        lengths = [length for length in SLICES if length < mdp.shape[0]]
-        panels = [(f"{names[0]}: {values[0][length]}", actions[length]) for length in lengths]
-    columns = min(len(panels), 3)
-    rows = -(-len(panels) // columns)
-    with picture(out, size=(3.6 * columns + 1.6, 3.4 * rows + 0.6)) as figure:
-        axes = list(figure.subplots(rows, columns, squeeze=False).ravel())
-        for axis, (title, panel) in zip(axes, panels, strict=False):
-            image = draw_actions(axis, panel, mdp.num_actions)
-            axis.spines[["top", "right"]].set_visible(False)
-            axis.xaxis.set_major_formatter(_names(values[-2]))
-            axis.yaxis.set_major_formatter(_names(values[-1]))
-            axis.set(xlabel=names[-2], ylabel=names[-1])
-            axis.set_title(title, fontsize=9)
-        for axis in axes[len(panels) :]:
-            axis.set_visible(False)
-        bar = figure.colorbar(image, ax=axes, ticks=range(mdp.num_actions), shrink=0.7)
-        bar.ax.set_yticklabels(mdp.actions)
-        figure.suptitle(mdp.name)
-
-
-def draw_actions(axis: Axes, actions: Panel, count: int) -> AxesImage:
-    """Draw actions [x, y] out of `count` as colours; masked entries are grey."""
-    colours = ListedColormap(action_colours(count)).with_extremes(bad=UNDECIDED)
-    norm = BoundaryNorm(np.arange(count + 1) - 0.5, count)
-    cells: Any = np.ma.asarray(actions)
-    image = axis.imshow(cells.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
-    for side in (axis.xaxis, axis.yaxis):
-        side.set_major_locator(MaxNLocator(integer=True))
-    return image
-
-
-def action_colours(count: int) -> list[Any]:
-    palette = colormaps["Set2" if count <= 8 else "tab20"]
-    return [palette(a % 20) for a in range(count)]
-
-
-def _names(values: Sequence[Any]) -> FuncFormatter:
-    """Shows the values that indices along a side stand for."""
-    return FuncFormatter(lambda x, _: str(values[int(x)]) if x in range(len(values)) else "")
+        axis.set_title(f"{found.mdp.name}\n{found}", fontsize=11)

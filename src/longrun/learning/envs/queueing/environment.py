@@ -171,9 +171,7 @@ def scaled(queues: jax.Array) -> jax.Array:
     """[2 * classes] features of unbounded queue lengths.
 
     Logarithms separate 0, 1 and 2 customers, where switching curves start; values, which are
-    about quadratic in long queues, need the linear ones. Among networks with 64 x 64 tanh units
-    fitted to exact values and policies of the N-model and of criss-cross, those with both were
-    most accurate; dividing by 50 or more was worse, and by less than 20 makes hundreds too large.
+    about quadratic in long queues, need the linear ones.
     """
     lengths = queues.astype(jnp.float32)
     return jnp.concatenate([jnp.log1p(lengths), lengths / 20])

@@ -44,7 +44,7 @@ class Slice(NamedTuple):
 
     title: str
     sides: tuple[int, int]
-    """of the model, along x and y"""
+    """numbers of the sides of the model along x and y"""
     policies: list[Panel]
 
 

@@ -95,8 +95,8 @@ class Search:
         It is solved to a fraction of the gap that is still open, or to a fraction of the tolerance
         where that finds no new policy.
         """
-        goals = [max(INNER * self.tolerance, EARLY * self.gap), INNER * self.tolerance]
-        for goal in goals[int(goals[0] == goals[1]) :]:
+        least = INNER * self.tolerance
+        for goal in dict.fromkeys([max(least, EARLY * self.gap), least]):
             values = None
             if start is None and self.columns:
                 known = (column for column in self.columns if column.biases is not None)
@@ -176,53 +176,35 @@ class Search:
 
     def _infeasible(self, closest: Mixture) -> InfeasibleLimits:
         """The error for limits that no mixture keeps; `closest` has the least violation."""
-        problem = self.problem
+        names, limits, units = self.problem.names, self.problem.limits, self.problem.units
         found = zip(closest.weights, self.columns, strict=False)  # one column may be newer
-        excess = sum(weight * column.excess for weight, column in found)
-        rates = problem.limits + excess * problem.units
-        over = np.maximum(rates - problem.limits, 0)
-        return InfeasibleLimits(
-            self._refusal(closest, rates),
-            dict(zip(problem.names, rates.tolist(), strict=True)),
-            dict(zip(problem.names, over.tolist(), strict=True)),
-        )
+        rates = limits + sum(weight * column.excess for weight, column in found) * units
+        over = np.maximum(rates - limits, 0)
 
-    def _refusal(self, closest: Mixture, rates: Array) -> str:
-        """Which limits no policy keeps: each for itself, or several together.
+        def shown(k: int, rate: float) -> str:
+            return "0" if abs(rate) <= self.tolerance * units[k] else f"{rate:.6g}"
 
-        rates: [K] of the closest mixture.
-        """
-        problem = self.problem
-        alone = []
-        for k in np.flatnonzero(rates > problem.limits):
-            least = closest.value if len(rates) == 1 else self._least_excess(int(k))
-            if least > 0:
-                rate = self._shown(int(k), problem.limits[k] + least * problem.units[k])
-                alone.append(
-                    f"{problem.names[k]} <= {problem.limits[k]:g}: its least average is {rate}"
-                )
-        if alone:
-            return f"no policy keeps {'; '.join(alone)}"
-        between = [problem.names[k] for k in np.flatnonzero(closest.prices)]
-        told = ", ".join(
-            f"{name} {self._shown(k, rates[k])} (limit {problem.limits[k]:g})"
-            for k, name in enumerate(problem.names)
+        alone = [(int(k), self._least_excess(int(k))) for k in np.flatnonzero(over)]
+        told = "; ".join(
+            f"{names[k]} <= {limits[k]:g}: its least average is"
+            f" {shown(k, limits[k] + least * units[k])}"
+            for k, least in alone
+            if least > 0
         )
-        return (
-            f"no policy keeps {', '.join(between)} together, though each alone can be kept; the"
-            f" closest has {told}"
-        )
+        if not told:
+            between = ", ".join(names[k] for k in np.flatnonzero(closest.prices))
+            those = ", ".join(
+                f"{name} {shown(k, rates[k])} (limit {limits[k]:g})" for k, name in enumerate(names)
+            )
+            told = f"{between} together, though each alone can be kept; the closest has {those}"
+        by_name = (dict(zip(names, each.tolist(), strict=True)) for each in (rates, over))
+        return InfeasibleLimits(f"no policy keeps {told}", *by_name)
 
     def _least_excess(self, k: int) -> float:
         """The least long-run excess of one cost, in its unit; 0 if the limit can be kept."""
         model = self.problem.violation(np.eye(len(self.problem.names))[k])
         found = self._solved(model, INNER * self.tolerance, None)
         return -found.gain if found.gain_high < 0 else 0.0
-
-    def _shown(self, k: int, rate: float) -> str:
-        """A rate for people: what is within the tolerance of 0 is 0."""
-        near = abs(rate) <= self.tolerance * self.problem.units[k]
-        return "0" if near else f"{rate:.6g}"
 
     def improve(self) -> None:
         """Add policies until the best mixture is as good as the bound."""

@@ -33,13 +33,7 @@ def solve_limited(
 ) -> LimitedSolution:
     """The best policy that keeps the limits; `method` is one of METHODS, or "auto" by size."""
     search = Search(problem, tolerance, max_iterations, on_iteration)
-    small = problem.mdp.num_states <= LINEAR_PROGRAM
-    by_program = method == "linear_program" or (method == "auto" and small)
-    if problem.names and by_program:
-        method = _started(search, method)
-    else:
-        method = "policy_iteration"
-        search.price(np.zeros(len(problem.names)))
+    method = _started(search, method)
     search.become_feasible()
     search.improve()
     found = _settled(search, method)
@@ -59,19 +53,24 @@ def solve_limited(
 
 
 def _started(search: Search, method: str) -> str:
-    """Start from the linear program if it has a solution; the method that is used."""
-    problem = search.problem
-    try:
-        program = occupation(problem.mdp, [problem.excess(k) for k in range(len(problem.names))])
-    except NoConvergence:
-        if method != "auto":
-            raise
-        method, program = "policy_iteration", None  # HiGHS fails in slow models, this may not
+    """Solve the linear program, or the problem without limits; the method that is used."""
+    problem, program = search.problem, None
+    small = problem.mdp.num_states <= LINEAR_PROGRAM
+    if not problem.names or (method == "auto" and not small):
+        method = "policy_iteration"
+    if method != "policy_iteration":
+        excess = [problem.excess(k) for k in range(len(problem.names))]
+        try:
+            program, method = occupation(problem.mdp, excess), "linear_program"
+        except NoConvergence:
+            if method != "auto":
+                raise
+            method = "policy_iteration"  # HiGHS fails in slow models, which this can still solve
     if program is not None:
         search.start_from(program)
     else:
         search.price(np.zeros(len(problem.names)))
-    return "linear_program" if method == "auto" else method
+    return method
 
 
 def _settled(search: Search, method: str) -> LimitedSolution:
@@ -126,11 +125,12 @@ def _few_columns(search: Search) -> list[Column]:
     mixture = best_mixture(search.columns, np.full(len(search.prices), -search.allowed))
     if mixture is None or len(search.prices) != 1 or (mixture.weights > 0).sum() != 2:
         return search.columns
-    first, second = (search.columns[i] for i in np.flatnonzero(mixture.weights))
-    return [*_differing_in_one_state(search, first, second)]
+    return _differing_in_one_state(
+        search, *(search.columns[i] for i in np.flatnonzero(mixture.weights))
+    )
 
 
-def _differing_in_one_state(search: Search, first: Column, second: Column) -> tuple[Column, Column]:
+def _differing_in_one_state(search: Search, first: Column, second: Column) -> list[Column]:
     """Two policies between the given ones, one on each side of the limit (Beutler and Ross 1985).
 
     The states where the policies differ are moved from the first's action to the second's one by
@@ -144,7 +144,7 @@ def _differing_in_one_state(search: Search, first: Column, second: Column) -> tu
 
     places = np.flatnonzero(first.policy != second.policy)
     if (first.excess[0] > 0) == (second.excess[0] > 0):
-        return first, second
+        return [first, second]
     low, high = (0, first), (len(places), second)
     while high[0] - low[0] > 1:
         middle = (low[0] + high[0]) // 2
@@ -152,12 +152,12 @@ def _differing_in_one_state(search: Search, first: Column, second: Column) -> tu
         policy[places[:middle]] = second.policy[places[:middle]]
         column = search.column(policy)
         if column is None or lost(column) > 0.5 * search.tolerance * search.scale:
-            return first, second
+            return [first, second]
         if (column.excess[0] > 0) == (low[1].excess[0] > 0):
             low = (middle, column)
         else:
             high = (middle, column)
-    return low[1], high[1]
+    return [low[1], high[1]]
 
 
 def _solution(search: Search, method: str, found: Column) -> LimitedSolution:

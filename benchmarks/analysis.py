@@ -26,8 +26,8 @@ from csv_rows import write_rows
 
 from longrun.learning.options.config_options import make_config
 from longrun.learning.runs.evaluation_report import EvaluationReport
-from longrun.learning.runs.run_description import describe_run
 from longrun.learning.runs.run_folder import RunFolder
+from longrun.learning.runs.spec import RunSpec
 
 SETTINGS = [
     ("apo", {"value_constraint": 0.0}),
@@ -75,9 +75,8 @@ def make_run(
     rng: np.random.Generator,
 ) -> None:
     config = make_config(algorithm, "paper", **options)
-    about = {"preset": "paper", "begins": 0, "env_source": {"identity": env}}
-    description = describe_run(env, [config], [seed], STEPS, **about)
-    folder = RunFolder.create(path, description)
+    spec = RunSpec(env=env, configs=(config,), seeds=(seed,), steps=STEPS, preset="paper")
+    folder = RunFolder.create(path, spec, {"identity": env})
     every = STEPS // EVALUATIONS
     folder.add_evaluations(
         (

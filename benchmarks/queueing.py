@@ -30,10 +30,10 @@ from longrun.learning.envs.queueing.ordered_queues import OrderedQueueingEnv
 from longrun.learning.learn.acting import act
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import make_config
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.device.snapshots import stacked
-from longrun.learning.train.job import make_job
 from longrun.learning.train.loops import open_env
-from longrun.learning.train.session import Session
+from longrun.learning.train.training import OpenRun, Training
 
 OPTIMA = {
     "IL": 0.670623,
@@ -58,12 +58,14 @@ def train(env: Any, configs: list[Config], seeds: list[int], iterations: int) ->
     """Learnt states of all replicas, leaves [R, ...], and the seconds that it took."""
     loop = open_env(env)
     steps = iterations * configs[0].steps_per_iteration
-    job = make_job(configs, seeds, steps, eval_every=0)
+    spec = RunSpec(
+        env=loop.name, configs=tuple(configs), seeds=tuple(seeds), steps=steps, eval_every=0
+    )
     starts = [loop.fresh_snapshot(c, s) for c, s in zip(configs, seeds, strict=True)]
     began = time.perf_counter()
-    session = Session(loop, job, starts)
-    session.run(progress_bar=False)
-    states = jax.tree.map(lambda *xs: np.stack(xs), *(s.state for s in session.snapshots))
+    training = Training(OpenRun(spec, loop, starts))
+    training.run(progress_bar=False)
+    states = jax.tree.map(lambda *xs: np.stack(xs), *(s.state for s in training.snapshots))
     return states, time.perf_counter() - began
 
 

@@ -34,13 +34,16 @@ DIRECT = """
 import sys
 from pathlib import Path
 from longrun.learning.options.config_options import make_config
-from longrun.learning.train import start_or_resume as runs
+from longrun.learning.runs.spec import RunSpec
+from longrun.learning.train.open_run import new_run
+from longrun.learning.train.training import Training
 env, steps, out, *seeds = sys.argv[1:]
 for seed in seeds:
     config = make_config("apo", "paper", minibatch_size=250)
-    settings = {"preset": "paper", "num_workers": 0, "eval_every": 0}
-    path = Path(out) / seed
-    runs.start(path, env, [config], [int(seed)], int(steps), **settings).run(progress_bar=False)
+    about = {"preset": "paper", "num_workers": 0, "eval_every": 0}
+    replica = {"configs": (config,), "seeds": (int(seed),)}
+    spec = RunSpec(env=env, steps=int(steps), **replica, **about)
+    Training(new_run(spec, Path(out) / seed)).run(progress_bar=False)
 """
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "NPROC": "1", "JAX_PLATFORMS": "cpu"}
 

@@ -77,7 +77,7 @@ def train(folder: Path, seed: int, given: argparse.Namespace) -> Path:
         log_dir=folder / "trained",
         eval_every=given.steps // 10,
         eval_steps=given.eval_steps,
-        on_log=callbacks.save_best(agent),
+        on_log=callbacks.save_best(),
     )
     return folder / "trained" / "best"
 

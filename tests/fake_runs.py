@@ -17,8 +17,8 @@ from longrun.lab.results.settings import Setting, SettingReplica
 from longrun.learning.options.config_options import make_config
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.evaluation_report import CostRate, EvaluationReport
-from longrun.learning.runs.run_description import describe_run
 from longrun.learning.runs.run_folder import RunFolder
+from longrun.learning.runs.spec import RunSpec
 
 Curve = Mapping[int, float]
 """Average reward at each step of evaluation."""
@@ -52,9 +52,8 @@ def fake_run(
         for i in range(len(seeds))
     ]
     source = {"identity": env}
-    about = {"preset": preset, "begins": 0, "env_source": source}
-    description = describe_run(env, configs, seeds, steps, **about)
-    folder = RunFolder.create(path, description)
+    spec = RunSpec(env=env, configs=tuple(configs), seeds=tuple(seeds), steps=steps, preset=preset)
+    folder = RunFolder.create(path, spec, source)
     for index, (seed, curve) in enumerate(zip(seeds, curves, strict=True)):
         where = {"replica": index, "seed": seed}
         own = costs[index] if costs else {}

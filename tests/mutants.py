@@ -468,9 +468,9 @@ LOOPS = (
     ),
     Mutant(
         "the learning rate of a resumed run starts again at its beginning",
-        "learning/train/job.py",
-        "return (iteration - self.begins) / (self.iterations - self.begins)",
-        "return (iteration - self.begins) / self.iterations",
+        "learning/runs/spec.py",
+        "return (iteration - self.first_iteration) / (self.iterations - self.first_iteration)",
+        "return (iteration - self.first_iteration) / self.iterations",
         ("train/test_resume.py::test_a_decaying_learning_rate_starts_anew_in_each_call_of_learn",),
     ),
     Mutant(

@@ -16,9 +16,7 @@ from gymnasium import spaces
 from longrun import APO, PPO
 from longrun.cli import main
 from longrun.cli.sweep import _envs
-from longrun.learning.options.config_options import make_config
-from longrun.learning.train.job import make_job
-from longrun.learning.train.training_checks import ConstantRewardWatch
+from run_specs import spec_of
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, TINY_FLAGS, Drift, Sampler
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
@@ -272,21 +270,11 @@ def test_a_constant_reward_without_terminations_gets_another_advice(limit: float
     assert "termination=" not in message and "check the environment's reward" in message
 
 
-def test_a_constant_reward_is_named_after_ten_iterations_of_a_replica() -> None:
-    watch = ConstantRewardWatch([make_config("apo")] * 10)
-    metrics = {"reward_min": 0.0, "reward_max": 0.0, "terminations": 0.0}
-    for _ in range(9):
-        for replica in range(10):
-            watch.check(replica, metrics)  # a warning would be an error here
-    with pytest.warns(UserWarning, match="every reward so far was 0"):
-        watch.check(3, metrics)
-
-
 def test_the_number_of_evaluations_is_as_the_documentation_says() -> None:
     agent = APO(MORTAL, **LOCAL)
     for steps, expected in ((1_000_000, 20), (640_000, 20), (120_000, 5), (2_000, 1)):
-        job = make_job([agent.config], [0], steps)
-        found = sum(job.evaluates(i) for i in range(1, job.iterations + 1))
+        spec = spec_of([agent.config], [0], steps)
+        found = sum(spec.evaluates(i) for i in range(1, spec.iterations + 1))
         assert found == expected, steps
         assert found * 10_000 <= steps / 3 + 10_000  # the last one is always made
     words = re.sub(r"\s+", " ", APO.learn.__doc__ or "")

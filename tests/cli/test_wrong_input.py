@@ -131,22 +131,24 @@ def test_an_existing_run_is_not_written_over(longrun, run):
 
 
 @pytest.mark.parametrize(
-    "name, value",
-    [("algorithm", "dqn"), ("gae_lambda", 0.5), ("hidden_sizes", [32, 32]), ("seeds", [-3])],
+    "name, value, words",
+    [
+        ("algorithm", "dqn", "is damaged: unknown algorithm 'dqn'"),
+        ("gae_lambda", 0.5, "has gae_lambda=0.5, not 0.9 as in its checkpoint"),
+        ("hidden_sizes", [32, 32], "has hidden_sizes=[32, 32], not [8] as in its checkpoint"),
+        ("replicas", [{"seed": -3}], "is damaged: seed=-3 must be 0 or more"),
+    ],
 )
-def test_a_run_is_not_resumed_under_another_description(longrun, run, tmp_path, name, value):
+def test_a_run_is_not_resumed_under_another_description(longrun, run, tmp_path, name, value, words):
     run = shutil.copytree(run, tmp_path / "run")
     file = run / "config.json"
     content = json.loads(file.read_text())
-    if name == "seeds":
-        content["replicas"] = [{"seed": seed} for seed in value]
-    else:
-        (content if name in content else content["options"])[name] = value
+    (content if name in content else content["options"])[name] = value
     file.write_text(json.dumps(content))
     before = files_of(run)
     refused(
         longrun("train", "--resume", "--out", str(run)),
-        f"'{file}' has {name}={value!r}, and the checkpoint",
+        f"'{file}' {words}",
     )
     assert files_of(run) == before
 
@@ -212,7 +214,7 @@ def test_options_of_a_run_cannot_be_changed_on_resume(change, words, longrun, ru
 
 
 def test_tensorboard_without_its_package_is_refused_on_resume(longrun, run, monkeypatch):
-    monkeypatch.setattr("longrun.learning.train.progress.find_spec", lambda name: None)
+    monkeypatch.setattr("longrun.learning.train.experiment_trackers.find_spec", lambda name: None)
     before = files_of(run)
     more = ("--steps", 4 * ITERATION, "--tensorboard")
     refused(longrun("train", "--resume", "--out", run, *more), "pip install tensorboardX")

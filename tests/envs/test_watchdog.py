@@ -33,8 +33,9 @@ from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import describe
 from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config
+from longrun.learning.train.events import Seconds
 from longrun.learning.train.host.loop import HostLoop
-from longrun.learning.train.job import Seconds, make_job
+from run_specs import spec_of
 from tiny_envs import ITERATION, MORTAL, TINY, TINY_FLAGS, Drift, bits
 
 VICTIM = seeding.episode_seed(0, seeding.EPISODE, 3, 0)
@@ -305,8 +306,8 @@ def test_what_was_learned_before_a_hang_is_saved_and_can_be_resumed(nothing_left
 
 @pytest.mark.parametrize(
     "kept, given, limit",
-    [({"step_timeout": 7.0}, [], 7.0), ({"step_timeout": 7.0}, ["9"], 9.0), ({}, [], 300.0)],
-    ids=["kept", "changed", "of a run before the option"],
+    [({"step_timeout": 7.0}, [], 7.0), ({"step_timeout": 7.0}, ["9"], 9.0)],
+    ids=["kept", "changed"],
 )
 def test_a_resumed_run_keeps_the_limit_unless_another_is_given(
     kept, given, limit, tmp_path, monkeypatch
@@ -330,4 +331,4 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(wrong):
     with pytest.raises(ValueError, match=r"step_timeout=.* must be .* seconds"):
         PPO(MORTAL, step_timeout=wrong, **TINY)
     with pytest.raises(ValueError, match="step_timeout"):
-        make_job([make_config("apo", **TINY)], [0], ITERATION, step_timeout=wrong)
+        spec_of([make_config("apo", **TINY)], [0], ITERATION, step_timeout=wrong)

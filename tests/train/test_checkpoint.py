@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from longrun.learning.options.config_options import saved_config
 from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.loops import open_env
+from run_specs import spec_of
 from tiny_envs import ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 
@@ -74,8 +76,8 @@ def test_a_checkpoint_is_json_and_safetensors_and_no_pickle(saved):
     files = content(saved)
     assert sorted(Path(name).suffix for name in files) == [".json", ".safetensors"]
     header = json.loads(files["checkpoint.json"])
-    assert header["algorithm"] == "apo"
-    assert header["env"] == "Drift-v0"
+    assert header["run"]["algorithm"] == "apo"
+    assert header["run"]["env"] == "Drift-v0"
     tensors = safetensors.numpy.load(state_file(saved).read_bytes())
     assert tensors["0.state.params.policy.log_std"].shape == (1,)
     for name, data in files.items():
@@ -158,11 +160,12 @@ def garbage(text: str) -> Any:
     return damage
 
 
-def edit(**changes: Any) -> Any:
-    """Change entries of the header, and its hash with them."""
+def edit(changes: dict[str, Any] = {}, **run: Any) -> Any:  # noqa: B006
+    """Change entries of the header or of the run's description, and the hash with them."""
 
     def damage(folder: Path) -> None:
         header = json.loads((folder / "checkpoint.json").read_text()) | changes
+        header["run"] |= run
         digest = checkpoint.digest_of(header, state_file(folder).read_bytes())
         (folder / "checkpoint.json").write_text(json.dumps(header | {"sha256": digest}))
 
@@ -182,17 +185,17 @@ DAMAGES = {
     "empty header": (garbage(""), "damaged"),
     "list": (garbage("[1, 2]"), "damaged"),
     "number": (garbage("7"), "damaged"),
-    "missing key": (garbage('{"format": 3}'), "damaged.*state"),
-    "other format": (edit(format=99), "format 99"),
+    "missing key": (garbage('{"format": 4}'), "damaged.*state"),
+    "other format": (edit({"format": 99}), "format 99"),
     "unknown algorithm": (edit(algorithm="dqn"), "unknown algorithm 'dqn'"),
-    "strange spaces": (edit(spaces=[1]), "damaged"),
+    "strange spaces": (edit({"spaces": [1]}), "damaged"),
     "strange replicas": (edit(replicas=3), "damaged"),
     "unknown option": (
-        edit(replicas=[{"seed": 0, "options": EVERY_OPTION | {"x": 1}}]),
+        edit(options=EVERY_OPTION | {"x": 1}),
         "unknown APO option",
     ),
     "other shape": (
-        edit(replicas=[{"seed": 0, "options": EVERY_OPTION | {"hidden_sizes": [5]}}]),
+        edit(options=EVERY_OPTION | {"hidden_sizes": [5]}),
         "damaged",
     ),
 }
@@ -242,7 +245,8 @@ def test_a_replica_is_chosen_by_its_number(tmp_path):
     configs = [APO(MORTAL, value_constraint=nu, **TINY).config for nu in (0.0, 0.5)]
     loop = open_env(MORTAL)
     snapshots = [loop.fresh_snapshot(c, s) for c, s in zip(configs, (4, 7), strict=True)]
-    checkpoint.save(tmp_path, Checkpoint("Drift-v0", loop.spaces, configs, [4, 7], snapshots))
+    spec = replace(spec_of(configs, [4, 7], 0), env="Drift-v0")
+    checkpoint.save(tmp_path, Checkpoint(spec, loop.spaces, snapshots))
     second = APO.load(tmp_path, replica=1)
     assert (second.seed, second.config.value_constraint) == (7, 0.5)
     assert bits(second.snapshot) == bits(snapshots[1])

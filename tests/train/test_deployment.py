@@ -326,7 +326,7 @@ DAMAGED = {
     "nothing": ({"interface": {}}, "is missing"),
     "text": ({"interface": "Box"}, "damaged"),
     "other file": ({"state": "../state-0123456789abcdef.safetensors"}, "its state is"),
-    "format": ({"format": 9}, "has format 9"),
+    "format": ({"format": 9}, "format 9, not 4"),
 }
 
 
@@ -346,7 +346,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(name: str, tmp_path: Path) 
 def test_other_networks_than_the_options_say_are_refused(tmp_path: Path) -> None:
     case_agent("clipped").save(tmp_path)
     header = json.loads((tmp_path / "checkpoint.json").read_text())
-    header["replicas"][0]["options"]["hidden_sizes"] = [9]
-    rewritten(tmp_path, replicas=header["replicas"])
+    header["run"]["options"]["hidden_sizes"] = [9]
+    rewritten(tmp_path, run=header["run"])
     with pytest.raises(FolderError, match=r"layers\[0\]\[0\] is float32\(2, 8\)"):
         load_policy(tmp_path)

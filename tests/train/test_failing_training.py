@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -18,19 +18,21 @@ from longrun import APO, EvaluationReport
 from longrun.learning.envs.native import Step
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.options.config_options import make_config
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.failing_training import (
     Collapse,
     Contradiction,
     Drift,
     FailureWatch,
     Means,
-    UnkeptLimits,
     is_worse,
     least_entropy,
     means_of,
 )
-from longrun.learning.train.job import Job, TrainingEvent
+from longrun.learning.train.progress import Progress
+from longrun.learning.train.reward_watches import UnkeptLimits
 from one_state_env import OneState
+from run_specs import progress_of, spec_of
 from tiny_envs import ITERATION, TINY
 
 DISCRETE = Spaces(3, 1, (4,))
@@ -40,23 +42,26 @@ QUIET = {
     "reward_max": 0.0,
     "observation_size": 2.0,
     "entropy": 1.0,
+    "terminations": 0.0,
 }
 
 
-def job_of(iterations: int, begins: int = 0, replicas: int = 1, **options: Any) -> Job:
-    configs = [make_config("apo", **options)] * replicas
-    return Job(configs, list(range(7, 7 + replicas)), begins, begins + iterations, 0)
+def run_of(iterations: int, begins: int = 0, replicas: int = 1, **options: Any) -> RunSpec:
+    config = make_config("apo", **options)
+    steps = {"begins": begins, "steps": begins + iterations}
+    each = {name: count * config.steps_per_iteration for name, count in steps.items()}
+    return spec_of([config] * replicas, range(7, 7 + replicas), **each)
 
 
 def event(iteration: int, evaluation: Any = None, replica: int = 0, **changed: float) -> Any:
-    return TrainingEvent(replica, iteration, QUIET | changed, evaluation)
+    return progress_of(iteration, QUIET | changed, evaluation, replica)
 
 
 def evaluated(rate: float, reach: float = 1.0) -> EvaluationReport:
     return EvaluationReport(rate, rate - reach, rate + reach, math.nan, math.nan, 0, 1000)
 
 
-def said(watch: Any, events: list[TrainingEvent]) -> list[str | None]:
+def said(watch: Any, events: list[Progress]) -> list[str | None]:
     return [watch(each) for each in events]
 
 
@@ -87,7 +92,7 @@ def test_observations_drift_if_the_reward_falls_meanwhile() -> None:
 # --- collapse ----------------------------------------------------------------------------------
 
 
-def collapsing(rewards: list[float], entropies: list[float], rows: int = 10) -> list[TrainingEvent]:
+def collapsing(rewards: list[float], entropies: list[float], rows: int = 10) -> list[Progress]:
     """Parts of `rows` rows each, whose rewards are 1 above and below the mean."""
     return [
         event(rows * part + row + 1, reward=reward + (-1) ** row, entropy=entropy)
@@ -101,8 +106,8 @@ FALLING = [1.3, 1.0, 0.5, 0.1, 0.1, 0.01, 0.001, 0.001, 0.001, 0.001]
 
 
 def test_a_policy_without_entropy_that_earned_more_before_is_named() -> None:
-    job = job_of(100)
-    found = said(Collapse(job, DISCRETE), collapsing(TENTHS, FALLING))
+    spec = run_of(100)
+    found = said(Collapse(spec, DISCRETE), collapsing(TENTHS, FALLING))
     first = next(i for i, message in enumerate(found) if message)
     assert first == 70  # two parts in a row are over
     assert found[first] == (
@@ -114,20 +119,20 @@ def test_a_policy_without_entropy_that_earned_more_before_is_named() -> None:
 def test_neither_of_the_two_alone_is_a_collapse() -> None:
     good = [*TENTHS[:5], *[-4.1] * 5]
     for rewards, entropies in ((good, FALLING), (TENTHS, [1.0] * 10)):
-        watch = Collapse(job_of(100), DISCRETE)
+        watch = Collapse(run_of(100), DISCRETE)
         assert not any(said(watch, collapsing(rewards, entropies)))
 
 
 def test_a_run_of_a_few_rows_has_no_parts_to_compare() -> None:
-    assert not any(said(Collapse(job_of(20), DISCRETE), collapsing(TENTHS, FALLING, 2)))
+    assert not any(said(Collapse(run_of(20), DISCRETE), collapsing(TENTHS, FALLING, 2)))
 
 
 def test_parts_are_of_iterations_and_not_of_rows() -> None:
     """A device may report every tenth iteration; a resumed run begins later."""
     thinned = [
-        each._replace(iteration=5000 + 10 * each.iteration) for each in collapsing(TENTHS, FALLING)
+        replace(each, iteration=5000 + 10 * each.iteration) for each in collapsing(TENTHS, FALLING)
     ]
-    found = said(Collapse(job_of(1000, begins=5000), DISCRETE), thinned)
+    found = said(Collapse(run_of(1000, begins=5000), DISCRETE), thinned)
     assert next(i for i, message in enumerate(found) if message) == 70
 
 
@@ -157,8 +162,8 @@ def test_the_least_entropy_of_both_kinds_of_action() -> None:
 
 
 def contradiction(rollout_steps: int = 10_000) -> Contradiction:
-    job = job_of(100, rollout_steps=rollout_steps)
-    return Contradiction(job, job.configs[0])
+    spec = run_of(100, rollout_steps=rollout_steps)
+    return Contradiction(spec, spec.configs[0])
 
 
 def test_an_evaluation_beyond_the_range_of_rewards_contradicts_at_once() -> None:
@@ -202,13 +207,13 @@ def test_equal_rewards_are_no_contradiction() -> None:
 # --- limits ------------------------------------------------------------------------------------
 
 
-def fuel(used: list[float], **more: float) -> list[TrainingEvent]:
+def fuel(used: list[float], **more: float) -> list[Progress]:
     return [event(i, cost_fuel=x, **more) for i, x in enumerate(used, 1)]
 
 
 def limited(iterations: int) -> UnkeptLimits:
-    job = job_of(iterations, limits={"fuel": 0.5})
-    return UnkeptLimits(job, job.configs[0])
+    spec = run_of(iterations, limits={"fuel": 0.5})
+    return UnkeptLimits(spec, spec.configs[0])
 
 
 def test_a_limit_that_no_batch_has_kept_is_named_after_half_of_a_run() -> None:
@@ -230,9 +235,13 @@ def test_one_batch_that_keeps_it_is_enough() -> None:
     assert not any(said(limited(400), fuel([0.9] * 50 + [0.5] + [0.9] * 349)))
 
 
-def test_what_the_watch_of_limits_says_is_not_said_again() -> None:
-    """It speaks after 100 iterations of recovery; here it has no time for that."""
-    assert not any(said(limited(400), fuel([0.9] * 400, recovering=1.0)))
+def test_a_limit_is_out_of_reach_after_a_hundred_iterations_for_the_costs_alone() -> None:
+    found = said(limited(400), fuel([0.9] * 400, recovering=1.0))
+    assert next(i for i, message in enumerate(found, 1) if message) == 100
+    assert found[99] == (
+        "cost 'fuel' is 0.9 and its limit is 0.5, after 100 iterations that only lowered costs; no"
+        " policy may keep it: raise the limit"
+    )
     found = said(limited(60), fuel([0.9] * 60, recovering=1.0))
     assert [i for i, message in enumerate(found, 1) if message] == [60]
 
@@ -241,13 +250,11 @@ def test_what_the_watch_of_limits_says_is_not_said_again() -> None:
 
 
 def test_each_kind_is_said_once_in_a_run_with_the_seed() -> None:
-    watch = FailureWatch(job_of(100, replicas=2), DISCRETE)
-    watch.check(event(1))
-    watch.check(event(1, replica=1))
+    watch = FailureWatch(run_of(100, replicas=2), DISCRETE)
+    watch([event(1), event(1, replica=1)])
     with pytest.warns(UserWarning, match="rewards drift") as found:
-        watch.check(event(2, replica=1, reward=-1e3))
-        watch.check(event(3, replica=0, reward=-1e3))
-        watch.check(event(3, replica=1, reward=-1e3))
+        watch([event(2, replica=1, reward=-1e3), event(3, replica=0, reward=-1e3)])
+        watch([event(3, replica=1, reward=-1e3)])
     [warning] = found
     assert str(warning.message).endswith("(seed 8, iteration 2)")
 

@@ -21,9 +21,9 @@ from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner, preparation
 from longrun.learning.learn.types import Rollout
 from longrun.learning.options.config_options import make_config
-from longrun.learning.train import checkpoint
-from longrun.learning.train.training_checks import LimitWatch
+from longrun.learning.train import checkpoint, reward_watches
 from one_state_env import OneState
+from run_specs import progress_of, spec_of
 from tiny_envs import TINY, TINY_FLAGS
 
 
@@ -103,32 +103,26 @@ def test_another_rate_does_not_recompile() -> None:
 # --- limits that are out of reach ------------------------------------------------------------
 
 
-def test_a_limit_out_of_reach_is_named_once() -> None:
-    configs = [make_config("apo", limits={"fuel": 0.5, "falls": 0.1})] * 2
-    watch = LimitWatch(configs)
+def test_only_a_limit_out_of_reach_is_named() -> None:
+    config = make_config("apo", limits={"falls": 0.1, "fuel": 0.5})
+    watch = reward_watches.UnkeptLimits(spec_of([config], [0], 10**6), config)
     high = {"recovering": 1.0, "cost_fuel": 0.75, "cost_falls": 0.05}
-    for _ in range(LimitWatch.PATIENCE - 1):
-        watch.check(0, high)
-        watch.check(1, high | {"recovering": 0.0})
-    with pytest.warns(UserWarning) as caught:
-        watch.check(0, high)
-        watch.check(0, high)
-        watch.check(1, high)
-    [warning] = caught
-    assert str(warning.message) == (
-        "cost 'fuel' is 0.75 and its limit is 0.5, after 100 iterations in which replica 0 only"
-        " lowered costs; no policy may keep it: raise the limit"
+    said = [watch(progress_of(i, high)) for i in range(1, 101)]
+    assert said[:99] == [None] * 99
+    assert said[99] == (
+        "cost 'fuel' is 0.75 and its limit is 0.5, after 100 iterations that only lowered costs;"
+        " no policy may keep it: raise the limit"
     )
 
 
 @pytest.mark.slow
 def test_replicas_with_different_limits_in_one_program(tmp_path, monkeypatch) -> None:
     """One limit is out of reach, and said to be; the other is far away."""
-    monkeypatch.setattr(LimitWatch, "PATIENCE", 2)
+    monkeypatch.setattr(reward_watches, "UNKEPT_ITERATIONS", 2)
     flags = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--quiet"]
     run = ["train", "atrpo", "--env", "jax:access-control", "--steps", "192", "--no-eval", *flags]
     out = ["--hidden-sizes", "8", "--out", str(tmp_path / "run")]
-    with pytest.warns(UserWarning, match="cost 'busy' is .* and its limit is -100, .* replica 0"):
+    with pytest.warns(UserWarning, match="cost 'busy' is .* and its limit is -100, .*seed 0"):
         assert main([*run, *out, "--grid", "limits=busy=-100,busy=100"]) == 0
     lines = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     recovering = {(row["replica"], row["recovering"]) for row in csv.DictReader(lines)}
@@ -139,7 +133,7 @@ def test_limits_on_terminations_in_a_grid_take_the_place_of_the_presets_own(tmp_
     run = ["train", "apo", "--env", "Drift-v0", "--steps", "64", "--no-eval", *TINY_FLAGS]
     grid = ["--grid", "limits=terminated=0.1,terminated=0.01", "--workers", "0"]
     assert main([*run, *grid, "--out", str(tmp_path / "run")]) == 0
-    configs = checkpoint.load(tmp_path / "run").configs
+    configs = checkpoint.load(tmp_path / "run").spec.configs
     assert [config.limits for config in configs] == [(("terminated", x),) for x in (0.1, 0.01)]
     assert [config.reset_cost_step_size for config in configs] == [0, 0]
     assert make_config("apo").reset_cost_step_size > 0

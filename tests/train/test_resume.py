@@ -18,9 +18,10 @@ from longrun.cli import main
 from longrun.learning.learn import advantages, learning_rate
 from longrun.learning.options.config_options import make_config
 from longrun.learning.runs.run_folder import RunFolder
-from longrun.learning.train import session, start_or_resume
+from longrun.learning.train import training
 from longrun.learning.train.host import episodes as history
-from longrun.learning.train.job import make_job
+from longrun.learning.train.open_run import extended, saved_run
+from run_specs import spec_of
 from tiny_envs import (
     ENDLESS,
     GATE,
@@ -116,7 +117,7 @@ import tiny_envs
 from longrun.learning.learn import advantages
 from longrun.learning.train import session
 advantages.UNROLL = {advantages.UNROLL}  # as in the process that resumes it: the same bits
-session.CHECKPOINT_SECONDS = {checkpoint_seconds}
+training.CHECKPOINT_SECONDS = {checkpoint_seconds}
 """
     command = arguments(out, env="GatedDrift-v0")
     process = launch(command, patches, **{GATE: str(gate)})
@@ -233,8 +234,9 @@ def test_a_decaying_learning_rate_starts_anew_in_each_call_of_learn(twice):
         [agent.config.learning_rate * x for x in (1, 2 / 3, 1 / 3)]
     )
     for begins in (0, 3):
-        job = make_job([agent.config], [0], 3 * ITERATION, done=begins)
-        rates += [job.progress(k) for k in range(begins, begins + 3)]
+        steps = {"begins": begins * ITERATION, "steps": (begins + 3) * ITERATION}
+        spec = spec_of([agent.config], [0], **steps)
+        rates += [spec.progress(k) for k in range(begins, begins + 3)]
     assert rates == pytest.approx([0, 1 / 3, 2 / 3] * 2)
     whole = APO("Drift-v0", **DECAYS).learn(6 * ITERATION)
     assert bits(whole.snapshot) != bits(APO.load(twice).snapshot)
@@ -267,19 +269,19 @@ def test_more_steps_of_an_unfinished_run_make_its_decay_longer(tmp_path):
     APO("Drift-v0", **DECAYS).learn(
         3 * ITERATION, log_dir=out, on_log=lambda p: p.step < 2 * ITERATION, **EVALUATION
     )
-    saved = start_or_resume.load(out)
-    assert (saved.done, saved.begins) == ([2 * ITERATION], 0)
-    assert [saved.begins_for(k * ITERATION) for k in (3, 6)] == [0, 0]
+    saved = saved_run(out)
+    assert (saved.done, saved.spec.begins) == ([2 * ITERATION], 0)
+    assert [extended(saved, k * ITERATION).spec.begins for k in (3, 6)] == [0, 0]
     resume(out, "--steps", str(ITERATIONS * ITERATION))
     assert json.loads((out / "config.json").read_text())["begins"] == 0
 
 
-@pytest.mark.parametrize("begins", [-64, 10**9])
-def test_a_beginning_that_cannot_be_is_not_believed(begins, tmp_path, twice):
+def test_a_beginning_that_cannot_be_is_not_believed(tmp_path, twice):
     shutil.copytree(twice, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | {"begins": begins}))
-    assert start_or_resume.load(tmp_path).begins == (0 if begins < 0 else 6)
+    (tmp_path / "config.json").write_text(json.dumps(config | {"begins": 10**9}))
+    saved = saved_run(tmp_path)
+    assert extended(saved, saved.spec.steps).spec.begins == 6 * ITERATION
 
 
 def test_a_run_by_the_default_options_resumes_bit_identically(tmp_path):
@@ -350,7 +352,7 @@ def test_a_row_that_a_crash_cut_short_is_left_out(tmp_path, uninterrupted):
 
 def test_a_run_has_a_checkpoint_from_its_start(tmp_path, monkeypatch):
     """A run that is killed in its first seconds can be resumed as well."""
-    monkeypatch.setattr(session, "CHECKPOINT_SECONDS", 1e9)  # no later one
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 1e9)  # no later one
     steps = []
 
     def look(progress):

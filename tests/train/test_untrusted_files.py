@@ -47,11 +47,13 @@ def run(trained: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
-def change_header(run: Path, **changes: Any) -> None:
-    """Change checkpoint.json so that its hash still fits."""
-    file = run / "checkpoint" / "checkpoint.json"
-    header = json.loads(file.read_text()) | changes
-    state = run / "checkpoint" / str(header["state"])
+def change_header(folder: Path, **changes: Any) -> None:
+    """Change checkpoint.json so that its hash still fits; `described` is of the run itself."""
+    file = folder / "checkpoint" / "checkpoint.json"
+    header = json.loads(file.read_text())
+    header["run"] |= changes.pop("described", {})
+    header |= changes
+    state = folder / "checkpoint" / str(header["state"])
     content = state.read_bytes() if state.is_file() else b""
     header["sha256"] = checkpoint.digest_of(header, content)
     file.write_text(json.dumps(header))
@@ -68,7 +70,7 @@ def evil(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "evil_module", raising=False)
     gymnasium.registry.pop("Evil-v0", None)
-    change_header(run, env="evil_module:Evil-v0")
+    change_header(run, described={"env": "evil_module:Evil-v0"})
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"env": "evil_module:Evil-v0"}))
     return tmp_path / "imported"
@@ -204,7 +206,7 @@ def test_a_size_in_the_header_that_no_file_can_have_is_harmless(run):
 
 @pytest.mark.parametrize("replicas", [[], {}, None, "x", [[]], [{}]])
 def test_a_checkpoint_has_replicas(run, replicas):
-    change_header(run, replicas=replicas)
+    change_header(run, described={"replicas": replicas})
     with pytest.raises(FolderError, match="is damaged"):
         APO.load(run)
 
@@ -265,10 +267,10 @@ def test_json_that_is_nested_too_deeply_is_damaged(tmp_path):
 def changed_headers() -> dict[str, Any]:
     """Each changes one entry, and leaves the hash as it was."""
     return {
-        "seed": lambda header: header["replicas"][0].update(seed=9),
-        "option": lambda header: header["replicas"][0]["options"].update(gae_lambda=0.5),
-        "env": lambda header: header.update(env="MountainCarContinuous-v0"),
-        "algorithm": lambda header: header.update(algorithm="ppo"),
+        "seed": lambda header: header["run"]["replicas"][0].update(seed=9),
+        "option": lambda header: header["run"]["options"].update(gae_lambda=0.5),
+        "env": lambda header: header["run"].update(env="MountainCarContinuous-v0"),
+        "algorithm": lambda header: header["run"].update(algorithm="ppo"),
     }
 
 
@@ -284,15 +286,15 @@ def test_the_hash_covers_the_header(run, what):
 
 def test_checkpoints_of_another_format_are_refused_with_the_fix(run):
     change_header(run, format=2)
-    with pytest.raises(FolderError, match=r"has format 2; .* reads 3: train it again$"):
+    with pytest.raises(FolderError, match=r"another version .*format 2, not 4\); train it again$"):
         APO.load(run)
 
 
 def test_a_file_without_one_of_the_options_is_refused_with_the_fix(run):
     """Of a version that did not have it: what it did then is not guessed."""
     header = json.loads((run / "checkpoint" / "checkpoint.json").read_text())
-    del header["replicas"][0]["options"]["gae_lambda"]
-    change_header(run, replicas=header["replicas"])
+    del header["run"]["options"]["gae_lambda"]
+    change_header(run, described=header["run"])
     fix = "it has no option 'gae_lambda'; train it again$"
     with pytest.raises(FolderError, match=fix):
         APO.load(run)

@@ -9,6 +9,8 @@ import numpy as np
 
 from longrun.base.errors import MOST_VALID, InputError, listed, similar, suggestion
 
+STEP_TIMEOUT = 300.0
+"""Default of `step_timeout`, in seconds."""
 MOST_STEPS = 2**53
 """Steps of a run, all of them exact also as floating-point numbers."""
 
@@ -39,3 +41,14 @@ def known(what: str, name: str, valid: Iterable[str], otherwise: str = "") -> st
         raise InputError(f"unknown {what} '{name}'; {otherwise}; valid: {listed(valid)}")
     more = f" ({otherwise})" if otherwise else ""
     raise InputError(f"unknown {what} '{name}'; {suggestion(name, valid)}{more}")
+
+
+def checked_timeout(value: object) -> float:
+    """The option `step_timeout`: seconds, 0 for no limit."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.integer | np.floating)
+        or not 0 <= value < np.inf
+    ):
+        raise InputError(f"step_timeout={value!r} must be a number of seconds; 0 for no limit")
+    return float(value)

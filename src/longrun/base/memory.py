@@ -1,4 +1,4 @@
-"""How much memory there is: sizes that cannot fit are refused before they are allocated."""
+"""What this machine has: cores, and memory, beyond which sizes are refused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from longrun.base.errors import InputError
 
 GIB = 2**30
 LIMIT_OF_CGROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def total_memory() -> float:

@@ -32,15 +32,15 @@ def evaluate_command(arguments: list[str]) -> int:
     from longrun.learning.train import checkpoint
 
     saved = checkpoint.load(given["run"])
-    kind = AGENTS[saved.algorithm]
+    kind = AGENTS[saved.spec.algorithm]
     options: dict[str, Any] = {
         "warmup": given.get("warmup"),
         "deterministic": given.get("deterministic"),
         "seed": given.get("seed"),
     }
     loading = {name: given[name] for name in ("trust", "step_timeout") if name in given}
-    rows, found, varied = [], [], differing(saved.configs)
-    for replica, seed in enumerate(saved.seeds):
+    rows, found, varied = [], [], differing(saved.spec.configs)
+    for replica, seed in enumerate(saved.spec.seeds):
         agent = kind.from_checkpoint(saved, given["run"], replica=replica, **loading)
         report = agent.evaluate(given.get("steps", 10_000), **options)
         setting = {name: getattr(agent.config, name) for name in varied}

@@ -94,10 +94,11 @@ def _agent(run: Path, replica: int) -> Agent:
     from longrun.learning.train import checkpoint
 
     saved = checkpoint.load(run)
-    if not saved.env.startswith("jax:"):  # others might not even be installed
-        require_saved(saved.env, run, trust=True)  # nothing is imported here
-        raise InputError(no_map(saved.env))
-    return AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
+    env = saved.spec.env
+    if not env.startswith("jax:"):  # others might not even be installed
+        require_saved(env, run, trust=True)  # nothing is imported here
+        raise InputError(no_map(env))
+    return AGENTS[saved.spec.algorithm].from_checkpoint(saved, run, replica=replica)
 
 
 def _compared(agent: Agent, size: int | None) -> PolicyComparison:

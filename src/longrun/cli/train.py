@@ -102,7 +102,7 @@ def _show_finished(run: Path) -> int:
         from longrun.cli.train_run import command_for
         from longrun.learning.runs.run_folder import RunFolder
 
-        env = RunFolder(run).read_config()["env"]
+        env = RunFolder(run).read_spec().env
         print(f"the policy was not evaluated; {command_for('evaluate', run, env)} does so")
     else:
         from longrun.lab.results.comparison_table import print_final

@@ -6,13 +6,12 @@ import itertools
 import os
 import re
 import sys
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from longrun.base.checks import MOST_STEPS, whole_number
-from longrun.base.errors import InputError
+from longrun.base.errors import FolderError, InputError
 from longrun.cli.options import algorithm_options, evaluations_off
 from longrun.lab.sweeps.grids import parse_lists
 from longrun.lab.sweeps.plan import settings_for
@@ -20,16 +19,18 @@ from longrun.learning import callbacks
 from longrun.learning.envs.env_strings import parse_args, with_args
 from longrun.learning.envs.factories import needs_trust
 from longrun.learning.envs.native.lookup import is_native
-from longrun.learning.options.config import FEWEST_ITERATIONS, Config, numeric_fields
+from longrun.learning.options.config import Config, numeric_fields
 from longrun.learning.options.config_options import make_config, why_unknown
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.run_folder import RunFolder, is_finished
-from longrun.learning.train import checkpoint
-from longrun.learning.train import start_or_resume as runs
+from longrun.learning.runs.spec import DEFAULT_STEPS, RunSpec
+from longrun.learning.train.checkpoint import require_algorithm
 from longrun.learning.train.device.sharding import is_first_host, join_hosts
+from longrun.learning.train.experiment_trackers import require_tensorboard
 from longrun.learning.train.loops import open_env
-from longrun.learning.train.progress import OnLog, require_tensorboard
-from longrun.learning.train.session import Session
+from longrun.learning.train.open_run import extended, new_run, saved_run
+from longrun.learning.train.progress import OnLog
+from longrun.learning.train.training import OpenRun, Training
 
 SETTINGS = {
     "workers": "num_workers",
@@ -43,36 +44,42 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
     """Train a new run; its folder."""
     if "env" not in given:
         raise InputError("train needs --env, for example --env Swimmer-v5")
-    preset, steps = given.get("preset", DEFAULT), given.get("steps", 1_000_000)
+    preset = given.get("preset", DEFAULT)
     configs, seeds = _replicas(algorithm, preset, given)
-    name = _env(given)
-    _join_hosts(name, given)
-    path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, name)
+    spec = RunSpec(
+        env=_env(given),
+        configs=tuple(configs),
+        seeds=tuple(seeds),
+        steps=whole_number("steps", given.get("steps", DEFAULT_STEPS), 1, MOST_STEPS),
+        preset=preset,
+        name=given.get("name"),
+        **_settings(given),
+    )
+    _join_hosts(spec.env, given)
+    path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, spec.env)
     _check_callbacks(path, given)
-    named = {"name": given.get("name")}
-    session = runs.start(path, name, configs, seeds, steps, preset, **named, **_settings(given))
-    _run(session, path, given)
+    _run(new_run(spec, path), path, given)
     return path
 
 
-def _run(session: Session, path: Path, given: dict[str, Any]) -> None:
+def _run(run: OpenRun, path: Path, given: dict[str, Any]) -> None:
     """Train; on the first of several hosts, say where and show the progress."""
     first = is_first_host()
-    steps = session.job.iterations * session.job.configs[0].steps_per_iteration
+    training = Training(run, _callbacks(given, first))
     if first:
+        steps = run.spec.iterations * run.spec.per_iteration
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
-        _tell_of_fixed_lambda(session)
-    again = f"{command_for('train --resume --out', path, session.loop.name)} resumes it"
+        _tell_of_fixed_lambda(run.spec)
+    again = f"{command_for('train --resume --out', path, run.loop.name)} resumes it"
 
     def end_at_once() -> None:
         """End without waiting for threads that compile: the last checkpoint is on disk."""
         os.write(2, f"longrun: interrupted; {again}\n".encode())
         os._exit(130)
 
-    session.add_callbacks(_callbacks(session, given, first))
     try:
         show = None if first and not given.get("quiet") else False
-        session.run(show, bool(given.get("tensorboard")), end_at_once)
+        training.run(show, bool(given.get("tensorboard")), end_at_once)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; {again}") from None
     except SystemExit:
@@ -93,32 +100,25 @@ def _check_callbacks(path: Path, given: dict[str, Any]) -> None:
             raise InputError(f"--{package} needs a package; pip install {package}")
 
 
-def _callbacks(session: Session, given: dict[str, Any], first: bool) -> list[OnLog]:
+def _callbacks(given: dict[str, Any], first: bool) -> list[OnLog]:
     """Callbacks that the options ask for; all hosts stop at the same time, the first one writes."""
-    found: list[OnLog] = []
-    if "stop_at" in given:
-        found.append(callbacks.stop_at(given["stop_at"], replicas=len(session.job.seeds)))
+    found = [callbacks.stop_at(given["stop_at"])] if "stop_at" in given else []
     if not first:
         return found
     if given.get("save_best"):
-        found.append(callbacks.save_best(session))
+        found.append(callbacks.save_best())
     if "wandb" in given:
-        found.append(callbacks.to_wandb(session, given["wandb"]))
+        found.append(callbacks.to_wandb(given["wandb"]))
     if "mlflow" in given:
-        found.append(callbacks.to_mlflow(session, given["mlflow"]))
+        found.append(callbacks.to_mlflow(given["mlflow"]))
     return found
 
 
-def _tell_of_fixed_lambda(session: Session) -> None:
+def _tell_of_fixed_lambda(spec: RunSpec) -> None:
     """Print that a new run is too short for lambda to adapt, if it is."""
-    job, config = session.job, session.job.configs[0]
-    if job.begins == 0 and config.adapts_lambda and not config.has_time_to_adapt(job.iterations):
-        enough = FEWEST_ITERATIONS * config.steps_per_iteration
-        print(
-            f"lambda stays at gae_lambda={config.gae_lambda:g}, since the run is short;"
-            f" it adapts in a new run with --steps {enough} or more",
-            flush=True,
-        )
+    config = spec.configs[0]
+    if not spec.begins and config.adapts_lambda and not config.has_time_to_adapt(spec.iterations):
+        print(f"note: short run, λ fixed at {config.gae_lambda:g}", flush=True)
 
 
 def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
@@ -126,48 +126,34 @@ def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
     if "out" not in given:
         raise InputError("--resume needs --out, the run's folder")
     path: Path = given["out"]
-    _join_hosts(RunFolder(path).read_config()["env"], given)
-    run = runs.load(path, trust=given.get("trust", "env" in given))
-    saved, config = run.checkpoint, run.config
-    wanted = _canonical(config["env"], given)
-    checkpoint.require_same(saved, path, algorithm or saved.algorithm, wanted, run.loop.spaces)
-    _require_unchanged(saved.configs, saved.seeds, algorithm_options(saved.algorithm, given), given)
-    preset = config["preset"]
-    if given.get("preset", preset) != preset:
-        raise InputError(
-            f"preset={given['preset']} cannot be changed on --resume; the run has {preset}"
-        )
-    steps = whole_number("steps", given.get("steps", config["steps"]), 1, MOST_STEPS)
-    if steps <= min(run.done) < config["steps"]:
+    _join_hosts(RunFolder(path).read_spec().env, given)
+    run = saved_run(path, trust=given.get("trust", "env" in given))
+    _require_unchanged(run, algorithm, given)
+    spec, done = run.spec, min(run.done)
+    steps = whole_number("steps", given.get("steps", spec.steps), 1, MOST_STEPS)
+    if steps <= done < spec.steps:
         print(
-            f"{path} is at {min(run.done):,} of {config['steps']:,} steps, and --steps {steps:,} is"
-            f" not more; {command_for('train --resume --out', path, config['env'])} finishes it"
+            f"{path} is at {done:,} of {spec.steps:,} steps, and --steps {steps:,} is not more;"
+            f" {command_for('train --resume --out', path, spec.env)} finishes it"
         )
         return path
-    if min(run.done) >= steps and is_finished(path, steps):
-        print(f"{path} is at {min(run.done):,} steps already; give a larger --steps to resume it")
+    if done >= steps and is_finished(path, steps):
+        print(f"{path} is at {done:,} steps already; give a larger --steps to resume it")
         return path
     _check_callbacks(path, given)
     # A run that was killed before its summary has nothing to train; it writes the summary.
-    session = runs.resume(run, max(steps, min(run.done)), **_settings(given))
-    if session.job.begins > run.begins and is_first_host():
+    longer = extended(run, max(steps, done), **_settings(given))
+    if longer.spec.begins > spec.begins and is_first_host():
         print(
             "what decays over a run, such as the learning rate, starts anew for the steps to come"
         )
-    _run(session, path, given)
+    _run(longer, path, given)
     return path
 
 
 def command_for(command: str, path: Path, env: str) -> str:
     """A command for a run, with --trust if its environment's module has to be imported."""
     return f"longrun {command} {path}{' --trust' if needs_trust(env) else ''}"
-
-
-def _canonical(saved: str, given: dict[str, Any]) -> str:
-    """The full name of the environment that is given; the saved one if none is."""
-    if "env" not in given and "env_args" not in given:
-        return saved
-    return open_env(_env({"env": saved} | given)).name
 
 
 def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[Config], list[int]]:
@@ -205,15 +191,23 @@ def _require_shared(name: str, config: Config) -> None:
         )
 
 
-def _require_unchanged(
-    configs: Sequence[Config], seeds: Sequence[int], options: dict[str, Any], given: dict[str, Any]
-) -> None:
-    """Raise InputError if options, seeds or grid are given and differ from the run's."""
-    for name, value in options.items():
-        found = getattr(configs[0], name)
-        if (tuple(value) if isinstance(value, list) else value) != found:
-            raise InputError(f"{name}={value} cannot be changed on --resume; the run has {found}")
-    same = given.get("seeds", len(set(seeds))) == len(set(seeds))
+def _require_unchanged(run: OpenRun, algorithm: str | None, given: dict[str, Any]) -> None:
+    """Raise InputError if anything is given that differs from the run and cannot change."""
+    spec, path = run.spec, given["out"]
+    require_algorithm(spec, path, algorithm or spec.algorithm)
+    if "env" in given or "env_args" in given:
+        env = open_env(_env({"env": spec.env} | given)).name
+        if env != spec.env:
+            raise FolderError(f"'{path}' holds environment '{spec.env}', not '{env}'")
+    there = {"preset": spec.preset} | vars(spec.configs[0])
+    wanted = algorithm_options(spec.algorithm, given)
+    for name, value in ({n: given[n] for n in ("preset",) if n in given} | wanted).items():
+        if (tuple(value) if isinstance(value, list) else value) != there[name]:
+            raise InputError(
+                f"{name}={value} cannot be changed on --resume; the run has {there[name]}"
+            )
+    seeds = set(spec.seeds)
+    same = given.get("seeds", len(seeds)) == len(seeds)
     if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
         raise InputError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
 

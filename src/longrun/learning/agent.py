@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from longrun.base.checks import whole_number
+from longrun.base.checks import MOST_STEPS, STEP_TIMEOUT, checked_timeout, whole_number
 from longrun.base.errors import FolderError, InputError, users_level
 from longrun.base.files import FolderLock, make_folder
 from longrun.learning.envs.env_strings import with_args
 from longrun.learning.envs.factories import require_saved
 from longrun.learning.envs.spaces import interface_of
-from longrun.learning.envs.watchdog import STEP_TIMEOUT, checked_timeout
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.config import Config, algorithm_name
 from longrun.learning.options.config_options import make_config
@@ -24,18 +23,18 @@ from longrun.learning.options.other_names import names_ours, require_order
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.policy.policy import Policy
 from longrun.learning.runs.evaluation_report import EvaluationReport
-from longrun.learning.runs.run_description import run_name
-from longrun.learning.runs.run_folder import RunFolder
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train import checkpoint
 from longrun.learning.train.action_range import warn_of_wide_actions
 from longrun.learning.train.changes_at_load import changed_at_load
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.evaluation import Streams, measured
+from longrun.learning.train.experiment_trackers import require_tensorboard
 from longrun.learning.train.host.replica import flat_weights
-from longrun.learning.train.job import Job, Snapshot, make_job
 from longrun.learning.train.loops import AnyEnv, Loop, open_env
-from longrun.learning.train.progress import Callbacks, OnLogs, Progress, require_tensorboard
-from longrun.learning.train.session import Session, create_folder
+from longrun.learning.train.progress import OnLogs, Progress
+from longrun.learning.train.snapshot import Snapshot
+from longrun.learning.train.training import OpenRun, Training
 
 SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
@@ -58,16 +57,12 @@ class Agent:
     the algorithm, the fields of its dataclass (`APOConfig`, ...); `longrun
     train apo --help` explains them.
 
-    Attributes: `config`, the algorithm's options; `loop`, which trains and measures, with the
-    opened environment as `loop.env`; `snapshot`, all that is needed to resume training, replaced
-    by a new one whenever something was learned; `state`, the part of it that was learned;
-    `evaluations`, a list of (step, `EvaluationReport`), those that `learn` has made so far with
-    this object, whether or not there is a folder.
+    Attributes: `config`, the algorithm's options; `spec`, the description of the run; `loop`, which
+    trains and measures, with the opened environment as `loop.env`; `evaluations`, a list of
+    (step, `EvaluationReport`), those that `learn` has made so far with this object.
     """
 
     algorithm: ClassVar[str]
-    loop: Loop
-    snapshot: Snapshot
 
     def __init__(
         self,
@@ -83,48 +78,61 @@ class Agent:
     ) -> None:
         require_order(type(self).__name__, env, others)
         config = make_config(self.algorithm, preset, **options)
-        self.name = None if name is None else run_name(name)
-        self.preset = preset
-        """what the options were made from; None if it is not known"""
-        env = env if env_args is None else with_args(env, env_args)
-        self._open(env, config, seed, num_workers, step_timeout)
-        if self.loop.vector_size and "num_envs" not in options:
-            self.config = dataclasses.replace(config, num_envs=self.loop.vector_size)
-        warn_of_wide_actions(self.spaces, [self.config])
-        self.snapshot = self.loop.fresh_snapshot(self.config, self.seed)
+        loop = _opened(env, env_args, step_timeout)
+        if loop.vector_size and "num_envs" not in options:
+            config = replace(config, num_envs=loop.vector_size)
+        spec = RunSpec(
+            env=loop.name,
+            configs=(config,),
+            seeds=(seed,),
+            steps=0,
+            preset=preset,
+            name=name,
+            num_workers=num_workers,
+            step_timeout=step_timeout,
+        )
+        warn_of_wide_actions(loop.spaces, spec.configs)
+        self._begin(loop, spec, loop.fresh_snapshot(config, spec.seeds[0]))
 
-    def _open(
-        self,
-        env: AnyEnv,
-        config: Config,
-        seed: int,
-        num_workers: int | None,
-        step_timeout: float,
-    ) -> None:
-        """Everything but the name and a snapshot, which is new or comes from a file."""
-        self.seed = whole_number("seed", seed)
-        self.num_workers = num_workers
-        if num_workers is not None:
-            self.num_workers = whole_number("num_workers", num_workers)
-        self.step_timeout = checked_timeout(step_timeout)
-        self.env = env
-        self.config = config
-        self.loop = open_env(env, self.step_timeout)
-        self.spaces = self.loop.spaces
-        self.observation_space = self.loop.observation_space
-        self.action_space = self.loop.action_space
+    def _begin(self, loop: Loop, spec: RunSpec, snapshot: Snapshot) -> None:
+        """Everything that an agent has, whether it is new or comes from a file."""
+        self.loop, self.spec = loop, spec
+        self.spaces = loop.spaces
+        self.observation_space = loop.observation_space
+        self.action_space = loop.action_space
         self.evaluations: list[tuple[int, EvaluationReport]] = []
-        self._made_policy: tuple[Snapshot, Policy] | None = None
-        self._log_dir: Path | None = None
+        self._snapshot = snapshot
+        self._training: Training | None = None
+        """what `learn` does at this moment"""
+        self._run_folder: Path | None = None
+        """the folder of the run that this agent continues"""
         self._digest: str | None = None
-        """content hash of the checkpoint in `_log_dir`"""
-        self._writes = False
-        """whether `learn` is writing to `_log_dir`"""
+        """content hash of the checkpoint in it"""
+        self._made_policy: tuple[Snapshot, Policy] | None = None
         self._predictions = np.random.default_rng(self.seed)
 
     def __repr__(self) -> str:
         name = self.loop.name
         return f"{type(self).__name__}({name!r}, seed={self.seed}, steps_={self.steps_})"
+
+    @property
+    def config(self) -> Config:
+        """The algorithm's options."""
+        return self.spec.configs[0]
+
+    @property
+    def seed(self) -> int:
+        """The seed of networks, environments and actions."""
+        return self.spec.seeds[0]
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """All that is needed to resume training; another object whenever something was learned."""
+        return self._snapshot if self._training is None else self._training.snapshots[0]
+
+    @snapshot.setter
+    def snapshot(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
 
     @property
     def state(self) -> TrainState:
@@ -184,38 +192,35 @@ class Agent:
             require_tensorboard(log_dir)
         if eval_every is None and log_dir is None:
             eval_every = 0
-        job = make_job(
-            [self.config],
-            [self.seed],
-            steps,
-            done=int(self.state.iteration),
-            num_workers=self.num_workers,
-            step_timeout=self.step_timeout,
+        begins, each = self.steps_, self.config.steps_per_iteration
+        more = -(-whole_number("steps", steps, 1, MOST_STEPS) // each) * each
+        spec = replace(
+            self.spec,
+            steps=begins + more,
+            begins=begins,
             eval_every=eval_every,
             eval_steps=eval_steps,
-            keep_environments=True,
         )
-        callbacks = Callbacks(on_log)
-        callbacks.require_evaluations(job.eval_every > 0)
-        folder = None if log_dir is None else self._open_folder(Path(log_dir), job)
-
-        def called(progress: Progress) -> bool:
-            """The callbacks, which see the agent as it is by now."""
-            self.snapshot = session.snapshots[0]
-            if progress.evaluation is not None:
-                self.evaluations.append((progress.step, progress.evaluation))
-            return callbacks(progress)
-
-        session = Session(self.loop, job, [self.snapshot], folder, called, self.preset)
-        self._writes = folder is not None
+        path = None if log_dir is None else Path(log_dir).resolve()
+        is_own = path is not None and path == self._run_folder
+        run = OpenRun(spec, self.loop, [self.snapshot], path, is_own, self._digest)
+        users = [on_log] if callable(on_log) else on_log or []
+        training = Training(run, [self._note, *users], keep_environments=True)
+        if path is not None:
+            self._run_folder = path
+        self._training = training
         try:
-            session.run(progress_bar, tensorboard)
+            training.run(progress_bar, tensorboard)
         finally:
-            self._writes = False
-            callbacks.close()
-            self.snapshot = session.snapshots[0]
-            self._digest = session.digest or self._digest
+            self._training = None
+            self.snapshot = training.snapshots[0]
+            if path is not None:
+                self._digest = training.digest
         return self
+
+    def _note(self, progress: Progress) -> None:
+        if progress.evaluation is not None:
+            self.evaluations.append((progress.step, progress.evaluation))
 
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
         """The action for an observation; or one for each row of a batch of Box observations.
@@ -288,14 +293,14 @@ class Agent:
         steps = whole_number("steps", steps, 1)
         warmup = None if warmup is None else whole_number("warmup", warmup)
         seed = self.seed if seed is None else whole_number("seed", seed)
-        loop = self.loop if env is None else open_env(env, self.step_timeout)
+        loop = self.loop if env is None else open_env(env, self.spec.step_timeout)
         if loop.spaces != self.spaces:
             raise InputError(f"env={env!r} has {loop.spaces}, the agent {self.spaces}")
         config, state = self.config, self.state
         draw = config.draws_evaluated_actions if deterministic is None else not deterministic
 
         def simulate(envs: int, each: int) -> Streams:
-            return loop.simulate(config, state, seed, (envs, each), draw, self.step_timeout)
+            return loop.simulate(config, state, seed, (envs, each), draw, self.spec.step_timeout)
 
         found = measured(simulate, loop.evaluation_shape(steps), warmup, not draw)
         if not found.settled:
@@ -314,7 +319,7 @@ class Agent:
         run that this agent does not continue, whose checkpoint would be lost.
         """
         path = Path(path)
-        own = self._log_dir == path.resolve()
+        own = self._run_folder == path.resolve()
         folder = path / "checkpoint" if (path / "config.json").exists() else path
         if folder != path and not own:
             raise FolderError(
@@ -323,7 +328,7 @@ class Agent:
             )
         content = self.checkpoint()
         make_folder(path)
-        if own and self._writes:  # in a callback, while `learn` has the lock
+        if own and self.log_dir is not None:  # in a callback, while `learn` has the lock
             checkpoint.save(folder, content)
             return
         with FolderLock(path, 0.0 if folder != path else SAVE_SECONDS):
@@ -334,19 +339,12 @@ class Agent:
     @property
     def log_dir(self) -> Path | None:
         """The run folder that `learn` is writing to at this moment; None if there is none."""
-        return self._log_dir if self._writes else None
+        return None if self._training is None else self._training.log_dir
 
     def checkpoint(self) -> Checkpoint:
         """What `save` writes."""
-        return Checkpoint(
-            self.loop.name,
-            self.spaces,
-            [self.config],
-            [self.seed],
-            [self.snapshot],
-            interface=interface_of(self.loop),
-            preset=self.preset,
-        )
+        spec = replace(self.spec, steps=self.steps_)
+        return Checkpoint(spec, self.spaces, [self.snapshot], interface_of(self.loop))
 
     def close(self) -> None:
         """Close the environments, and their processes, that `learn` keeps for its next call.
@@ -408,41 +406,42 @@ class Agent:
 
         `trust` allows to import the module that the checkpoint names for its environment.
         """
-        if not 0 <= replica < len(saved.seeds):
-            raise InputError(f"replica={replica} is not in '{path}', which has {len(saved.seeds)}")
-        checkpoint.require_algorithm(saved, path, cls.algorithm)
+        configs, seeds = saved.spec.configs, saved.spec.seeds
+        if not 0 <= replica < len(seeds):
+            raise InputError(f"replica={replica} is not in '{path}', which has {len(seeds)}")
+        checkpoint.require_algorithm(saved.spec, path, cls.algorithm)
         if env is None:
-            require_saved(saved.env, path, trust)
-            env = saved.env
-        agent = cls.__new__(cls)  # __init__ would compile networks that are replaced at once
-        env = env if env_args is None else with_args(env, env_args)
-        config, seed = saved.configs[replica], saved.seeds[replica]
-        agent._open(env, config, seed, num_workers, step_timeout)
+            require_saved(saved.spec.env, path, trust)
+            env = saved.spec.env
+        loop = _opened(env, env_args, step_timeout)
         # An environment without a name of its own, or with other arguments, is compared by its
         # spaces alone.
-        name = agent.loop.name if agent.loop.is_named and not env_args else saved.env
-        checkpoint.require_same(saved, path, cls.algorithm, name, agent.spaces)
-        agent.name, agent.preset = None, saved.preset
-        agent.snapshot = saved.snapshots[replica]
-        run = path / "config.json"
-        if run.exists():
-            described = RunFolder(path).read_config()
-            agent.name, agent.preset = described.get("name"), described["preset"]
+        name = loop.name if loop.is_named and not env_args else saved.spec.env
+        checkpoint.require_same(saved, path, name, loop.spaces)
+        config, seed, snapshot = configs[replica], seeds[replica], saved.snapshots[replica]
         if env_args or options:
-            agent.config, agent.snapshot = changed_at_load(
-                agent.loop, agent.config, agent.snapshot, options or {}, seed, bool(env_args)
+            changes = options or {}
+            config, snapshot = changed_at_load(
+                loop, config, snapshot, changes, seed, bool(env_args)
             )
-        elif run.exists() and len(saved.seeds) == 1:
-            agent._log_dir, agent._digest = path.resolve(), saved.digest
+        spec = replace(
+            saved.spec,
+            env=loop.name,
+            configs=(config,),
+            seeds=(seed,),
+            num_workers=num_workers,
+            step_timeout=step_timeout,
+        )
+        agent = cls.__new__(cls)  # __init__ would compile networks that are replaced at once
+        agent._begin(loop, spec, snapshot)
+        is_whole_run = (path / "config.json").exists() and len(seeds) == 1
+        if is_whole_run and not env_args and not options:
+            agent._run_folder, agent._digest = path.resolve(), saved.digest
         return agent
 
-    def _open_folder(self, path: Path, job: Job) -> RunFolder:
-        """A new run folder, or the one that this agent has written to before."""
-        steps = job.iterations * self.config.steps_per_iteration
-        path = path.resolve()
-        if self._log_dir == path:
-            return RunFolder.reopen(path, steps, [self.steps_], self._digest, job.begins_steps)
-        name = {} if self.name is None else {"name": run_name(self.name)}
-        folder = create_folder(path, self.loop, job, steps, preset=self.preset, **name)
-        self._log_dir = path
-        return folder
+
+def _opened(env: AnyEnv, env_args: Mapping[str, Any] | None, step_timeout: float) -> Loop:
+    """The environment with other arguments."""
+    return open_env(
+        env if env_args is None else with_args(env, env_args), checked_timeout(step_timeout)
+    )

@@ -1,8 +1,7 @@
 """Callbacks for `learn(on_log=...)`: plain functions of a `Progress`, one or a list of them.
 
-A callback that returns False stops the training. Those below are made by functions, which are given
-the agent where they save or name something. A callback of your own is any function; with
-`on_evaluation` it is called where there is an evaluation.
+A callback that returns False stops the training. Those below are made by functions. A callback of
+your own is any function; with `on_evaluation` it is called where there is an evaluation.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,9 @@ from longrun.learning.options.config_options import own_networks
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
-from longrun.learning.train.experiment_trackers import Trained, to_mlflow, to_wandb
-from longrun.learning.train.job import Snapshot
-from longrun.learning.train.progress import OnLog, Progress
+from longrun.learning.train.experiment_trackers import to_mlflow, to_wandb
+from longrun.learning.train.progress import OnLog, Progress, Trained
+from longrun.learning.train.snapshot import Snapshot
 
 __all__ = [
     "on_evaluation",
@@ -48,8 +48,8 @@ def on_evaluation(function: Callable[[Progress, EvaluationReport], Any]) -> OnLo
     return on_log
 
 
-def stop_at(average_reward: float, *, replicas: int = 1) -> OnLog:
-    """Stop when an evaluation has reached this average reward; of each of several replicas.
+def stop_at(average_reward: float) -> OnLog:
+    """Stop when an evaluation of each replica has reached this average reward.
 
     A line on the standard error says so.
     """
@@ -58,7 +58,7 @@ def stop_at(average_reward: float, *, replicas: int = 1) -> OnLog:
     def stop_at(progress: Progress, evaluation: EvaluationReport) -> bool:
         if evaluation.average_reward >= average_reward:
             reached.add(progress.replica)
-        goes_on = len(reached) < replicas
+        goes_on = len(reached) < len(progress.run.spec.seeds)
         if not goes_on:
             rate = f"{evaluation.average_reward:.4g} per step"
             _tell(progress, f"the evaluation has {rate}, and stop_at is {average_reward:g}")
@@ -100,50 +100,31 @@ def _tell(progress: Progress, why: str) -> None:
         print(f"longrun: stopped after {done}: {why}", file=sys.stderr, flush=True)
 
 
-def save_best(agent: Trained, folder: str | Path | None = None) -> OnLog:
+def save_best(folder: str | Path | None = None) -> OnLog:
     """Save the agent with the best evaluation so far, by default to `best/` in the run folder.
 
     It is loaded as any other: `APO.load("runs/swimmer/best")`. Of several replicas each has its own
     best; `best.json` has their steps and average rewards.
     """
-    best = _Best(agent, None if folder is None else Path(folder))
+    found: dict[int, tuple[dict[str, Any], Snapshot]] | None = None
+    """the best of each replica; what an earlier part of a resumed run saved is read first"""
 
     def save_best(progress: Progress, evaluation: EvaluationReport) -> None:
-        best.consider(progress, evaluation.average_reward)
+        nonlocal found
+        place = _run_folder(progress.run, "save_best") / "best" if folder is None else Path(folder)
+        now = progress.run.checkpoint()
+        found = _saved_best(place, now, progress.step) if found is None else found
+        before, rate = found.get(progress.replica), evaluation.average_reward
+        if before is not None and rate <= before[0]["average_reward"]:
+            return
+        about = {"seed": progress.seed, "step": progress.step, "average_reward": rate}
+        found[progress.replica] = about, now.snapshots[progress.replica]
+        snapshots = [found.get(i, (None, s))[1] for i, s in enumerate(now.snapshots)]
+        checkpoint.save(place, replace(now, snapshots=snapshots))
+        rows = [found[i][0] if i in found else None for i in range(len(snapshots))]
+        write_json(place / "best.json", rows)
 
     return on_evaluation(save_best)
-
-
-class _Best:
-    """The best snapshot of each replica, which a resumed run finds in its folder."""
-
-    def __init__(self, trained: Trained, folder: Path | None) -> None:
-        self._trained, self._folder = trained, folder
-        self._found: dict[int, tuple[dict[str, Any], Snapshot]] | None = None
-
-    def consider(self, progress: Progress, average_reward: float) -> None:
-        folder = self._folder or _run_folder(self._trained, "save_best") / "best"
-        now = self._trained.checkpoint()
-        if self._found is None:
-            self._found = _saved_best(folder, now, progress.step)
-        before = self._found.get(progress.replica)
-        if before is not None and average_reward <= before[0]["average_reward"]:
-            return
-        about = {"seed": progress.seed, "step": progress.step, "average_reward": average_reward}
-        self._found[progress.replica] = about, now.snapshots[progress.replica]
-        snapshots = [self._found.get(i, (None, s))[1] for i, s in enumerate(now.snapshots)]
-        content = Checkpoint(
-            now.env,
-            now.spaces,
-            now.configs,
-            now.seeds,
-            snapshots,
-            interface=now.interface,
-            preset=now.preset,
-        )
-        checkpoint.save(folder, content)
-        rows = [self._found[i][0] if i in self._found else None for i in range(len(snapshots))]
-        write_json(folder / "best.json", rows)
 
 
 def _saved_best(
@@ -155,40 +136,41 @@ def _saved_best(
     """
     if not (folder / "best.json").exists():
         return {}
-    options = vars(now.configs[0])
+    options = vars(now.spec.configs[0])
     saved = checkpoint.load(folder, {name: options[name] for name in own_networks(options)})
     rows = read_json(folder / "best.json")
-    same = (saved.env, saved.seeds, saved.configs) == (now.env, now.seeds, now.configs)
-    if not same or len(rows) != len(saved.seeds) or any(row and row["step"] > step for row in rows):
+    same = [(s.env, s.seeds, s.configs) for s in (saved.spec, now.spec)]
+    is_other = same[0] != same[1] or len(rows) != len(saved.snapshots)
+    if is_other or any(row and row["step"] > step for row in rows):
         return {}
     return {i: (row, saved.snapshots[i]) for i, row in enumerate(rows) if row}
 
 
-def save_every(agent: Trained, steps: int, folder: str | Path | None = None) -> OnLog:
+def save_every(steps: int, folder: str | Path | None = None) -> OnLog:
     """Save a copy of the agent every so many steps, by default to `copies/` in the run folder.
 
     Steps are counted from the start of the run, also where it is resumed.
     """
     every = whole_number("steps", steps, 1, MOST_STEPS)
-    done: list[int] = []
+    done: int | None = None
     """steps of the last copy; before the first one, those with which `learn` began"""
 
     def save_every(progress: Progress) -> None:
-        if not done:
-            done.append(progress.step - agent.checkpoint().configs[0].steps_per_iteration)
-        if progress.step // every <= done[0] // every:
+        nonlocal done
+        per_iteration = progress.run.spec.per_iteration
+        done = progress.step - per_iteration if done is None else done
+        if progress.step // every <= done // every:
             return
-        place = _run_folder(agent, "save_every") / "copies" if folder is None else Path(folder)
-        content = agent.checkpoint()
+        place = _run_folder(progress.run, "save_every") / "copies" if folder is None else folder
+        content = progress.run.checkpoint()
         # On a device the agent may be some iterations ahead of the one that is reported.
-        at = int(content.snapshots[0].state.iteration) * content.configs[0].steps_per_iteration
-        checkpoint.save(place / f"step-{at:09d}", content)
-        done[0] = at
+        done = int(content.snapshots[0].state.iteration) * per_iteration
+        checkpoint.save(Path(place) / f"step-{done:09d}", content)
 
     return save_every
 
 
-def _run_folder(trained: Trained, name: str) -> Path:
-    if trained.log_dir is None:
+def _run_folder(run: Trained, name: str) -> Path:
+    if run.log_dir is None:
         raise InputError(f"{name} needs a folder: give log_dir to learn, or folder= to {name}")
-    return trained.log_dir
+    return run.log_dir

@@ -61,10 +61,10 @@ class Filmed(NamedTuple):
 def render(run: Path, replica: int, characters: int, trust: bool = False) -> dict[str, Any]:
     """Animation, stills and captions, of at most so many characters."""
     saved = checkpoint.load(run)
-    require_saved(saved.env, run, trust)
-    config, state = saved.configs[replica], saved.snapshots[replica].state
+    require_saved(saved.spec.env, run, trust)
+    config, state = saved.spec.configs[replica], saved.snapshots[replica].state
     weights = flat_weights(state)
-    env = _open(saved.env)
+    env = _open(saved.spec.env)
     try:
         filmed = _film(env, config.acting, saved.spaces, weights)
     finally:

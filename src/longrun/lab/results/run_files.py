@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longrun.base.checks import known
-from longrun.base.errors import FolderError, InputError, warn
-from longrun.learning.options.config import ALGORITHMS
-from longrun.learning.options.presets import PRESETS
+from longrun.base.errors import FolderError, warn
 from longrun.learning.runs.run_folder import RunFolder
 
 
@@ -49,13 +46,7 @@ def find_runs(paths: Sequence[Path]) -> list[FoundRun]:
 
 def read_config(path: Path) -> dict[str, Any]:
     """The description of the run in a folder. Raises FolderError if it has no valid one."""
-    config = RunFolder(path).read_config()
-    try:
-        known("algorithm", config["algorithm"], ALGORITHMS)
-        known("preset", config["preset"], PRESETS)
-    except InputError as error:
-        raise FolderError(f"'{path / 'config.json'}' cannot be read: {error}") from None
-    return config
+    return RunFolder(path).read_config()
 
 
 def _sources(path: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from longrun.base.checks import known, whole_number
+from longrun.base.checks import STEP_TIMEOUT, known, whole_number
 from longrun.base.errors import InputError, LongrunError
 from longrun.lab.results import Results, read_results
 from longrun.lab.sweeps.closing_table import finished_folders
@@ -20,7 +20,6 @@ from longrun.lab.sweeps.plan import require_known
 from longrun.lab.sweeps.request import Request
 from longrun.lab.sweeps.run_sweep import create_sweep, train_sweep
 from longrun.lab.sweeps.scheduler import Outcome
-from longrun.learning.envs.watchdog import STEP_TIMEOUT
 from longrun.learning.options.config import ALGORITHMS
 from longrun.learning.options.config_options import own_networks
 from longrun.learning.options.presets import DEFAULT

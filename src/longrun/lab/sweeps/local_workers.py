@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Protocol
 
+from longrun.base.checks import STEP_TIMEOUT
 from longrun.lab.sweeps.messages import Message
 from longrun.lab.sweeps.plan import PlannedRun
 from longrun.lab.sweeps.sweep_folder import SweepFolder
@@ -23,7 +24,6 @@ from longrun.learning.envs.processes import (
     limited_pipe,
     start_process,
 )
-from longrun.learning.envs.watchdog import STEP_TIMEOUT
 
 EXIT_SECONDS = 5.0
 """Time for a worker that has closed its connection to end by itself."""

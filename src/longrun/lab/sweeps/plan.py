@@ -16,13 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longrun.base.checks import MOST_STEPS, known, whole_number
+from longrun.base.checks import MOST_STEPS, STEP_TIMEOUT, known, whole_number
 from longrun.base.errors import InputError
 from longrun.lab.sweeps.grids import Options, written
 from longrun.learning.envs.native.lookup import is_native
 from longrun.learning.options.config import ALGORITHMS, Config, numeric_fields
 from longrun.learning.options.config_options import make_config, why_unknown, written_options
 from longrun.learning.options.presets import DEFAULT
+from longrun.learning.runs.spec import RunSpec
 
 LONGEST_NAME = 120
 
@@ -40,7 +41,7 @@ class PlannedRun:
     replicas: tuple[Mapping[str, Any], ...]
     """The seed of each, and the options that differ between them."""
     steps: int
-    settings: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """eval_every and eval_steps, if given."""
     fixed: Options = dataclasses.field(default_factory=dict)
     """Other options that differ from the preset, the same in all runs of a sweep."""
@@ -55,6 +56,19 @@ class PlannedRun:
             )
             for replica in self.replicas
         ]
+
+    def spec(self, step_timeout: float = STEP_TIMEOUT) -> RunSpec:
+        """The description that a worker follows."""
+        return RunSpec(
+            env=self.env,
+            configs=tuple(self.configs()),
+            seeds=tuple(self.seeds),
+            steps=self.steps,
+            preset=self.preset,
+            num_workers=0,
+            step_timeout=step_timeout,
+            **self.settings,
+        )
 
     @property
     def seeds(self) -> list[int]:

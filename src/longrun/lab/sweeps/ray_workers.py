@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import InputError
 from longrun.lab.sweeps.local_workers import worker_variables
 from longrun.lab.sweeps.messages import Message, one_line
@@ -25,7 +26,6 @@ from longrun.lab.sweeps.ray_actor import RemoteWorker, read_files, write_files
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import STOP_SECONDS
 from longrun.lab.sweeps.worker_watch import WorkerWatch
-from longrun.learning.envs.watchdog import STEP_TIMEOUT
 
 CONNECT_SECONDS = 4.0
 ANSWER_SECONDS = 12.0

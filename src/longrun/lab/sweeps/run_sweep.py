@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from longrun.base.checks import whole_number
+from longrun.base.checks import STEP_TIMEOUT, checked_timeout, whole_number
 from longrun.base.errors import LongrunError
 from longrun.base.files import remove_leftovers
+from longrun.base.memory import available_cores
 from longrun.lab.sweeps.live_table import Live
 from longrun.lab.sweeps.local_workers import LocalWorkers, Workers
 from longrun.lab.sweeps.optuna_search import OptunaSearch, import_optuna
@@ -20,8 +21,6 @@ from longrun.lab.sweeps.scheduler import Outcome, Sweep
 from longrun.lab.sweeps.study import Study, read_studies, search_difference, written_studies
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.learning.envs.native.lookup import is_native
-from longrun.learning.envs.watchdog import STEP_TIMEOUT, checked_timeout
-from longrun.learning.train.job import available_cores
 from longrun.learning.train.stop_signals import stop_signals
 
 DEVICE_SECONDS = 120.0

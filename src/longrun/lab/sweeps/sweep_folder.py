@@ -27,17 +27,15 @@ from longrun.base.errors import FolderError
 from longrun.base.files import (
     LEFTOVER,
     FolderLock,
-    as_read,
     make_folder,
     read_json,
     remove_leftovers,
     write_json,
 )
-from longrun.lab.sweeps.differences import difference, may_grow, refusal
+from longrun.lab.sweeps.differences import difference, refusal
 from longrun.lab.sweeps.plan import PlannedRun, apart, together
 from longrun.learning.envs.factories import needs_trust, require_saved
-from longrun.learning.runs.run_description import checked_config
-from longrun.learning.runs.run_folder import is_finished
+from longrun.learning.runs.run_folder import RunFolder, is_finished
 
 MEANING = 4
 """Version of what sweep.json means, the presets that it names included."""
@@ -151,24 +149,15 @@ class SweepFolder:
 
     def require_own(self, run: PlannedRun) -> None:
         """Raise FolderError if the run's folder holds another run."""
-        file = self.folder(run) / "config.json"
+        path = self.folder(run)
         try:
-            found = checked_config(file)
+            found, wanted = RunFolder(path).read_spec(), run.spec()
         except FolderError:
             return  # not started, or damaged: then this run will fail, and no other
-        wanted = {
-            "env": run.env,
-            "algorithm": run.algorithm,
-            "options": as_read(dataclasses.asdict(run.configs()[0])),
-            "seeds": run.seeds,
-            "steps": run.steps,
-        }
-        if may_grow(run, found["steps"]):
-            found["steps"] = run.steps
-        found["seeds"] = [replica["seed"] for replica in found["replicas"]]
-        if why := difference("", {name: found[name] for name in wanted}, wanted):
+        if not found.may_become(wanted):
+            why = difference("", found.as_json(), wanted.as_json())
             raise FolderError(
-                f"'{file.parent}' belongs to another sweep: it has {why};"
+                f"'{path}' belongs to another sweep: it has {why};"
                 " move it away or choose another --out"
             )
 

@@ -18,10 +18,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.files import FolderLock
 from longrun.lab.sweeps.messages import Message, Report, failure_message, progress_message
 from longrun.lab.sweeps.plan import PlannedRun
-from longrun.learning.envs.watchdog import STEP_TIMEOUT
 
 REPORT_SECONDS = 0.5
 """Time between two messages about the progress of a run."""
@@ -52,7 +52,8 @@ def train_run(
 def _train(
     run: PlannedRun, path: Path, report: Report, stopping: threading.Event, step_timeout: float
 ) -> None:
-    from longrun.learning.train import start_or_resume as runs
+    from longrun.learning.train.open_run import extended, new_run, saved_run
+    from longrun.learning.train.training import Training
 
     steps = [0] * len(run.replicas)
     reported = 0.0
@@ -66,18 +67,16 @@ def _train(
             report(progress_message(sum(steps), rate, reward))
         return not stopping.is_set()
 
+    spec = run.spec(step_timeout)
     if (path / "config.json").exists():
-        saved = runs.load(path, trust=True)  # the plan names the same environment
+        saved = saved_run(path, trust=True)  # the plan names the same environment
         steps[:] = saved.done
-        session = runs.resume(saved, run.steps, on_log, step_timeout=step_timeout)
+        opened = extended(saved, spec.steps, step_timeout=step_timeout)
     else:
-        settings: dict[str, Any] = {"num_workers": 0, **run.settings}
-        settings["step_timeout"] = step_timeout
-        session = runs.start(
-            path, run.env, run.configs(), run.seeds, run.steps, run.preset, on_log, **settings
-        )
+        opened = new_run(spec, path)
+    training = Training(opened, on_log)
     report(progress_message(sum(steps)))  # the speed is measured from here
-    session.run(progress_bar=False)
+    training.run(progress_bar=False)
 
 
 def main() -> None:

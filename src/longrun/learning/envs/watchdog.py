@@ -14,12 +14,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from longrun.base.errors import HungError, InputError
+from longrun.base.errors import HungError
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.worker_part import Part
 
-STEP_TIMEOUT = 300.0
-"""Default of `step_timeout`, in seconds."""
 START_SECONDS = 300.0
 """Shortest limit for the start of a worker and for making an environment: both import modules."""
 LOOK_SECONDS = 0.5
@@ -33,17 +31,6 @@ ACTIVITY, REPLICA, ITERATION, FIRST, COUNT, TURN, RESETS, BEGUN = range(CELLS)
 odd during a reset. BEGUN counts activities, so that a row differs from all earlier ones."""
 STARTING, MAKING, RESETTING, REPEATING, ROLLOUT, EVALUATION, IDLE, RESTORING = range(8)
 """Activities."""
-
-
-def checked_timeout(value: object) -> float:
-    """The option `step_timeout`: seconds, 0 for no limit."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.integer | np.floating)
-        or not 0 <= value < np.inf
-    ):
-        raise InputError(f"step_timeout={value!r} must be a number of seconds; 0 for no limit")
-    return float(value)
 
 
 def no_progress(who: str, seconds: float, where: str) -> str:

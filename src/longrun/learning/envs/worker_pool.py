@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol
 
+from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import EnvironmentFailure, NonFiniteError, WorkerError
 from longrun.learning.envs.factories import pickled
 from longrun.learning.envs.local_pool import LocalPool
@@ -28,7 +29,7 @@ from longrun.learning.envs.processes import (
 )
 from longrun.learning.envs.shared_memory import SharedArrays, file_of
 from longrun.learning.envs.spaces import Array
-from longrun.learning.envs.watchdog import LOOK_SECONDS, STEP_TIMEOUT, Watchdog, no_progress, place
+from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, no_progress, place
 from longrun.learning.envs.worker_part import parts_of
 
 AHEAD = 2

@@ -94,7 +94,7 @@ def _checked_limits(option: dataclasses.Field[Any], value: Any) -> tuple[tuple[s
 
 
 def _checked_functions(option: dataclasses.Field[Any], value: Any) -> Any:
-    if value == MLP:
+    if value == MLP or (isinstance(value, str) and "." in value):  # in a file, a function's name
         return value
     if isinstance(value, list | tuple) and len(value) == 2 and all(map(callable, value)):
         return tuple(value)

@@ -16,8 +16,7 @@ from longrun.base.errors import FolderError, InputError
 from longrun.learning.envs.flat_spaces import Array, Spaces, as_given
 from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise, weight_shapes
 from longrun.learning.envs.space_forms import Form, action_maker, row_writer, width
-from longrun.learning.options.acting import Acting
-from longrun.learning.options.config_options import own_networks, saved_config
+from longrun.learning.options.acting import MLP, Acting
 from longrun.learning.runs.checkpoint_files import (
     CheckpointFiles,
     checked_tensor,
@@ -161,23 +160,21 @@ def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
         interface = read_interface(files, spaces)
         weights = saved_weights(files, replica, acting, spaces)
         rng = np.random.default_rng(whole_number("seed", seed))
-        about = {"algorithm": files.header["algorithm"], "env": str(files.header["env"])}
+        about = {"algorithm": files.spec.algorithm, "env": files.spec.env}
         return Policy(acting, spaces, weights, interface, rng, about)
 
 
 def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Acting, Spaces]:
     """The options and the sizes of a replica of a checkpoint."""
-    replicas = files.header["replicas"]
-    if not 0 <= replica < len(replicas):
-        raise InputError(f"replica={replica} is not in '{files.folder}', which has {len(replicas)}")
-    options = replicas[replica]["options"]
-    if "policy_network" in own_networks(options):
+    configs = files.spec.configs
+    if not 0 <= replica < len(configs):
+        raise InputError(f"replica={replica} is not in '{files.folder}', which has {len(configs)}")
+    config = configs[replica]
+    if config.policy_network != MLP:
         raise InputError(
-            f"'{files.folder}' has policy_network '{options['policy_network']}', a function in JAX;"
+            f"'{files.folder}' has policy_network '{config.policy_network}', a function in JAX;"
             " use APO.load(path, policy_network=(init, apply))"
         )
-    options = {name: value for name, value in options.items() if name != "value_network"}
-    config = saved_config(files.header["algorithm"], options)
     return config.acting, read_spaces(files.header["spaces"])
 
 

@@ -18,15 +18,11 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
-from longrun.base.checks import known
 from longrun.base.errors import FolderError, listed
 from longrun.base.files import read_bytes, read_json
 from longrun.learning.envs.flat_spaces import Array, Spaces
-from longrun.learning.options.config import ALGORITHMS
-from longrun.learning.options.config_options import require_all_options
-from longrun.learning.options.presets import PRESETS
+from longrun.learning.runs.spec import FORMAT, RunSpec
 
-FORMAT = 3
 MOST_RUNS = 5
 """Most runs that an error message names."""
 STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
@@ -36,6 +32,7 @@ class CheckpointFiles(NamedTuple):
     """What is on disk, checked against its hash."""
 
     folder: Path
+    spec: RunSpec
     header: dict[str, Any]
     tensors: dict[str, Array]
 
@@ -51,7 +48,9 @@ def read_checkpoint(path: Path) -> CheckpointFiles:
     if not isinstance(header, dict):
         raise FolderError(f"checkpoint '{folder}' is damaged: its header is not an object")
     with damage_named(folder):
-        return CheckpointFiles(folder, header, _tensors(folder, header))
+        tensors = _tensors(folder, header)
+        spec = RunSpec.from_json(header["run"], f"checkpoint '{folder}'")
+        return CheckpointFiles(folder, spec, header, tensors)
 
 
 def _runs_in(path: Path) -> list[str]:
@@ -75,20 +74,14 @@ def damage_named(folder: Path) -> Iterator[None]:
 def _tensors(folder: Path, header: dict[str, Any]) -> dict[str, Array]:
     if header["format"] != FORMAT:
         raise FolderError(
-            f"checkpoint '{folder}' has format {header['format']}; this version of longrun reads"
-            f" {FORMAT}: train it again"
+            f"checkpoint '{folder}' is of another version of longrun (format {header['format']},"
+            f" not {FORMAT}); train it again"
         )
     if not STATE_FILE.fullmatch(str(header["state"])):
         raise FolderError(f"checkpoint '{folder}' is damaged: its state is '{header['state']}'")
     content = read_bytes(folder / header["state"], header["bytes"])
     if digest_of(header, content) != header["sha256"]:
         raise FolderError(f"checkpoint '{folder}' is damaged: it does not match its hash")
-    known("algorithm", header["algorithm"], ALGORITHMS)
-    known("preset", header["preset"], PRESETS)
-    if not isinstance(header["replicas"], list) or not header["replicas"]:
-        raise TypeError("it has no replicas")
-    for replica in header["replicas"]:
-        require_all_options(f"checkpoint '{folder}'", header["algorithm"], replica["options"])
     tensors: dict[str, Array] = safetensors.numpy.load(content)
     return tensors
 

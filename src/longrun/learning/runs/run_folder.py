@@ -22,8 +22,9 @@ from longrun.base.files import (
 )
 from longrun.learning.runs.checkpoint_files import read_checkpoint
 from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.runs.provenance import provenance
 from longrun.learning.runs.run_csv import columns_of, read_rows
-from longrun.learning.runs.run_description import checked_config, describes_run
+from longrun.learning.runs.spec import RunSpec
 
 ROWS = ("metrics.csv", "evaluations.csv")
 """Files with a row for each iteration, or each evaluation."""
@@ -42,7 +43,7 @@ class RunFolder:
         self._lock = lock
 
     @classmethod
-    def create(cls, path: Path, description: Mapping[str, Any]) -> RunFolder:
+    def create(cls, path: Path, spec: RunSpec, env_source: Mapping[str, Any]) -> RunFolder:
         """A new folder. Raises FolderError if it holds a run, a sweep or folders of these."""
         make_folder(path)
         folder = cls(path, FolderLock(path))
@@ -51,19 +52,19 @@ class RunFolder:
             raise FolderError(why)
         remove_leftovers(path)
         (folder.checkpoint / "checkpoint.json").unlink(missing_ok=True)  # it has learned nothing
-        write_json(path / "config.json", description)
+        about = {"env_source": dict(env_source)} | provenance()
+        write_json(path / "config.json", spec.as_json() | about)
         return folder
 
     @classmethod
     def reopen(
-        cls, path: Path, steps: int, done: Sequence[int], digest: str | None, begins: int
+        cls, path: Path, spec: RunSpec, done: Sequence[int], digest: str | None
     ) -> RunFolder:
         """A run to be resumed from a checkpoint that was read before.
 
-        steps: what the run is to be extended to, if that is more; done: the steps of each replica
-        in the checkpoint, later rows are dropped; digest: the checkpoint's; begins: the steps after
-        which the training began. Raises FolderError if another process writes the folder, or has
-        replaced the checkpoint since it was read.
+        spec: what the run becomes, maybe with more steps; done: the steps of each replica in the
+        checkpoint, later rows are dropped; digest: the checkpoint's. Raises FolderError if another
+        process writes the folder, or has replaced the checkpoint since it was read.
         """
         folder = cls(path, FolderLock(path))
         try:
@@ -71,7 +72,8 @@ class RunFolder:
                 raise FolderError(f"'{path}' has been trained by another process; load it again")
             remove_leftovers(path)
             folder.drop_rows_after(done)
-            folder._extend_to(steps, begins)
+            if folder.read_spec() != spec:
+                write_json(path / "config.json", folder.read_config() | spec.as_json())
         except BaseException:
             folder.close()
             raise
@@ -143,9 +145,17 @@ class RunFolder:
         """Write summary.json, which says that the run is finished."""
         write_json(self.path / "summary.json", summary)
 
+    def read_spec(self) -> RunSpec:
+        """What config.json describes. Raises FolderError if it is missing, damaged or another's."""
+        file = self.path / "config.json"
+        return RunSpec.from_json(read_json(file), f"'{file}'")
+
     def read_config(self) -> dict[str, Any]:
-        """The content of config.json. Raises FolderError if an entry is missing or has no sense."""
-        return checked_config(self.path / "config.json")
+        """The content of config.json: the description of the run, and where it was made."""
+        file = self.path / "config.json"
+        content: dict[str, Any] = read_json(file)
+        RunSpec.from_json(content, f"'{file}'")
+        return content
 
     def _stored_digest(self) -> str | None:
         """The content hash of the checkpoint in the folder; None if there is none."""
@@ -154,12 +164,14 @@ class RunFolder:
         header = read_json(self.checkpoint / "checkpoint.json")
         return str(header["sha256"]) if isinstance(header, dict) and "sha256" in header else None
 
-    def _extend_to(self, steps: int, begins: int) -> None:
-        """Raise the number of steps in config.json to `steps`, if it is smaller."""
-        config = self.read_config()
-        changed = config | {"steps": max(steps, config["steps"]), "begins": begins}
-        if changed != {"begins": 0} | config:
-            write_json(self.path / "config.json", changed)
+
+def holds_run(path: Path) -> bool:
+    """Whether the config.json of a folder is that of a run, and not another program's."""
+    try:
+        RunFolder(path).read_spec()
+    except FolderError:
+        return False
+    return True
 
 
 def _taken(path: Path) -> str:
@@ -170,7 +182,7 @@ def _taken(path: Path) -> str:
     """
     config = path / "config.json"
     learned = _learned(path)
-    if config.exists() and (learned or not describes_run(config)):
+    if config.exists() and (learned or not holds_run(path)):
         return (
             f"'{path}' already holds a run; longrun train --resume --out {path} resumes it, as does"
             " learn(log_dir=...) of the agent that load returns; or choose another folder"
@@ -182,8 +194,8 @@ def _taken(path: Path) -> str:
         )
     if (path / "sweep.json").exists():
         return f"'{path}' holds a sweep; choose another folder for the run"
-    runs = filter(describes_run, path.glob("*/config.json"))
-    others = [file.parent for file in (*runs, *path.glob("*/sweep.json"))]
+    runs = [file.parent for file in path.glob("*/config.json") if holds_run(file.parent)]
+    others = [*runs, *(file.parent for file in path.glob("*/sweep.json"))]
     if not others:
         return ""
     return (

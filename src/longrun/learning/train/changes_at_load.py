@@ -17,8 +17,8 @@ from longrun.learning.learn.types import CriterionState
 from longrun.learning.options.acting import ACTING
 from longrun.learning.options.config import Config, algorithm_name
 from longrun.learning.options.config_options import saved_config
-from longrun.learning.train.job import Snapshot
 from longrun.learning.train.loops import Loop
+from longrun.learning.train.snapshot import Snapshot
 
 FIXED = (
     *(name for name in ACTING if name != "action_bounds"),

@@ -23,11 +23,9 @@ from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.learn import learner
 from longrun.learning.learn.compilation import use_compilation_cache
 from longrun.learning.learn.types import TrainState
-from longrun.learning.options.config import Config, algorithm_name
-from longrun.learning.options.config_options import own_networks, saved_config, written_options
-from longrun.learning.options.presets import DEFAULT
+from longrun.learning.options.config import Config
+from longrun.learning.options.config_options import own_networks
 from longrun.learning.runs.checkpoint_files import (
-    FORMAT,
     STATE_FILE,
     CheckpointFiles,
     checked_tensor,
@@ -36,7 +34,8 @@ from longrun.learning.runs.checkpoint_files import (
     read_checkpoint,
     read_spaces,
 )
-from longrun.learning.train.job import Snapshot
+from longrun.learning.runs.spec import FORMAT, RunSpec
+from longrun.learning.train.snapshot import Snapshot
 
 OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
 """State files, and temporary files that a crash left; no other file in the folder is deleted."""
@@ -46,21 +45,13 @@ OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.che
 class Checkpoint:
     """All replicas of a run, or of one agent."""
 
-    env: str
+    spec: RunSpec
     spaces: Spaces
-    configs: list[Config]
-    seeds: list[int]
     snapshots: list[Snapshot]
-    digest: str | None = None
-    """content hash of the file that it was read from"""
     interface: Mapping[str, Any] | None = None
     """the environment's own spaces (`envs.space_forms`), for policies without Gymnasium"""
-    preset: str = DEFAULT
-    """what the configurations were made from, for labels"""
-
-    @property
-    def algorithm(self) -> str:
-        return algorithm_name(self.configs[0])
+    digest: str | None = None
+    """content hash of the file that it was read from"""
 
 
 def save(folder: Path, checkpoint: Checkpoint) -> str:
@@ -74,15 +65,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> str:
     state_file = f"state-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
     header = {
         "format": FORMAT,
-        "algorithm": checkpoint.algorithm,
-        "env": checkpoint.env,
+        "run": checkpoint.spec.as_json(),
         "spaces": _jsonable(checkpoint.spaces),
         "interface": checkpoint.interface,
-        "preset": checkpoint.preset,
-        "replicas": [
-            {"seed": seed, "options": written_options(config)}
-            for seed, config in zip(checkpoint.seeds, checkpoint.configs, strict=True)
-        ],
         "state": state_file,
         "bytes": len(content),
     }
@@ -108,39 +93,30 @@ def load(path: Path, networks: Mapping[str, Any] | None = None) -> Checkpoint:
 
 
 def _read(files: CheckpointFiles, networks: Mapping[str, Any]) -> Checkpoint:
-    folder, header, tensors = files
-    spaces = read_spaces(header["spaces"])
-    options = [_with_functions(r["options"], networks, folder) for r in header["replicas"]]
-    configs = [saved_config(header["algorithm"], each) for each in options]
-    snapshots = [_snapshot(str(i), c, spaces, tensors) for i, c in enumerate(configs)]
-    seeds = [replica["seed"] for replica in header["replicas"]]
+    spaces = read_spaces(files.header["spaces"])
+    configs = tuple(_with_functions(c, networks, files.folder) for c in files.spec.configs)
     return Checkpoint(
-        header["env"],
+        dataclasses.replace(files.spec, configs=configs),
         spaces,
-        configs,
-        seeds,
-        snapshots,
-        header["sha256"],
-        header["interface"],
-        header["preset"],
+        [_snapshot(str(i), c, spaces, files.tensors) for i, c in enumerate(configs)],
+        files.header["interface"],
+        files.header["sha256"],
     )
 
 
-def _with_functions(
-    options: Mapping[str, Any], networks: Mapping[str, Any], folder: Path
-) -> dict[str, Any]:
+def _with_functions(config: Config, networks: Mapping[str, Any], folder: Path) -> Config:
     """The options with the user's functions in place of their names."""
-    own = own_networks(options)
+    own = own_networks(vars(config))
     for name in own:
         if name not in networks:
             raise FolderError(
-                f"checkpoint '{folder}' has {name} '{options[name]}', a function that no file"
-                f" holds; load it with {name}=(init, apply)"
+                f"checkpoint '{folder}' has {name} '{getattr(config, name)}', a function that no"
+                f" file holds; load it with {name}=(init, apply)"
             )
     for name in networks:
         if name not in own:
             raise FolderError(f"checkpoint '{folder}' has no {name} of its own; leave out {name}=")
-    return {**options, **{name: networks[name] for name in own}}
+    return dataclasses.replace(config, **networks)
 
 
 def _jsonable(spaces: Spaces) -> dict[str, Any]:
@@ -179,9 +155,9 @@ def _snapshot(prefix: str, config: Config, spaces: Spaces, tensors: dict[str, Ar
     return Snapshot(filled, environments)
 
 
-def require_algorithm(checkpoint: Checkpoint, path: Path, algorithm: str) -> None:
+def require_algorithm(spec: RunSpec, path: Path, algorithm: str) -> None:
     """Raise FolderError if the checkpoint is of another algorithm."""
-    found = checkpoint.algorithm
+    found = spec.algorithm
     if found != algorithm:
         raise FolderError(
             f"'{path}' holds algorithm '{found}', not '{algorithm}'; use"
@@ -189,13 +165,10 @@ def require_algorithm(checkpoint: Checkpoint, path: Path, algorithm: str) -> Non
         )
 
 
-def require_same(
-    checkpoint: Checkpoint, path: Path, algorithm: str, env: str, spaces: Spaces
-) -> None:
-    """Raise FolderError if the checkpoint is of another algorithm, environment or spaces."""
-    require_algorithm(checkpoint, path, algorithm)
-    if env != checkpoint.env:
-        raise FolderError(f"'{path}' holds environment '{checkpoint.env}', not '{env}'")
+def require_same(checkpoint: Checkpoint, path: Path, env: str, spaces: Spaces) -> None:
+    """Raise FolderError if the checkpoint is of another environment or of other spaces."""
+    if env != checkpoint.spec.env:
+        raise FolderError(f"'{path}' holds environment '{checkpoint.spec.env}', not '{env}'")
     if spaces != checkpoint.spaces:
         raise FolderError(
             f"'{path}' was made for {checkpoint.spaces}, but '{env}' now has {spaces}"

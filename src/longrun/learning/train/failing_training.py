@@ -7,18 +7,19 @@ some iterations: nothing here takes a row for an iteration.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from longrun.base.errors import users_level
+from longrun.base.errors import warn
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.options.config import Config
 from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import evaluation_shape
-from longrun.learning.train.job import Job, TrainingEvent
+from longrun.learning.train.progress import Progress
+from longrun.learning.train.reward_watches import ConstantReward, UnkeptLimits
 
 GROWN = 10.0
 """A batch has drifted if its mean is this many times the worst of the first batch."""
@@ -35,10 +36,6 @@ COLLAPSED = 0.01
 APART = 0.25
 """Share of the range of rewards by which an evaluation contradicts the batches, if twice in a row;
 the whole range is enough once."""
-UNKEPT_ITERATIONS = 100
-"""Iterations, and at least half of a run, after which a limit has not been kept by any batch."""
-UNKEPT_AT_LEAST = 20
-"""Iterations of a run that is shorter than that, at its end."""
 
 
 class Means(NamedTuple):
@@ -50,35 +47,35 @@ class Means(NamedTuple):
     entropy: float
 
 
-Watch = Callable[[TrainingEvent], str | None]
+Watch = Callable[[Progress], str | None]
 """The message of one kind of failure of one replica, at the iteration in which it is seen."""
 
 
 class FailureWatch:
-    """Warns once for each kind of failure of a run: drift, collapse, contradiction, limits."""
+    """Warns once for each kind of failure of a run."""
 
-    def __init__(self, job: Job, spaces: Spaces) -> None:
-        self._job = job
+    def __init__(self, spec: RunSpec, spaces: Spaces) -> None:
         self._said: set[str] = set()
         self._watches: list[dict[str, Watch]] = [
             {
+                "constant": ConstantReward(config),
                 "drift": Drift(),
-                "collapse": Collapse(job, spaces),
-                "contradiction": Contradiction(job, config),
-                "limits": UnkeptLimits(job, config),
+                "collapse": Collapse(spec, spaces),
+                "contradiction": Contradiction(spec, config),
+                "limits": UnkeptLimits(spec, config),
             }
-            for config in job.configs
+            for config in spec.configs
         ]
 
-    def check(self, event: TrainingEvent) -> None:
-        """Take in one event, and warn if it is time to."""
-        for kind, watch in self._watches[event.replica].items():
-            message = None if kind in self._said else watch(event)
-            if message is not None:
-                self._said.add(kind)
-                seed = self._job.seeds[event.replica]
-                where = f"seed {seed}, iteration {event.iteration:,}"
-                warnings.warn(f"{message} ({where})", UserWarning, stacklevel=users_level())
+    def __call__(self, events: Sequence[Progress]) -> None:
+        """Take in what happened, and warn if it is time to."""
+        for event in events:
+            for kind, watch in self._watches[event.replica].items():
+                message = None if kind in self._said else watch(event)
+                if message is not None:
+                    self._said.add(kind)
+                    where = f"seed {event.seed}, iteration {event.iteration:,}"
+                    warn(f"{message} ({where})")
 
 
 class Drift:
@@ -91,7 +88,7 @@ class Drift:
     def __init__(self) -> None:
         self._first: dict[str, float] = {}
 
-    def __call__(self, event: TrainingEvent) -> str | None:
+    def __call__(self, event: Progress) -> str | None:
         now = event.metrics
         first = self._first = self._first or now
         reward, size = now["reward"], now["observation_size"]
@@ -115,12 +112,12 @@ class Drift:
 class Collapse:
     """A policy without randomness that earns less than an earlier part of the run did."""
 
-    def __init__(self, job: Job, spaces: Spaces) -> None:
-        self._parts = Parts(job)
+    def __init__(self, spec: RunSpec, spaces: Spaces) -> None:
+        self._parts = Parts(spec)
         self._spaces = spaces
         self._first: float | None = None
 
-    def __call__(self, event: TrainingEvent) -> str | None:
+    def __call__(self, event: Progress) -> str | None:
         entropy = event.metrics.get("entropy", math.nan)
         self._first = entropy if self._first is None else self._first
         if not self._parts.add(event):
@@ -146,14 +143,14 @@ class Contradiction:
     evaluation that is far above contradicts nothing: it starts anew, maybe with an empty queue.
     """
 
-    def __init__(self, job: Job, config: Config) -> None:
-        _, steps = evaluation_shape(job.eval_steps)
-        self._enough = job.begins + -(-steps // config.rollout_steps)
+    def __init__(self, spec: RunSpec, config: Config) -> None:
+        _, steps = evaluation_shape(spec.eval_steps)
+        self._enough = spec.first_iteration + -(-steps // config.rollout_steps)
         self._rewards: list[float] = []
         self._lowest, self._highest = math.inf, -math.inf
         self._before = False
 
-    def __call__(self, event: TrainingEvent) -> str | None:
+    def __call__(self, event: Progress) -> str | None:
         now = event.metrics
         self._rewards.append(now["reward"])
         self._lowest = min(self._lowest, now["reward_min"])
@@ -176,63 +173,29 @@ class Contradiction:
         )
 
 
-class UnkeptLimits:
-    """A limit that was not kept by any batch in half of a run."""
-
-    def __init__(self, job: Job, config: Config) -> None:
-        self._job = job
-        self._limits = dict(config.limits)
-        self._least: dict[str, float] = {}
-        self._recovers_since: int | None = None
-
-    def __call__(self, event: TrainingEvent) -> str | None:
-        for name in self._limits:
-            rate = event.metrics[f"cost_{name}"]
-            self._least[name] = min(rate, self._least.get(name, math.inf))
-        if not event.metrics.get("recovering"):
-            self._recovers_since = None
-        elif self._recovers_since is None:
-            self._recovers_since = event.iteration
-        if not self._is_time(event.iteration):
-            return None
-        for name, limit in self._limits.items():
-            if self._least[name] > limit:
-                return (
-                    f"no batch has kept the limit {limit:g} of cost '{name}': the least was"
-                    f" {self._least[name]:.4g}. Raise the limit, or train for longer"
-                )
-        return None
-
-    def _is_time(self, iteration: int) -> bool:
-        """Whether enough was seen, and `LimitWatch` has not said it or will not say it soon."""
-        job, done = self._job, iteration - self._job.begins
-        ends = iteration == job.iterations
-        if self._recovers_since is not None:
-            soon = iteration - self._recovers_since >= UNKEPT_ITERATIONS - 1
-            return ends and not soon and done >= UNKEPT_AT_LEAST
-        enough = max(UNKEPT_ITERATIONS, (job.iterations - job.begins) // 2)
-        return done >= enough or (ends and done >= UNKEPT_AT_LEAST)
-
-
 class Parts:
     """The means of each part of a run that is over."""
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
         self._rows: list[tuple[float, float]] = []
         self._part = 0
         self.means: list[Means] = []
 
-    def add(self, event: TrainingEvent) -> bool:
+    def add(self, event: Progress) -> bool:
         """Take in an event; whether a part is over."""
-        job = self._job
-        part = PARTS * (event.iteration - 1 - job.begins) // (job.iterations - job.begins)
+        spec = self._spec
+        part = (
+            PARTS
+            * (event.iteration - 1 - spec.first_iteration)
+            // (spec.iterations - spec.first_iteration)
+        )
         is_over = part > self._part and bool(self._rows)
         if is_over:
             self._close()
         self._part = part
         self._rows.append((event.metrics["reward"], event.metrics.get("entropy", math.nan)))
-        if event.iteration == job.iterations:
+        if event.iteration == spec.iterations:
             self._close()
             is_over = True
         return is_over

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import gymnasium
 from gymnasium.vector import VectorEnv
 
+from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import InputError
 from longrun.learning.envs.factories import (
     EnvLike,
@@ -23,13 +24,15 @@ from longrun.learning.envs.factories import (
 from longrun.learning.envs.native.lookup import native_env
 from longrun.learning.envs.native.protocol import Environment
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.envs.watchdog import STEP_TIMEOUT, making_limit
+from longrun.learning.envs.watchdog import making_limit
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.config import Config
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.device.loop import DeviceLoop
 from longrun.learning.train.evaluation import Streams
+from longrun.learning.train.events import OnEvents, Seconds
 from longrun.learning.train.host.loop import HostLoop
-from longrun.learning.train.job import Job, OnEvents, Seconds, Snapshot
+from longrun.learning.train.snapshot import Snapshot
 
 if TYPE_CHECKING:  # with its solvers it would be a fifth of the start of every run
     from longrun.exact.tabular import MDP
@@ -74,7 +77,13 @@ class Loop(Protocol):
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
         """A replica before its first step."""
 
-    def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
+    def train(
+        self,
+        spec: RunSpec,
+        starts: Sequence[Snapshot],
+        on_events: OnEvents,
+        keep_environments: bool = False,
+    ) -> Seconds:
         """Train all replicas from their snapshots; `on_events` may return False to stop."""
 
     def evaluation_shape(self, steps: int) -> tuple[int, int]:

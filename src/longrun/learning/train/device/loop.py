@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import gymnasium
@@ -21,20 +22,18 @@ from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.config import Config
 from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.device import program as device
-from longrun.learning.train.device.program import MOST_ITERATIONS, Evaluated, Span
+from longrun.learning.train.device.program import MOST_ITERATIONS, Evaluated, ReplicaState, Span
 from longrun.learning.train.device.sharding import Layout, agreed
 from longrun.learning.train.device.snapshots import placed, snapshot_of, stacked
 from longrun.learning.train.evaluation import Streams, evaluation_shape, report
-from longrun.learning.train.failing_training import FailureWatch
-from longrun.learning.train.job import Job, OnEvents, Seconds, Snapshot, TrainingEvent, fresh_state
+from longrun.learning.train.events import OnEvents, Seconds, TrainingEvent
+from longrun.learning.train.snapshot import Snapshot, fresh_state
 from longrun.learning.train.training_checks import (
     FLAGS,
-    ConstantRewardWatch,
-    LimitWatch,
     require_finite_rewards,
     require_healthy,
-    watch_all,
     without_flags,
 )
 
@@ -92,41 +91,45 @@ class DeviceLoop:
         self._require_costs(config)
         return Snapshot(fresh_state(config, self.spaces, seed), {})
 
-    def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
+    def train(
+        self,
+        spec: RunSpec,
+        starts: Sequence[Snapshot],
+        on_events: OnEvents,
+        keep_environments: bool = False,
+    ) -> Seconds:
         """Train all replicas in one program; events are reported after each call of it."""
-        self._require_costs(job.configs[0])
-        layout = Layout(len(job.seeds), job.configs[0].num_envs)
-        seeds = jax.device_put(np.array(job.seeds, np.uint32), layout.by_replica)
-        configs = jax.device_put(stacked(job.configs), layout.by_replica)
-        replicas = placed(layout, self.env, job.configs[0].num_envs, seeds, starts)
+        self._require_costs(spec.configs[0])
+        layout = Layout(len(spec.seeds), spec.configs[0].num_envs)
+        seeds = jax.device_put(np.array(spec.seeds, np.uint32), layout.by_replica)
+        configs = jax.device_put(stacked(spec.configs), layout.by_replica)
+        replicas = placed(layout, self.env, spec.configs[0].num_envs, seeds, starts)
         seconds = Seconds()
-        watches = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
-        failures = FailureWatch(job, self.spaces)
-        iteration, calls = int(starts[0].state.iteration), Calls(job)
-        shape = self.evaluation_shape(job.eval_steps)
+        iteration, calls = int(starts[0].state.iteration), Calls(spec)
+        shape = self.evaluation_shape(spec.eval_steps)
         advance = device.compiled_advance(jax.default_backend())
-        while iteration < job.iterations:
+        while iteration < spec.iterations:
             steps = agreed(calls.iterations(iteration))
-            evaluates = job.evaluates(iteration + steps)
+            evaluates = spec.evaluates(iteration + steps)
             begin = time.perf_counter()
-            span = Span(job.begins, job.iterations, steps)
+            span = Span(spec.first_iteration, spec.iterations, steps)
             replicas, log = advance(self.env, configs, seeds, span, replicas)
             log = layout.fetch(log)
             calls.took(steps, time.perf_counter() - begin)
             evaluated = None
             if evaluates:
                 evaluated = device.evaluate_all(self.env, configs, seeds, replicas.learned, shape)
-            evaluated, copy = layout.fetch((evaluated, replicas))
+            evaluated = layout.fetch(evaluated)
             seconds.update += time.perf_counter() - begin
-            _require_healthy(job, iteration, steps, log)
-            reports = _reports(job, iteration + steps, evaluated) if evaluated else []
-            events = _events(job, iteration, steps, log, reports)
+            _require_healthy(spec, iteration, steps, log)
+            reports = _reports(spec, iteration + steps, evaluated) if evaluated else []
+            events = _events(spec, iteration, steps, log, reports)
             iteration += steps
-            watch_all(watches, log, steps)
-            for event in events:
-                failures.check(event)
-            if not on_events(events, {i: snapshot_of(copy, i) for i in range(len(job.seeds))}):
+            copies = Copies(layout, replicas)
+            latest = {i: partial(copies.of, i) for i in range(len(spec.seeds))}
+            if not on_events(events, latest):
                 break
+            copies.end()
         return seconds
 
     def evaluation_shape(self, steps: int) -> tuple[int, int]:
@@ -159,24 +162,41 @@ class DeviceLoop:
         """There is nothing to close: a snapshot holds all of the environments."""
 
 
+class Copies:
+    """Snapshots of all replicas while the loop waits; from then on their memory is used again."""
+
+    def __init__(self, layout: Layout, replicas: ReplicaState) -> None:
+        self._layout = layout
+        self._replicas: ReplicaState | None = replicas
+        self._copy: ReplicaState | None = None
+        if jax.process_count() > 1:  # several hosts copy together, or not at all
+            self._copy = layout.fetch(replicas)
+
+    def of(self, index: int) -> Snapshot | None:
+        """A replica's snapshot, from one copy of all; None if it is too late for that."""
+        if self._copy is None and self._replicas is not None:
+            self._copy = self._layout.fetch(self._replicas)
+        return None if self._copy is None else snapshot_of(self._copy, index)
+
+    def end(self) -> None:
+        """The loop goes on."""
+        self._replicas = None
+
+
 _evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5, 6))
 
 
 class Calls:
     """Number of iterations of the next call: about a second's worth, never past an evaluation."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec, self._every = spec, spec.evaluation_interval
         self._most = 1
         self._compiling = True
 
     def iterations(self, done: int) -> int:
-        to_evaluation = (
-            self.job.eval_every - done % self.job.eval_every
-            if self.job.eval_every
-            else MOST_ITERATIONS
-        )
-        return min(self._most, to_evaluation, self.job.iterations - done)
+        to_evaluation = self._every - done % self._every if self._every else MOST_ITERATIONS
+        return min(self._most, to_evaluation, self._spec.iterations - done)
 
     def took(self, iterations: int, seconds: float) -> None:
         """Adapt to the time that a call took, except for the first, which was compiled."""
@@ -186,39 +206,39 @@ class Calls:
         self._compiling = False
 
 
-def _require_healthy(job: Job, done: int, steps: int, log: dict[str, Array]) -> None:
+def _require_healthy(spec: RunSpec, done: int, steps: int, log: dict[str, Array]) -> None:
     """Raise an error for the first row [K, R] whose flags are not all set, if there is one."""
     sound = np.logical_and.reduce([log[flag][:steps] for flag in FLAGS])  # [K, R]
     for row, replica in np.argwhere(~sound)[:1]:
         metrics = {name: values[row, replica] for name, values in log.items()}
-        require_healthy(metrics, int(replica), job.seeds[replica], done + int(row) + 1)
+        require_healthy(metrics, int(replica), spec.seeds[replica], done + int(row) + 1)
 
 
-def _reports(job: Job, iteration: int, evaluated: Evaluated) -> list[EvaluationReport]:
+def _reports(spec: RunSpec, iteration: int, evaluated: Evaluated) -> list[EvaluationReport]:
     """One report for each replica from facts [R, S, E]."""
-    for i, (seed, reward) in enumerate(zip(job.seeds, evaluated.reward, strict=True)):
+    for i, (seed, reward) in enumerate(zip(spec.seeds, evaluated.reward, strict=True)):
         require_finite_rewards(reward, f"replica {i} (seed {seed})", iteration)
-    names = job.configs[0].recorded
-    costs: Any = evaluated.costs if names else [None] * len(job.seeds)
+    names = spec.configs[0].recorded
+    costs: Any = evaluated.costs if names else [None] * len(spec.seeds)
     facts = zip(evaluated.reward, evaluated.ended, costs, strict=True)
-    drawn = job.configs[0].draws_evaluated_actions
+    drawn = spec.configs[0].draws_evaluated_actions
     return [report(Streams(*each, names), deterministic=not drawn) for each in facts]
 
 
 def _events(
-    job: Job,
+    spec: RunSpec,
     done: int,
     steps: int,
     log: dict[str, Array],
     reports: Sequence[EvaluationReport],
 ) -> list[TrainingEvent]:
     """Events of a call's iterations; the last ones have the evaluations, if there are any."""
-    replicas = len(job.seeds)
-    every = max(1, (job.iterations - job.begins) * replicas // MOST_ROWS)
+    replicas = len(spec.seeds)
+    every = max(1, (spec.iterations - spec.first_iteration) * replicas // MOST_ROWS)
     events = []
     for row in range(steps):
         iteration = done + row + 1
-        last = row == steps - 1 and (bool(reports) or iteration == job.iterations)
+        last = row == steps - 1 and (bool(reports) or iteration == spec.iterations)
         if iteration % every and not last:
             continue
         for i in range(replicas):

@@ -17,7 +17,7 @@ from longrun.learning.envs.spaces import Array
 from longrun.learning.train.device import program as device
 from longrun.learning.train.device.program import ReplicaState
 from longrun.learning.train.device.sharding import Layout
-from longrun.learning.train.job import Snapshot
+from longrun.learning.train.snapshot import Snapshot
 
 
 def stacked(trees: Sequence[Any]) -> Any:

@@ -11,8 +11,9 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import InputError
-from longrun.base.memory import require_memory
+from longrun.base.memory import available_cores, require_memory
 from longrun.learning.envs import seeding
 from longrun.learning.envs.costs import check_costs
 from longrun.learning.envs.env_source import env_source
@@ -22,23 +23,19 @@ from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.spaces import Spaces, describe, own_spaces, require_no_image
 from longrun.learning.envs.stepper import state_room
 from longrun.learning.envs.vector_env import autoreset_mode
-from longrun.learning.envs.watchdog import STEP_TIMEOUT, interrupted_if
+from longrun.learning.envs.watchdog import interrupted_if
 from longrun.learning.envs.worker_pool import open_pool
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.acting import MLP
 from longrun.learning.options.config import Config
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import STEPS_EACH, Streams, evaluation_shape
+from longrun.learning.train.events import OnEvents, Seconds
 from longrun.learning.train.host import kept_pools
 from longrun.learning.train.host.episodes import no_episodes
 from longrun.learning.train.host.replica import Replica, flat_weights, streams_of
 from longrun.learning.train.host.run_replicas import run_replicas, warm_up
-from longrun.learning.train.job import (
-    Job,
-    OnEvents,
-    Seconds,
-    Snapshot,
-    fresh_state,
-)
+from longrun.learning.train.snapshot import Snapshot, fresh_state
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,43 +86,51 @@ class HostLoop:
         state = fresh_state(config, self.spaces, seed)
         return Snapshot(state, no_episodes(config.num_envs, self.spaces)._asdict())
 
-    def train(self, job: Job, starts: Sequence[Snapshot], on_events: OnEvents) -> Seconds:
+    def train(
+        self,
+        spec: RunSpec,
+        starts: Sequence[Snapshot],
+        on_events: OnEvents,
+        keep_environments: bool = False,
+    ) -> Seconds:
         """Train all replicas; after an error, Ctrl-C or an early stop the worker processes end.
 
-        With `job.keep_environments` they stay for the next call, if the job was done.
+        With `keep_environments` they stay for the next call, if the run was done.
         """
-        config = job.configs[0]
+        config = spec.configs[0]
         self._require_size(config)
-        eval_envs, eval_steps = self.evaluation_shape(job.eval_steps) if job.eval_every else (0, 0)
+        evaluates = spec.evaluation_interval > 0
+        eval_envs, eval_steps = self.evaluation_shape(spec.eval_steps) if evaluates else (0, 0)
         plan = self._plan(
             config,
-            seeds=tuple(job.seeds),
+            seeds=spec.seeds,
             num_envs=config.num_envs,
             rollout_steps=config.rollout_steps,
             eval_envs=eval_envs,
             eval_steps=eval_steps,
             eval_noise=config.draws_evaluated_actions,
         )
-        most = 1 if self.vector_size else len(job.seeds) * config.num_envs
-        num_workers = min(job.num_workers, most)
-        key = (num_workers, job.step_timeout, *_shape(plan))
+        most = 1 if self.vector_size else len(spec.seeds) * config.num_envs
+        wanted = available_cores() if spec.num_workers is None else spec.num_workers
+        num_workers = min(wanted, most)
+        key = (num_workers, spec.step_timeout, *_shape(plan))
         kept = kept_pools.take(self, key, [start.environments for start in starts])
         _require_room(config, plan)
-        pool = kept or open_pool(plan, num_workers, job.step_timeout)
+        pool = kept or open_pool(plan, num_workers, spec.step_timeout)
         done = False
         try:
             replicas = [
                 Replica(index, seed, config, self.spaces, start, live=kept is not None)
                 for index, (seed, config, start) in enumerate(
-                    zip(job.seeds, job.configs, starts, strict=True)
+                    zip(spec.seeds, spec.configs, starts, strict=True)
                 )
             ]
             warm_up(config, self.spaces, replicas[0].state)  # compile while the workers start
-            seconds, done = run_replicas(job, replicas, pool, on_events)
+            seconds, done = run_replicas(spec, replicas, pool, on_events)
         finally:
-            if not (done and job.keep_environments):
+            if not (done and keep_environments):
                 pool.close()
-        if job.keep_environments and done:
+        if keep_environments and done:
             kept_pools.keep(self, key, [r.snapshot.environments for r in replicas], pool)
         return seconds
 

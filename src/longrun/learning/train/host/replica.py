@@ -25,9 +25,11 @@ from longrun.learning.learn.moments import inverse_std
 from longrun.learning.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.learning.options.config import Config
 from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import Streams, report
+from longrun.learning.train.events import Seconds, TrainingEvent
 from longrun.learning.train.host.episodes import EpisodeHistory, read_episodes
-from longrun.learning.train.job import Job, Seconds, Snapshot, TrainingEvent
+from longrun.learning.train.snapshot import Snapshot
 from longrun.learning.train.training_checks import require_healthy, without_flags
 
 
@@ -59,31 +61,31 @@ class Replica:
     def run(
         self,
         pool: Pool,
-        job: Job,
+        spec: RunSpec,
         stopping: threading.Event,
         compute: ThreadPoolExecutor,
         emit: Callable[[TrainingEvent, Snapshot], None],
     ) -> None:
-        """Iterate until the job is done or `stopping` is set; each iteration emits an event."""
+        """Iterate until the run is done or `stopping` is set; each iteration emits an event."""
         if not self._live:
             self._history.restore(pool, self.index)
         self._publish(pool)
         iteration = int(self.state.iteration)
-        collected = self._start_rollout(pool, job, iteration)
-        while iteration < job.iterations and not stopping.is_set():
+        collected = self._start_rollout(pool, spec, iteration)
+        while iteration < spec.iterations and not stopping.is_set():
             with _clock(self.seconds, "collect"):
                 shuffles = self._shuffles(iteration)
                 collected()
             with _clock(self.seconds, "update"):
-                progress = job.progress(iteration)
+                progress = spec.progress(iteration)
                 fitting, metrics = self._improve_policy(pool, shuffles, progress, compute)
             iteration += 1
             # Acting needs only the policy, so the workers collect while the value is being fitted.
             self._publish(pool)
             with _clock(self.seconds, "evaluate"):
-                evaluated = self._start_evaluation(pool, job, iteration)
+                evaluated = self._start_evaluation(pool, spec, iteration)
             with _clock(self.seconds, "collect"):
-                collected = self._start_rollout(pool, job, iteration)
+                collected = self._start_rollout(pool, spec, iteration)
             with _clock(self.seconds, "update"):
                 metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
@@ -91,17 +93,17 @@ class Replica:
             self.snapshot = Snapshot(self.state, self._history.snapshot()._asdict())
             emit(TrainingEvent(self.index, iteration, metrics, evaluation), self.snapshot)
 
-    def _start_rollout(self, pool: Pool, job: Job, iteration: int) -> Callable[[], None]:
-        """Start collecting, unless the job is done; the returned function waits for the end."""
-        if iteration < job.iterations:
+    def _start_rollout(self, pool: Pool, spec: RunSpec, iteration: int) -> Callable[[], None]:
+        """Start collecting, unless the run is done; the returned function waits for the end."""
+        if iteration < spec.iterations:
             return pool.start("rollout", self.index, iteration)
         return lambda: None
 
     def _start_evaluation(
-        self, pool: Pool, job: Job, iteration: int
+        self, pool: Pool, spec: RunSpec, iteration: int
     ) -> Callable[[], EvaluationReport | None]:
         """Start an evaluation if it is due; the returned function waits for its report."""
-        if not job.evaluates(iteration):
+        if not spec.evaluates(iteration):
             return lambda: None
         evaluated = pool.start("evaluate", self.index, iteration)
 

@@ -1,4 +1,4 @@
-"""All replicas of a job: each runs in a thread, and one thread handles their events."""
+"""All replicas of a run: each runs in a thread, and one thread handles their events."""
 
 from __future__ import annotations
 
@@ -6,33 +6,28 @@ import queue
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import jax
 import numpy as np
 
+from longrun.base.memory import available_cores
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.envs.worker_pool import Pool
 from longrun.learning.learn import learner, preparation
 from longrun.learning.learn.types import Networks, Rollout, TrainState
 from longrun.learning.options.config import Config
-from longrun.learning.train.failing_training import FailureWatch
+from longrun.learning.runs.spec import RunSpec
+from longrun.learning.train.events import OnEvents, Seconds, TrainingEvent
 from longrun.learning.train.host.replica import Replica
-from longrun.learning.train.job import (
-    Job,
-    OnEvents,
-    Seconds,
-    Snapshot,
-    TrainingEvent,
-    available_cores,
-)
-from longrun.learning.train.training_checks import ConstantRewardWatch, LimitWatch
+from longrun.learning.train.snapshot import Snapshot
 
 POLL_SECONDS = 0.2
 """How often a loop without events asks whether to stop."""
 
 
 def run_replicas(
-    job: Job, replicas: list[Replica], pool: Pool, on_events: OnEvents
+    spec: RunSpec, replicas: list[Replica], pool: Pool, on_events: OnEvents
 ) -> tuple[Seconds, bool]:
     """Run each replica in a thread; this thread handles their events until all are done.
 
@@ -42,13 +37,11 @@ def run_replicas(
     # An event with its snapshot, the error that ended a replica, or None for one that is done.
     queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
     stopping = threading.Event()
-    constant, limits = ConstantRewardWatch(job.configs), LimitWatch(job.configs)
-    failures = FailureWatch(job, replicas[0].spaces)
     with ThreadPoolExecutor(available_cores()) as compute:
 
         def run(replica: Replica) -> None:
             try:
-                replica.run(pool, job, stopping, compute, lambda *item: queued.put(item))
+                replica.run(pool, spec, stopping, compute, lambda *item: queued.put(item))
                 queued.put(None)
             except BaseException as error:
                 queued.put(error)
@@ -72,10 +65,7 @@ def run_replicas(
                     raise item
                 else:
                     event, snapshot = item
-                    constant.check(event.replica, event.metrics)
-                    limits.check(event.replica, event.metrics)
-                    failures.check(event)
-                    if not on_events([event], {event.replica: snapshot}):
+                    if not on_events([event], {event.replica: partial(_same, snapshot)}):
                         break
             done = not running
         finally:
@@ -85,6 +75,10 @@ def run_replicas(
             for thread in threads:
                 thread.join()
     return _mean([replica.seconds for replica in replicas]), done
+
+
+def _same(snapshot: Snapshot) -> Snapshot:
+    return snapshot
 
 
 def _mean(seconds: Sequence[Seconds]) -> Seconds:

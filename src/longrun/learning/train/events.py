@@ -1,0 +1,39 @@
+"""What a training loop reports while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from longrun.learning.runs.evaluation_report import EvaluationReport
+from longrun.learning.train.snapshot import Snapshot
+
+
+class TrainingEvent(NamedTuple):
+    """What a replica reports after an iteration."""
+
+    replica: int
+    iteration: int
+    metrics: dict[str, float]
+    evaluation: EvaluationReport | None
+
+
+Latest = Callable[[], Snapshot | None]
+"""Gives a replica's snapshot. A device copies its state to the host when it is called, and gives
+None if it has gone on meanwhile, without a copy."""
+OnEvents = Callable[[Sequence[TrainingEvent], Mapping[int, Latest]], bool]
+"""Called with events in order, and the replicas' snapshots after them; False stops the run. While
+there is no event for long, a loop may call it without any, to hear whether to stop."""
+
+
+@dataclass
+class Seconds:
+    """Time spent in each part of a run, mean over replicas; collecting overlaps value fitting.
+
+    On a device everything is one program, whose time is `update`.
+    """
+
+    collect: float = 0.0
+    update: float = 0.0
+    evaluate: float = 0.0

@@ -1,0 +1,63 @@
+"""Runs that are opened by their description: new ones, and those of a run folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from longrun.base.errors import FolderError
+from longrun.base.files import as_read
+from longrun.learning.envs.factories import require_saved
+from longrun.learning.runs.run_folder import RunFolder
+from longrun.learning.runs.spec import RunSpec, difference
+from longrun.learning.train import checkpoint
+from longrun.learning.train.action_range import warn_of_wide_actions
+from longrun.learning.train.loops import Loop, open_env
+from longrun.learning.train.snapshot import Snapshot
+from longrun.learning.train.training import OpenRun
+
+
+def new_run(spec: RunSpec, path: Path | None) -> OpenRun:
+    """A run before its first step, whose folder is yet to be made."""
+    loop = open_env(spec.env, spec.step_timeout)
+    spec = replace(spec, env=loop.name)
+    warn_of_wide_actions(loop.spaces, spec.configs)
+    return OpenRun(spec, loop, _fresh(loop, spec), path)
+
+
+def saved_run(path: Path, trust: bool = False) -> OpenRun:
+    """The run of a folder with its checkpoint, or at its start if it has none yet.
+
+    `trust` allows to import the module that the run names for its environment.
+    """
+    spec = RunFolder(path).read_spec()
+    require_saved(spec.env, path, trust)
+    loop = open_env(spec.env, spec.step_timeout)
+    if not (path / "checkpoint" / "checkpoint.json").exists():
+        return OpenRun(spec, loop, _fresh(loop, spec), path, is_saved=True)
+    saved = checkpoint.load(path)
+    there, own = as_read(spec.as_json()), as_read(saved.spec.as_json())
+    edited = ("algorithm", "options", "replicas")
+    if why := difference({n: there[n] for n in edited}, {n: own[n] for n in edited}):
+        raise FolderError(
+            f"'{path / 'config.json'}' has {why} as in its checkpoint; what defines a run cannot be"
+            " changed: write the old value there again"
+        )
+    return OpenRun(spec, loop, saved.snapshots, path, is_saved=True, digest=saved.digest)
+
+
+def extended(run: OpenRun, steps: int, **changes: Any) -> OpenRun:
+    """The run up to `steps`, with other changes of its description.
+
+    More steps than a finished training had are another one if something decays over it, as with
+    `learn`: what has fallen to 0 starts anew.
+    """
+    done = min(run.done)
+    another = any(c.decays for c in run.spec.configs) and run.spec.steps <= done < steps
+    begins = done if another else min(run.spec.begins, done)
+    return replace(run, spec=replace(run.spec, steps=steps, begins=begins, **changes))
+
+
+def _fresh(loop: Loop, spec: RunSpec) -> list[Snapshot]:
+    return [loop.fresh_snapshot(c, s) for c, s in zip(spec.configs, spec.seeds, strict=True)]

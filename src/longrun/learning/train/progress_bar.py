@@ -1,0 +1,84 @@
+"""The progress of a training, as a line on the terminal."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Sequence
+
+from longrun.learning.train.progress import Progress
+
+LONGEST_TITLE = 30
+"""Characters of the title on the live line: at 80 columns the time left must fit behind it."""
+TIME_WIDTH = 7
+"""Width of the remaining time, h:mm:ss."""
+LINE_SECONDS = 30.0
+"""Time between two lines of progress where there is no terminal."""
+
+
+def time_text(seconds: float) -> str:
+    """A time of two minutes or more in minutes, a shorter one in seconds."""
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{math.ceil(seconds)} s"
+
+
+class ProgressBar:
+    """Progress, the last reward, speed, time left: a live line on a terminal, else one at times.
+
+    `wanted` shows the live line in any case (True) or nothing at all (False).
+    """
+
+    def __init__(self, title: str, done: Sequence[int], total: int, wanted: bool | None) -> None:
+        """done: steps of each replica so far; total: steps of each at the end."""
+        from rich import progress as rich
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Column
+
+        shown = sys.stderr.isatty() if wanted is None else wanted
+        narrow, time_left = (Column(no_wrap=True, min_width=width) for width in (5, TIME_WIDTH))
+        self._bar = rich.Progress(
+            rich.TextColumn("[bold]{task.description}"),
+            rich.BarColumn(bar_width=20),
+            # These two keep their widths on a narrow terminal, which cuts off the status instead.
+            rich.TextColumn("{task.percentage:>3.0f} %", table_column=narrow),
+            rich.TimeRemainingColumn(compact=True, table_column=time_left),
+            rich.TextColumn("{task.fields[status]}"),
+            console=Console(stderr=True),
+            disable=not shown,
+        )
+        if len(done) > 1:
+            title += f" x {len(done)}"
+        short = title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…"
+        self._task = self._bar.add_task(
+            escape(short), total=total * len(done), completed=sum(done), status="starting"
+        )
+        self._at = dict(enumerate(done))
+        self._title, self._total = title, total * len(done)
+        self._lines = wanted is None and not shown
+        self._next_line = time.monotonic() + LINE_SECONDS
+
+    def __call__(self, events: Sequence[Progress]) -> None:
+        """Update the line."""
+        for event in events:
+            self._show(event)
+
+    def _show(self, progress: Progress) -> None:
+        speed = progress.steps_per_second  # 0 until something was timed
+        status = f"last batch {progress.metrics['reward']:.3g} per step"
+        status += f", {speed:,.0f} steps/s" if speed else ""
+        self._at[progress.replica] = progress.step
+        done = sum(self._at.values())
+        self._bar.update(self._task, completed=done, status=status)
+        if self._lines and time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_SECONDS
+            part = f"{done / self._total:.0%} of {self._total:,} steps"
+            left = f", {time_text((self._total - done) / speed)} left" if speed else ""
+            print(f"{self._title}: {part}, {status}{left}", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()

@@ -49,8 +49,8 @@ SEEDING = (
     Mutant(
         "evaluations on the host act with training's noise",
         "learning/envs/shard.py",
-        "noise = self._noise(part, iteration, plan.eval_purposes[1], steps)",
-        "noise = self._noise(part, iteration, seeding.NOISE, steps)",
+        "resets, noise = plan.eval_purposes",
+        "resets, noise = plan.eval_purposes[0], seeding.NOISE",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
     Mutant(
@@ -63,22 +63,15 @@ SEEDING = (
     Mutant(
         "environments of several workers start from the same seeds",
         "learning/envs/shard.py",
-        "Chain(stepper, (seed, seeding.EPISODE, part.first + i), self.heartbeat)",
-        "Chain(stepper, (seed, seeding.EPISODE, i), self.heartbeat)",
+        "Chain(stepper, (*stream, part.first + i), self.heartbeat, episode)",
+        "Chain(stepper, (*stream, i), self.heartbeat, episode)",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
     Mutant(
         "host environments of training start from the same seeds",
         "learning/envs/shard.py",
-        "Chain(stepper, (seed, seeding.EPISODE, part.first + i), self.heartbeat)",
-        "Chain(stepper, (seed, seeding.EPISODE, part.first), self.heartbeat)",
-        (f"{INDEPENDENCE}::test_on_the_host",),
-    ),
-    Mutant(
-        "host environments of an evaluation start from the same seeds",
-        "learning/envs/shard.py",
-        "Chain(stepper, (*stream, part.first + i), self.heartbeat)",
-        "Chain(stepper, (*stream, part.first), self.heartbeat)",
+        "Chain(stepper, (*stream, part.first + i), self.heartbeat, episode)",
+        "Chain(stepper, (*stream, part.first), self.heartbeat, episode)",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
     Mutant(
@@ -91,8 +84,8 @@ SEEDING = (
     Mutant(
         "evaluations of a VectorEnv act with training's noise",
         "learning/envs/vector_shard.py",
-        "self._draws(part, plan.eval_purposes[1], iteration)",
-        "self._draws(part, seeding.NOISE, iteration)",
+        "seeding.generator(seed, purpose, 0, iteration)",
+        "seeding.generator(seed, seeding.NOISE, 0, iteration)",
         (f"{INDEPENDENCE}::test_on_the_host",),
     ),
     Mutant(

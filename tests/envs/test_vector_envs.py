@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from longrun import APO, EnvironmentFailure, InputError, NonFiniteError
-from longrun.learning.envs.vector_env import VectorRows
+from longrun.learning.envs.vector_shard import VectorRows
 from tiny_envs import ITERATION, MORTAL, TINY, Counter, Drift, Faulty, Sampler, bits
 
 MODES = list(AutoresetMode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError
@@ -43,50 +43,39 @@ def explained(name: str) -> str:
     )
 
 
+KINDS: dict[Any, str] = {
+    bool: "true or false",
+    str: "a word",
+    int: "a whole number",
+    float: "a number",
+    tuple[float, ...]: "a list of numbers, as [1, 0.5]",
+    tuple[int, ...]: "a list of whole numbers, as [1, 2]",
+}
+"""What the types of parameters are called."""
+
+
 def _typed(parameter: inspect.Parameter, value: Any) -> Any:
     """The value in the parameter's type, or a one-line InputError."""
-    kind, convert = KINDS[parameter.annotation]
+    kind = parameter.annotation
     try:
-        return convert(value)
+        if kind not in (bool, str, int, float):
+            if not isinstance(value, list | tuple):
+                raise TypeError
+            return tuple(_converted(get_args(kind)[0], each) for each in value)
+        return _converted(kind, value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{parameter.name}={value!r} must be {kind}") from None
+        raise InputError(f"{parameter.name}={value!r} must be {KINDS[kind]}") from None
 
 
-def _exactly(kind: type) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
+def _converted(kind: type, value: Any) -> Any:
+    """The value as a bool, str, int or float. Raises TypeError or ValueError if it is none."""
+    if isinstance(value, bool | str) or kind in (bool, str):
         if not isinstance(value, kind):
             raise TypeError
         return value
-
-    return checked
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool | str):
-        raise TypeError
-    return float(value)
-
-
-def _whole(value: Any) -> int:
-    number = _number(value)
+    number = float(value)
+    if kind is float:
+        return number
     if number != int(number):
         raise ValueError
     return int(number)
-
-
-def _each(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def checked(values: Any) -> Any:
-        return tuple(map(convert, _exactly(list | tuple)(values)))  # type: ignore[arg-type]
-
-    return checked
-
-
-KINDS: dict[Any, tuple[str, Callable[[Any], Any]]] = {
-    bool: ("true or false", _exactly(bool)),
-    str: ("a word", _exactly(str)),
-    int: ("a whole number", _whole),
-    float: ("a number", _number),
-    tuple[float, ...]: ("a list of numbers, as [1, 0.5]", _each(_number)),
-    tuple[int, ...]: ("a list of whole numbers, as [1, 2]", _each(_whole)),
-}
-"""What the types of parameters are called, and how a value is read as one."""

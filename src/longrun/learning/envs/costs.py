@@ -67,15 +67,8 @@ def info_cost(info: Mapping[str, Any], name: str) -> float:
     for place, key in places:
         if isinstance(place, Mapping) and key in place:
             return as_number(f"cost '{name}'", place[key])
-    raise unknown_cost(name, [*info_costs(info)])
-
-
-def info_costs(info: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers in a step's info, by the names under which they can be costs."""
-    found = {key: value for key, value in info.items() if _is_number(value)}
-    named = info.get("costs")
     inner = named if isinstance(named, Mapping) else {}
-    return found | {key: value for key, value in inner.items() if _is_number(value)}
+    raise unknown_cost(name, [key for key, value in {**info, **inner}.items() if _is_number(value)])
 
 
 def unknown_cost(name: str, given: Sequence[str]) -> InputError:

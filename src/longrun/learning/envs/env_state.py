@@ -76,8 +76,8 @@ class SavedState:
     """The state of a Gymnasium environment with its wrappers."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        self._limits = [wrapper for wrapper in _wrappers(env) if isinstance(wrapper, TimeLimit)]
-        *_, self._inner = _layers(env)
+        *wrappers, self._inner = _layers(env)
+        self._limits = [wrapper for wrapper in wrappers if isinstance(wrapper, TimeLimit)]
         methods = (getattr(self._inner, name, None) for name in ("get_state", "set_state"))
         self.is_possible = all(map(callable, methods))
 
@@ -114,7 +114,3 @@ def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
     while type(env) in TRANSPARENT:
         env = env.env  # type: ignore[attr-defined]
         yield env
-
-
-def _wrappers(env: gymnasium.Env[Any, Any]) -> list[gymnasium.Env[Any, Any]]:
-    return list(_layers(env))[:-1]

@@ -19,7 +19,7 @@ from longrun.learning.envs.flat_spaces import advice, as_given
 from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.spaces import Array
-from longrun.learning.envs.stepper import Chain, Stepper, make_stepper
+from longrun.learning.envs.stepper import Chain, make_stepper
 from longrun.learning.envs.watchdog import TURN, Heartbeat
 from longrun.learning.envs.worker_part import Part, check_finite, failure, parts_of
 
@@ -44,8 +44,10 @@ class Shard:
         columns = list(enumerate(plan.costs))
         self._info_costs = [(k, name) for k, name in columns if name not in READY]
         self._ready_costs = [(k, name) for k, name in columns if name in READY]
-        self._chains: dict[int, list[Chain]] = {}
-        self._evaluators: dict[int, list[Stepper]] = {}
+        self._chains: dict[int, Any] = {}
+        """what `_begin` has returned, by replica"""
+        self._evaluators: dict[int, Any] = {}
+        """what `_make` has returned for evaluations"""
         self._opened: list[Any] = []
 
     def rollout(self, replica: int, iteration: int) -> None:
@@ -55,9 +57,8 @@ class Shard:
         facts = tuple(self._arrays[name][replica][:, rows] for name in FACTS)
         obs = facts[0]
         obs[0] = obs[-1]
-        noise = self._noise(part, iteration, seeding.NOISE, self._plan.rollout_steps)
         self.heartbeat.begin(watchdog.ROLLOUT, part, iteration)
-        self._run(part, chains, facts, noise, iteration)
+        self._run(part, chains, facts, seeding.NOISE, iteration)
         self._save_states(part, chains)
 
     def evaluate(self, replica: int, iteration: int) -> None:
@@ -68,36 +69,32 @@ class Shard:
         reward, ended, costs = (self._arrays[n][replica][:, rows] for n in names)
         if replica not in self._evaluators:
             self._evaluators[replica] = self._make(part)
-        stream = (plan.seeds[replica], plan.eval_purposes[0], iteration)
-        chains = [
-            Chain(stepper, (*stream, part.first + i), self.heartbeat)
-            for i, stepper in enumerate(self._evaluators[replica])
-        ]
         steps, spaces = plan.eval_steps, plan.spaces
         obs = _one_row(steps + 1, (count, spaces.observation_size), np.float32)
         action = _one_row(steps, (count, spaces.action_size), spaces.action_dtype)
         terminated, truncated = np.zeros((2, steps, count), bool)
         facts = obs, action, reward, obs[1:], terminated, truncated, costs
-        self._start_episodes(part, chains, obs[0])
+        resets, noise = plan.eval_purposes
+        stream = (plan.seeds[replica], resets, iteration)
+        chains = self._begin(part, self._evaluators[replica], stream, [0] * count, obs[0])
         check_finite(part, iteration, ("evaluation's observation", obs[:1]))
-        noise = None
-        if plan.eval_noise:
-            noise = self._noise(part, iteration, plan.eval_purposes[1], steps)
         self.heartbeat.begin(watchdog.EVALUATION, part, iteration)
-        self._run(part, chains, facts, noise, iteration, evaluates=True)
+        purpose = noise if plan.eval_noise else None
+        self._run(part, chains, facts, purpose, iteration, evaluates=True)
         ended[:] = terminated | truncated
 
     def _run(
         self,
         part: Part,
-        chains: list[Chain],
+        chains: Any,
         facts: tuple[Array, ...],
-        noise: Array | None,
+        purpose: int | None,
         iteration: int,
         evaluates: bool = False,
     ) -> None:
-        """T steps from `obs[0]` on, written to `FACTS`, with noise [T, n, A] or none."""
+        """T steps from `obs[0]` on, written to `FACTS`, with noise of this purpose or none."""
         obs, action, reward, next_obs, terminated, truncated, costs = facts
+        noise = None if purpose is None else self._noise(part, iteration, purpose, len(reward))
         of_evaluation = "evaluation's " if evaluates else ""
         act = self._policies[part.replica].act
         beat, turn = self.heartbeat.row, 0
@@ -135,10 +132,10 @@ class Shard:
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
         """Start the given episode of each of the replica's N environments; `replay` follows."""
         part = self._parts[replica]
-        chains = self._chains[replica] = self._new_chains(part)
-        for i, chain in enumerate(chains, start=part.first):
-            chain.episode = episodes[i]
-        self._start_episodes(part, chains, self._arrays["obs"][replica][-1, part.first : part.last])
+        rows = slice(part.first, part.last)
+        stream = (self._plan.seeds[replica], seeding.EPISODE)
+        obs = self._arrays["obs"][replica][-1, rows]
+        self._chains[replica] = self._begin(part, self._make(part), stream, episodes[rows], obs)
 
     def replay(self, replica: int, counts: Sequence[int]) -> None:
         """Repeat the first counts[i] rows of the action array in each environment i.
@@ -201,14 +198,21 @@ class Shard:
             except BaseException as error:  # such as that of sys.exit()
                 raise failure(part, i, "its reset", error) from error
 
-    def _new_chains(self, part: Part) -> list[Chain]:
-        seed = self._plan.seeds[part.replica]
-        return [
-            Chain(stepper, (seed, seeding.EPISODE, part.first + i), self.heartbeat)
-            for i, stepper in enumerate(self._make(part))
-        ]
+    def _begin(
+        self, part: Part, made: Any, stream: tuple[int, ...], episodes: Sequence[int], obs: Array
+    ) -> Any:
+        """Start these episodes, from seeds of this stream; first observations go to `obs` [n, D].
 
-    def _make(self, part: Part) -> list[Stepper]:
+        `made` is what `_make` has returned.
+        """
+        chains = [
+            Chain(stepper, (*stream, part.first + i), self.heartbeat, episode)
+            for i, (stepper, episode) in enumerate(zip(made, episodes, strict=True))
+        ]
+        self._start_episodes(part, chains, obs)
+        return chains
+
+    def _make(self, part: Part) -> Any:
         """A stepper of a new environment for each one of the part."""
         self.heartbeat.begin(watchdog.MAKING, part)
         steppers = []

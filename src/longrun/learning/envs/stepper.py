@@ -137,9 +137,11 @@ def _wrong(name: str, value: Any, wanted: str) -> InputError:
 class Chain:
     """An environment that starts episode after episode, each from a seed of its own."""
 
-    def __init__(self, stepper: Stepper, stream: tuple[int, ...], heartbeat: Heartbeat) -> None:
+    def __init__(
+        self, stepper: Stepper, stream: tuple[int, ...], heartbeat: Heartbeat, episode: int = 0
+    ) -> None:
         self.stepper = stepper
-        self.episode = 0
+        self.episode = episode
         self._stream = stream
         self._heartbeat = heartbeat
 

@@ -1,89 +1,126 @@
 """The environments of replicas that each are one Gymnasium VectorEnv; the commands of `Shard`.
 
-Environments of a VectorEnv take their steps together, but not every step is a transition of each
-(see `vector_env`). So each has a time of its own, and a rollout ends when all have T transitions;
-what some have beyond that is simulated and not learned from.
+Environments of a VectorEnv take their steps together, but not every step is a transition of each.
+So each has a time of its own, and a rollout ends when all have T transitions; what some have beyond
+that is simulated and not learned from. They start new episodes by themselves, in one of three ways,
+which `metadata` names:
+
+- NEXT_STEP: the step after an end ignores the action and returns the new episode's first
+  observation. It is no transition, and is not counted.
+- SAME_STEP: the step that ends an episode returns the new episode's first observation, and the true
+  successor as `final_obs`.
+- DISABLED: nothing starts until `reset` is called for those that have ended.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import iterate
 
+from longrun.base.errors import InputError
 from longrun.learning.envs import seeding, watchdog
 from longrun.learning.envs.factories import make_env
 from longrun.learning.envs.numpy_policy import draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shard import Shard
-from longrun.learning.envs.spaces import Array
-from longrun.learning.envs.vector_env import VectorRows, VectorStep
+from longrun.learning.envs.space_forms import action_maker, row_writer
+from longrun.learning.envs.spaces import Array, Spaces, form_of
 from longrun.learning.envs.watchdog import TURN
 from longrun.learning.envs.worker_part import Part, check_finite, failure
 
-Record = Callable[[Array, Array, Array, Array, VectorStep], None]
-"""(environments [m], their times [m], observations [N, D], drawn actions [N, A], the step)"""
+
+class VectorStep(NamedTuple):
+    """What a step has done, in rows of all N environments."""
+
+    counted: Array
+    """[N], False where the step was the start of an episode and not a transition"""
+    reward: Array
+    """[N]"""
+    terminated: Array
+    truncated: Array
+    """[N] each"""
+    successor: Array
+    """[N, D], the true one"""
+
+
+class VectorRows:
+    """A VectorEnv with flat observations and actions."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], spaces: Spaces) -> None:
+        self._env = env
+        self._write = row_writer(form_of(env.single_observation_space))
+        self._read = action_maker(form_of(env.single_action_space))
+        self._mode = autoreset_mode(env)
+        self.obs: Array = np.zeros((env.num_envs, spaces.observation_size), np.float32)
+        """[N, D], present observations; of no use for an environment that is not `ready`"""
+        self.ready: Array = np.ones(env.num_envs, bool)
+        """[N], False while an environment waits for the step that starts its next episode"""
+
+    def reset(self, seed: int) -> None:
+        """Start an episode of each."""
+        observations, _ = self._env.reset(seed=seed)
+        self.obs = self._rows(observations)
+        self.ready[:] = True
+
+    def step(self, action: Array) -> VectorStep:
+        """A step with actions [N, A], which are ignored where an environment is not ready."""
+        given = np.array([self._read(row) for row in action])
+        observations, reward, terminated, truncated, info = self._env.step(given)
+        counted = self.ready.copy()
+        # Copies, since a VectorEnv may use its arrays again.
+        terminated, truncated = (np.array(x, bool) & counted for x in (terminated, truncated))
+        done = terminated | truncated
+        self.obs = self._rows(observations)
+        successor = self.obs
+        if self._mode == AutoresetMode.NEXT_STEP:
+            self.ready = ~done
+        elif done.any():
+            successor = self.obs.copy()
+            if self._mode == AutoresetMode.SAME_STEP:
+                self._write_final(info, done, successor)
+            else:
+                again, _ = self._env.reset(options={"reset_mask": done})
+                self.obs = np.where(done[:, None], self._rows(again), self.obs)
+        rewards = np.array(reward, np.float64)
+        return VectorStep(counted, rewards, terminated, truncated, successor)
+
+    def _rows(self, observations: Any) -> Array:
+        """[N, D] in a new array."""
+        rows = np.zeros_like(self.obs)
+        for observation, row in zip(
+            iterate(self._env.observation_space, observations), rows, strict=True
+        ):
+            self._write(observation, row)
+        return rows
+
+    def _write_final(self, info: dict[str, Any], done: Array, successor: Array) -> None:
+        if "final_obs" not in info:
+            raise InputError(
+                "a VectorEnv with autoreset_mode SAME_STEP must give 'final_obs' in its info when"
+                " an episode ends"
+            )
+        for i in np.flatnonzero(done):
+            self._write(info["final_obs"][i], successor[i])
+
+
+def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
+    """How the environment starts new episodes. Raises InputError if it does not say."""
+    mode = env.metadata.get("autoreset_mode")
+    if not isinstance(mode, AutoresetMode):
+        raise InputError(
+            f"a VectorEnv must say how it starts episodes: metadata['autoreset_mode'] is {mode!r}"
+            " and must be one of gymnasium.vector.AutoresetMode"
+        )
+    return mode
 
 
 class VectorShard(Shard):
     """All replicas, each with a VectorEnv for training and one for evaluation."""
-
-    def __init__(self, plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int) -> None:
-        super().__init__(plan, arrays, worker, num_workers)
-        self._training: dict[int, VectorRows] = {}
-        self._evaluating: dict[int, VectorRows] = {}
-
-    def rollout(self, replica: int, iteration: int) -> None:
-        """T transitions of each environment, from their present states."""
-        rows, steps = self._training[replica], self._plan.rollout_steps
-        names = ("obs", "action", "reward", "next_obs", "terminated", "truncated")
-        obs, action, reward, next_obs, terminated, truncated = (
-            self._arrays[name][replica] for name in names
-        )
-
-        def record(envs: Array, times: Array, now: Array, drawn: Array, step: VectorStep) -> None:
-            obs[times, envs], action[times, envs] = now[envs], drawn[envs]
-            reward[times, envs], next_obs[times, envs] = step.reward[envs], step.successor[envs]
-            terminated[times, envs] = step.terminated[envs]
-            truncated[times, envs] = step.truncated[envs]
-            self._write_costs("costs", replica, envs, times, drawn, step)
-
-        part = Part(replica, 0, self._plan.num_envs)
-        self.heartbeat.begin(watchdog.ROLLOUT, part, iteration)
-        noise = self._draws(part, seeding.NOISE, iteration)
-        obs[steps] = self._step_all(part, rows, steps, noise, record, iteration)
-        seen = [("observation", next_obs), ("observation", obs), ("reward", reward)]
-        check_finite(part, iteration, *seen)
-
-    def evaluate(self, replica: int, iteration: int) -> None:
-        """S transitions of each environment of another VectorEnv, from a reset."""
-        plan = self._plan
-        reward, ended = (self._arrays[n][replica] for n in ("eval_reward", "eval_ended"))
-        part = Part(replica, 0, plan.eval_envs)
-        if replica not in self._evaluating:
-            self._evaluating[replica] = self._open(part)
-        rows = self._evaluating[replica]
-        stream = (plan.seeds[replica], plan.eval_purposes[0], iteration, 0)
-        self._reset(part, rows, seeding.episode_seed(*stream, 0))
-
-        def record(envs: Array, times: Array, now: Array, drawn: Array, step: VectorStep) -> None:
-            reward[times, envs] = step.reward[envs]
-            ended[times, envs] = (step.terminated | step.truncated)[envs]
-            self._write_costs("eval_costs", replica, envs, times, drawn, step)
-
-        self.heartbeat.begin(watchdog.EVALUATION, part, iteration)
-        noise = self._draws(part, plan.eval_purposes[1], iteration) if plan.eval_noise else None
-        self._step_all(part, rows, plan.eval_steps, noise, record, iteration, evaluates=True)
-        check_finite(part, iteration, ("evaluation's reward", reward))
-
-    def restart(self, replica: int, episodes: Sequence[int]) -> None:
-        """Start episodes, with another seed after more of them."""
-        part = Part(replica, 0, self._plan.num_envs)
-        rows = self._training[replica] = self._open(part)
-        stream = (self._plan.seeds[replica], seeding.EPISODE, 0)
-        self._reset(part, rows, seeding.episode_seed(*stream, sum(episodes)))
-        self._arrays["obs"][replica][-1] = rows.obs
 
     def replay(self, replica: int, counts: Sequence[int]) -> None:
         """Nothing is repeated: one environment cannot be stepped without the others."""
@@ -94,39 +131,58 @@ class VectorShard(Shard):
 
     def renew(self, replica: int) -> None:
         """All are at the start of an episode anyway, after `restart`."""
-        self._arrays["obs"][replica][-1] = self._training[replica].obs
+        self._arrays["obs"][replica][-1] = self._chains[replica].obs
 
-    def _step_all(
+    def _make(self, part: Part) -> VectorRows:
+        self.heartbeat.begin(watchdog.MAKING, part)
+        self._opened.append(make_env(self._plan.factory))
+        return VectorRows(self._opened[-1], self._plan.spaces)
+
+    def _begin(
+        self, part: Part, made: Any, stream: tuple[int, ...], episodes: Sequence[int], obs: Array
+    ) -> Any:
+        """Start an episode of each, with another seed after more of them."""
+        self.heartbeat.begin(watchdog.RESETTING, part)
+        try:
+            made.reset(seeding.episode_seed(*stream, 0, sum(episodes)))
+        except BaseException as error:  # such as that of sys.exit()
+            raise failure(part, None, "its reset", error) from error
+        obs[:] = made.obs
+        return made
+
+    def _run(
         self,
         part: Part,
-        rows: VectorRows,
-        steps: int,
-        noise: Callable[[], Array] | None,
-        record: Record,
+        chains: VectorRows,
+        facts: tuple[Array, ...],
+        purpose: int | None,
         iteration: int,
         evaluates: bool = False,
-    ) -> Array:
-        """Step until each environment has `steps` transitions; the observations after them.
+    ) -> None:
+        """Step until each environment has T transitions.
 
         Errors name the steps of the VectorEnv, some of which may be no transitions.
         """
-        act, count = self._policies[part.replica].act, part.last
-        what = "evaluation's observation" if evaluates else "observation"
+        obs, _, reward, next_obs, _, _, costs = facts
+        act, rows, steps, count = self._policies[part.replica].act, chains, len(reward), part.last
+        of_evaluation = "evaluation's " if evaluates else ""
+        what = f"{of_evaluation}observation"
         where = f"{'the evaluation after ' if evaluates else ''}iteration {iteration}"
         check_finite(part, iteration, (what, rows.obs[None]))
+        seed, spaces = self._plan.seeds[part.replica], self._plan.spaces
+        stream = None if purpose is None else seeding.generator(seed, purpose, 0, iteration)
         times: Array = np.zeros(count, np.int64)
-        after = np.zeros_like(rows.obs)
         arrived: Array = np.zeros(count, bool)
         beat = self.heartbeat.row
         for number in itertools.count():
             there = rows.ready & (times == steps) & ~arrived
-            after[there] = rows.obs[there]
+            obs[steps, there] = rows.obs[there]
             arrived |= there
             if arrived.all():
                 break
             beat[TURN] = number * count
             now = rows.obs
-            drawn = act(now, None if noise is None else noise())
+            drawn = act(now, None if stream is None else draw_noise(stream, spaces, count))
             given = self._given(drawn)
             try:
                 step = rows.step(given)
@@ -134,35 +190,16 @@ class VectorShard(Shard):
                 place = f"step {number} of {where}"
                 raise failure(part, None, place, error, self._advice(drawn)) from error
             check_finite(part, iteration, (what, rows.obs[None]), step=number)
+            paid: Array = np.zeros((count, costs.shape[-1]))
+            self._write_ready(paid, drawn, given, step.terminated)
             envs = np.flatnonzero(step.counted & (times < steps))
-            record(envs, times[envs], now, drawn, step)
+            found = (now, drawn, step.reward, step.successor, step.terminated, step.truncated, paid)
+            for array, values in zip(facts, found, strict=True):
+                array[times[envs], envs] = values[envs]
             times[envs] += 1
-        return after
-
-    def _write_costs(
-        self, array: str, replica: int, envs: Array, times: Array, drawn: Array, step: VectorStep
-    ) -> None:
-        """The ready-made costs, which are all that a VectorEnv has."""
-        costs: Array = np.zeros((len(drawn), len(self._plan.costs)))
-        self._write_ready(costs, drawn, self._given(drawn), step.terminated)
-        self._arrays[array][replica][times, envs] = costs[envs]
-
-    def _draws(self, part: Part, purpose: int, iteration: int) -> Callable[[], Array]:
-        """A function that draws noise [N, A] for one step after another."""
-        stream = seeding.generator(self._plan.seeds[part.replica], purpose, 0, iteration)
-        return lambda: draw_noise(stream, self._plan.spaces, part.last)
-
-    def _open(self, part: Part) -> VectorRows:
-        self.heartbeat.begin(watchdog.MAKING, part)
-        self._opened.append(make_env(self._plan.factory))
-        return VectorRows(self._opened[-1], self._plan.spaces)
-
-    def _reset(self, part: Part, rows: VectorRows, seed: int) -> None:
-        self.heartbeat.begin(watchdog.RESETTING, part)
-        try:
-            rows.reset(seed)
-        except BaseException as error:  # such as that of sys.exit()
-            raise failure(part, None, "its reset", error) from error
+        seen = [] if evaluates else [("observation", next_obs), ("observation", obs)]
+        seen.append((f"{of_evaluation}reward", reward))
+        check_finite(part, iteration, *seen)
 
 
 def make_shard(plan: Plan, arrays: dict[str, Array], worker: int, num_workers: int) -> Shard:

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from longrun import __version__
 from longrun.base.errors import InputError, LongrunError
 from longrun.base.files import write_bytes
-from longrun.learning.envs.flat_spaces import Array, Spaces, as_given
+from longrun.learning.envs.flat_spaces import Array, Spaces
 from longrun.learning.envs.numpy_policy import (
     FORBIDDEN,
     LAYER_NORM_EPSILON,
     OBSERVATION_LIMIT,
-    NumpyPolicy,
     split_weights,
     weight_shapes,
 )
-from longrun.learning.envs.space_forms import Form, action_maker, carries_mask, part_of
-from longrun.learning.options.acting import Acting
+from longrun.learning.envs.space_forms import Form, carries_mask, part_of
+
+if TYPE_CHECKING:
+    from longrun.learning.policy.policy import Policy
 
 OPSET = 17
 IR_VERSION = 8
@@ -36,42 +37,38 @@ TOLERANCE = 1e-4
 """Largest difference of an action, in units of its scale: float32 with sums in another order."""
 
 
-def export_onnx(
-    path: str | Path,
-    acting: Acting,
-    spaces: Spaces,
-    interface: Mapping[str, Form],
-    weights: Array,
-    about: Mapping[str, str],
-) -> None:
+def export_onnx(path: str | Path, policy: Policy) -> None:
     """Write the file, after comparing it with the policy on random observations."""
+    if not policy.acting.is_mlp:
+        raise InputError("policy_network is a function in JAX, which ONNX files cannot hold")
     try:
         import onnx
         import onnxruntime
     except ImportError:
         raise InputError("an ONNX file needs packages; pip install onnx onnxruntime") from None
-    model = _Graph(acting, spaces, interface, weights).model(onnx, about)
+    model = _Graph(policy).model(onnx, policy.about)
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    _require_same(session, acting, spaces, interface, weights)
+    _require_same(session, policy)
     write_bytes(Path(path), content)
 
 
 class _Graph:
     """Nodes and constants, added one after another."""
 
-    def __init__(
-        self, acting: Acting, spaces: Spaces, interface: Mapping[str, Form], weights: Array
-    ) -> None:
-        self._acting, self._spaces, self._interface = acting, spaces, interface
-        self._parts = split_weights(weight_shapes(acting, spaces), weights)
+    def __init__(self, policy: Policy) -> None:
+        self._acting, self._spaces, self._interface = policy.acting, policy.spaces, policy.interface
+        shapes = weight_shapes(policy.acting, policy.spaces)
+        self._parts = split_weights(shapes, policy.weights)
         self._nodes: list[tuple[str, list[str], dict[str, Any]]] = []
         self._constants: list[Array] = []
 
     def model(self, onnx: Any, about: Mapping[str, str]) -> Any:
         """The whole model."""
         helper = onnx.helper
+        form = self._interface["action"]
+        kind = self._tensor_type = int(helper.np_dtype_to_tensor_dtype(np.dtype(form["dtype"])))
         inputs, mask, x = self._inputs()
         action = self._action(self._outputs(x, mask))
         nodes = [
@@ -82,8 +79,6 @@ class _Graph:
         constants = [
             onnx.numpy_helper.from_array(value, f"c{i}") for i, value in enumerate(self._constants)
         ]
-        form = self._interface["action"]
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(form["dtype"]))
         outputs = [helper.make_tensor_value_info("action", kind, ["N", *form.get("shape", [])])]
         shown = [helper.make_tensor_value_info(n, 1, ["N", *shape]) for n, shape in inputs]
         graph = helper.make_graph(nodes, "policy", shown, outputs, constants)
@@ -152,7 +147,7 @@ class _Graph:
         shaped = self._add(
             "Reshape", outputs, self._constant([-1, *form.get("shape", [])], np.int64)
         )
-        return self._add("Cast", shaped, to=_tensor_type(form["dtype"]))
+        return self._add("Cast", shaped, to=self._tensor_type)
 
     def _choices(self, logits: str) -> str:
         """[N, K] -> [N, A]: the most likely choice of each component, the first of equal ones."""
@@ -178,38 +173,29 @@ class _Graph:
         return f"c{len(self._constants) - 1}"
 
 
-def _tensor_type(dtype: str) -> int:
-    import onnx
-
-    return int(onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
-
-
 def observation_form(interface: Mapping[str, Form]) -> Form:
     """The form of the features, without a mask."""
     form = interface["observation"]
     return part_of(form, "observation") if carries_mask(form) else form
 
 
-def _require_same(
-    session: Any, acting: Acting, spaces: Spaces, interface: Mapping[str, Form], weights: Array
-) -> None:
+def _require_same(session: Any, policy: Policy) -> None:
     """Raise LongrunError if the file does not act as the policy on random rows [n, D]."""
-    rng, policy = np.random.default_rng(0), NumpyPolicy(acting, spaces, weights)
-    mean, inverse_std, *_ = split_weights(weight_shapes(acting, spaces), weights)
+    rng, acting, spaces = np.random.default_rng(0), policy.acting, policy.spaces
+    mean, inverse_std, *_ = split_weights(weight_shapes(acting, spaces), policy.weights)
     rows = rng.standard_normal((CHECKED_ROWS, spaces.observation_size)).astype(np.float32)
     if acting.normalize_observations:
         rows[:, spaces.mask_size :] = rows[:, spaces.mask_size :] / inverse_std + mean
     if spaces.masked:
         rows[:, : spaces.mask_size] = rng.random((CHECKED_ROWS, spaces.mask_size)) < 0.7
         rows[:, np.cumsum(spaces.categories) - 1] = 1  # one choice of each component is left
-    found = run_rows(session, spaces, interface, rows)
-    expected = as_given(np, spaces, acting.action_bounds, policy.act(rows, None))
-    make = action_maker(interface["action"])
-    expected = np.array([make(row) for row in expected]).reshape(found.shape)
+    found = run_rows(session, spaces, policy.interface, rows)
+    expected = np.array(policy.actions(rows)).reshape(found.shape)
     scale = 1.0 if spaces.categories else TOLERANCE * (1 + np.abs(expected))
     differs = np.abs(found.astype(np.float64) - expected) >= scale
     # Of two choices that are equally likely up to rounding, either is right.
-    if differs.reshape(CHECKED_ROWS, -1)[~_nearly_tied(policy.outputs(rows), spaces)].any():
+    tied = _nearly_tied(policy.numpy.outputs(rows), spaces)
+    if differs.reshape(CHECKED_ROWS, -1)[~tied].any():
         raise LongrunError("the ONNX file does not act as the policy; please report this")
 
 

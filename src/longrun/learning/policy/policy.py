@@ -43,17 +43,17 @@ class Policy:
         about: Mapping[str, str],
     ) -> None:
         """`interface`: the forms of the environment's own spaces. `about`: its name, and more."""
-        self._acting, self._spaces, self._weights = acting, spaces, weights
-        self._policy = NumpyPolicy(acting, spaces, weights)
-        self._interface = interface
+        self.acting, self.spaces, self.weights = acting, spaces, weights
+        self.interface, self.about = interface, about
+        self.numpy = NumpyPolicy(acting, spaces, weights)
         self._write = row_writer(interface["observation"])
         self._read = action_maker(interface["action"])
         self._rng = rng
-        self._about = about
-        self._mask_starts = _first_columns(spaces.categories) if spaces.masked else None
+        sizes = np.array(spaces.categories, int)
+        self._mask_starts = np.cumsum(sizes) - sizes if spaces.masked else None
 
     def __repr__(self) -> str:
-        return f"Policy({self._about['env']!r}, algorithm={self._about['algorithm']!r})"
+        return f"Policy({self.about['env']!r}, algorithm={self.about['algorithm']!r})"
 
     def predict(self, obs: Any, deterministic: bool = True) -> tuple[Any, None]:
         """The action for an observation; or one for each row of a batch, or of a list of dicts.
@@ -63,19 +63,25 @@ class Policy:
         An observation that is not finite is refused, as in training, and so is a mask that forbids
         every choice.
         """
-        batched = _are_several(obs, self._interface["observation"])
+        batched = _are_several(obs, self.interface["observation"])
         rows = self._rows(obs, batched)
-        noise = None if deterministic else draw_noise(self._rng, self._spaces, len(rows))
-        drawn = self._policy.act(rows, noise)
-        actions = as_given(np, self._spaces, self._acting.action_bounds, drawn)
+        noise = None if deterministic else draw_noise(self._rng, self.spaces, len(rows))
+        actions = self.actions(rows, noise)
         if not batched:
-            return self._read(actions[0]), None
-        made = np.array([self._read(action) for action in actions])
-        return made.reshape(len(rows), *self._interface["action"].get("shape", ())), None
+            return actions[0], None
+        return np.array(actions).reshape(
+            len(rows), *self.interface["action"].get("shape", ())
+        ), None
+
+    def actions(self, rows: Array, noise: Array | None = None) -> list[Any]:
+        """The environment's actions for flat observations [n, D] and noise [n, A], or the mode."""
+        drawn = self.numpy.act(rows, noise)
+        given = as_given(np, self.spaces, self.acting.action_bounds, drawn)
+        return [self._read(action) for action in given]
 
     def _rows(self, obs: Any, batched: bool) -> Array:
         """Flat observations [n, D], all finite, whose masks allow a choice of each component."""
-        rows = np.zeros((len(obs) if batched else 1, self._spaces.observation_size), np.float32)
+        rows = np.zeros((len(obs) if batched else 1, self.spaces.observation_size), np.float32)
         try:
             for row, one in zip(rows, obs if batched else [obs], strict=True):
                 self._write(one, row)
@@ -90,7 +96,7 @@ class Policy:
         if np.count_nonzero(finite) < rows.size:  # a third of the time of finite.all()
             raise InputError(_not_finite(rows, finite, batched))
         if self._mask_starts is not None:
-            mask = rows[:, : self._spaces.mask_size]
+            mask = rows[:, : self.spaces.mask_size]
             allowed = np.maximum.reduceat(mask, self._mask_starts, axis=1) > 0
             if np.count_nonzero(allowed) < allowed.size:
                 raise InputError(_none_allowed(allowed, batched))
@@ -104,9 +110,7 @@ class Policy:
         """
         from longrun.learning.policy.onnx_export import export_onnx
 
-        if not self._acting.is_mlp:
-            raise InputError("policy_network is a function in JAX, which ONNX files cannot hold")
-        export_onnx(path, self._acting, self._spaces, self._interface, self._weights, self._about)
+        export_onnx(path, self)
 
 
 def _are_several(obs: Any, form: Form) -> bool:
@@ -128,11 +132,6 @@ def _not_finite(rows: Array, finite: Array, batched: bool) -> str:
         f"component {component} of {where} is {rows[row, component]}; a policy needs finite"
         " numbers of float32: replace the value, or take no action for this observation"
     )
-
-
-def _first_columns(categories: tuple[int, ...]) -> Array:
-    """The column of a mask at which each component begins."""
-    return np.cumsum(categories) - categories
 
 
 def _none_allowed(allowed: Array, batched: bool) -> str:

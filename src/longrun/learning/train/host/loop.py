@@ -22,7 +22,7 @@ from longrun.learning.envs.local_pool import LocalPool
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.spaces import Spaces, describe, own_spaces, require_no_image
 from longrun.learning.envs.stepper import state_room
-from longrun.learning.envs.vector_env import autoreset_mode
+from longrun.learning.envs.vector_shard import autoreset_mode
 from longrun.learning.envs.watchdog import interrupted_if
 from longrun.learning.envs.worker_pool import open_pool
 from longrun.learning.learn.types import TrainState

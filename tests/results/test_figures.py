@@ -13,14 +13,18 @@ from fake_runs import fake_run, fake_setting, fake_sweep, require_refusal, risin
 from longrun import read_metrics, read_results
 from longrun.base.picture_files import picture
 from longrun.cli.plot import plot_command
+from longrun.lab.results.curves import (
+    MOST_POINTS,
+    iqm_interval,
+    mean_interval,
+    smoothed,
+    thinned,
+)
 from longrun.lab.results.plots import (
     Panel,
-    band,
     draw_panels,
     learning_curves,
-    smoothed,
 )
-from longrun.lab.results.statistics import MOST_POINTS, thinned
 from svg_files import FIRST_COLOURS, THICK, THIN, curves_of, markers_of, words_in
 
 
@@ -226,10 +230,10 @@ def test_long_curves_are_thinned_to_means_of_neighbours():
 
 def test_a_band_is_students_interval_or_the_bootstraps():
     values = np.array([[1.0, 2.0, 3.0, 4.0, 5.0]])
-    mean, low, high = (float(x[0]) for x in band(values, iqm=False))
+    mean, low, high = (float(x[0]) for x in mean_interval(values))
     assert (mean, high - mean) == (3.0, pytest.approx(2.776445 * np.sqrt(2.5 / 5)))
     assert low == pytest.approx(6 - high)
-    _, low, high = (float(x[0]) for x in band(values, iqm=True))
+    _, low, high = (float(x[0]) for x in iqm_interval(values))
     assert 1 <= low < high <= 5
 
 
@@ -238,7 +242,7 @@ def test_a_band_is_students_interval_or_the_bootstraps():
 def test_few_seeds_have_no_band(seeds, iqm, tmp_path):
     """Student's interval of two seeds is 25 times as wide as their distance."""
     curves = [[float(k) for k in range(seeds)], [2.0 * k for k in range(seeds)]]
-    middle, low, high = band(np.array(curves), iqm)
+    middle, low, high = (iqm_interval if iqm else mean_interval)(np.array(curves))
     assert np.isfinite(middle).all() and np.isnan(low).all() and np.isnan(high).all()
     setting = fake_setting("APO", [1, 2], {"average_reward": curves})
     learning_curves([setting], [tmp_path / "few.svg"], iqm=iqm)

@@ -10,12 +10,12 @@ from hypothesis.extra.numpy import arrays
 from rliable import metrics as rliable
 
 from fake_runs import fake_setting
+from longrun.lab.results.curves import iqm_interval
 from longrun.lab.results.scores import scores_of
 from longrun.lab.results.settings import Setting
 from longrun.lab.results.statistics import (
     FEWEST_SEEDS,
     as_matrix,
-    curve_estimates,
     estimates,
     improvement,
     interquartile_mean,
@@ -234,7 +234,7 @@ def test_the_band_of_a_profile_is_wilsons():
 
 def test_a_curve_has_its_interquartile_mean_at_each_step():
     values = np.array([[1.0, 2, 3, 100, 4], [5, 5, 5, 5, 5], [1, np.nan, 1, 1, 1]])
-    value, low, high = curve_estimates(values, fresh())
+    value, low, high = iqm_interval(values)
     assert value[:2].tolist() == [3.0, 5.0]
     assert (low[1], high[1]) == (5.0, 5.0)
     assert low[0] < 3.0 < high[0]
@@ -242,14 +242,14 @@ def test_a_curve_has_its_interquartile_mean_at_each_step():
 
 
 def test_few_seeds_of_a_curve_have_no_band():
-    value, low, high = curve_estimates(np.array([[1.0, 2, 3, 100]]), fresh())
+    value, low, high = iqm_interval(np.array([[1.0, 2, 3, 100]]))
     assert value == [2.5]
     assert np.isnan([low, high]).all()
 
 
 def test_a_curve_has_the_interval_of_a_score_at_each_step():
     scores = fresh().normal(size=(3, 7))
-    _, low, high = curve_estimates(scores, fresh())
+    _, low, high = iqm_interval(scores)
     for k, row in enumerate(scores):
         found = estimates(row[:, None], np.random.default_rng(1))["iqm"]
         noise = 0.03 * np.ptp(row)

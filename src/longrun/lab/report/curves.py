@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from longrun.lab.results.curves import MOST_POINTS, mean_interval, thinned
 from longrun.lab.results.settings import Setting
-from longrun.lab.results.statistics import FEWEST_SEEDS, MOST_POINTS, mean_interval, thinned
+from longrun.lab.results.statistics import FEWEST_SEEDS
 from longrun.learning.envs.spaces import Array
 
 ALL_POINTS = 150_000

@@ -15,11 +15,12 @@ from longrun.lab.report.curves import brief, curves_of, points_each
 from longrun.lab.report.runs import Folder
 from longrun.lab.results.comparison import Comparison
 from longrun.lab.results.comparison_table import unsettled_notes
+from longrun.lab.results.curves import mean_interval
 from longrun.lab.results.labels import changed_options, shortened
 from longrun.lab.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.lab.results.scores import COST, costs_of, feasible_seeds, scores_of
 from longrun.lab.results.settings import Setting
-from longrun.lab.results.statistics import FEWEST_SEEDS, improvement, mean_interval
+from longrun.lab.results.statistics import FEWEST_SEEDS, improvement
 from longrun.lab.results.tables import estimate_text
 from longrun.lab.results.verdict import ranked, verdict
 from longrun.learning.envs.spaces import Array

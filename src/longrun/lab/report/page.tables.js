@@ -1,7 +1,7 @@
 // The comparison of the settings.
 const NOTE = "The score of a seed is the mean of its evaluations in the last 10 % of training."
   + " Mean over seeds with Student's nominal 95 % interval. IQM: the mean of the middle half of the"
-  + " seeds. P: the probability that a seed beats one of the setting with the highest mean; 0.5"
+  + " seeds. P: the probability that a seed beats one of the best setting; 0.5"
   + " means equal. Both with nominal 95 % intervals. In simulations intervals of five seeds cover"
   + " 81 to 95 % (mean), 88 to 96 % (IQM) and 92 to 100 % (P). Fewer than five seeds are shown"
   + " themselves, in parentheses, instead of an interval.";
@@ -26,7 +26,7 @@ function who(setting, more) {
 }
 
 function nameCell(setting) {
-  const words = limited ? "highest mean of those that keep the limits" : "highest mean";
+  const words = limited ? "best within limits" : "best";
   const badge = setting.best ? el("span", { class: "badge" }, words) : null;
   return { value: setting.name, cell: [who(setting, badge)] };
 }
@@ -61,7 +61,7 @@ const COLUMNS = [
   ...costs.map((each) => score(each.key)),
   ...(limited ? [["kept", "seeds that keep the limits", keptCell]] : []),
   ["iqm", "IQM of the average reward", (s) => figure(s, "iqm")],
-  ["improvement", "P(beats the highest)", (s) => figure(s, "improvement")],
+  ["improvement", "P(beats the best)", (s) => figure(s, "improvement")],
 ];
 const OPTIONAL = ["episode_return", "episode_average_reward", "iqm", "improvement"];
 

@@ -24,25 +24,21 @@ def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str,
         found = {env: first if first in own else own[0] for env, own in labels.items()}
     else:
         fitting = {env: own for env, own in labels.items() if _matching(own, wanted)}
-        found = {env: find_baseline(own, wanted) for env, own in fitting.items()}
-        if not found:
-            find_baseline([setting.label for setting in settings], wanted)  # raises an error
+        everything = {"": [setting.label for setting in settings]}  # for a message
+        found = {env: find_baseline(own, wanted) for env, own in (fitting or everything).items()}
     shared = set(found.values())
     return found | ({"": shared.pop()} if len(shared) == 1 else {})
 
 
 def find_baseline(labels: Sequence[str], wanted: str) -> str:
     """The label, given as it is, in its short form, or by words that no other label has."""
-    matching = _matching(labels, wanted)
-    if len(matching) == 1:
-        return matching[0]
-    if matching:
+    matching = _matching(labels, wanted) or [known("baseline", wanted, shortened(labels)[0])]
+    if len(matching) > 1:
         raise InputError(f"baseline='{wanted}' fits several: {'; '.join(matching[:4])}")
-    return known("baseline", wanted, shortened(labels)[0])
+    return matching[0]
 
 
 def _matching(labels: Sequence[str], wanted: str) -> list[str]:
     short, _ = shortened(labels)
     exactly = [label for label in short if wanted in (label, short[label])]
-    words = wanted.split()
-    return exactly or [label for label in short if all(w in label.split() for w in words)]
+    return exactly or [label for label in short if set(wanted.split()) <= set(label.split())]

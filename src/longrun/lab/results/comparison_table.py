@@ -8,6 +8,7 @@ import numpy as np
 
 from longrun.base.errors import listed
 from longrun.lab.results.comparison import Comparison, Row, compare
+from longrun.lab.results.curves import mean_interval
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.scores import (
@@ -23,7 +24,6 @@ from longrun.lab.results.statistics import (
     COVERED,
     FEWEST_SEEDS,
     ScoreEstimate,
-    mean_interval,
 )
 from longrun.lab.results.tables import TextTable, estimate_text, number_text, print_tables
 from longrun.lab.results.verdict import verdict

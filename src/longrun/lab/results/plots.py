@@ -16,23 +16,14 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from longrun.base.errors import InputError
 from longrun.base.picture_files import picture
 from longrun.lab.results.comparison import Comparison
+from longrun.lab.results.curves import iqm_interval, mean_interval, smoothed, thinned
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.plot_style import DPI, Colour, colours_of, legend, tidy
 from longrun.lab.results.scores import COST, costs_of, limits_of, own_limits
 from longrun.lab.results.settings import Setting
-from longrun.lab.results.statistics import (
-    FEWEST_SEEDS,
-    curve_estimates,
-    fewest_seeds,
-    mean_interval,
-    profile,
-    thinned,
-)
+from longrun.lab.results.statistics import FEWEST_SEEDS, fewest_seeds, profile
 from longrun.learning.envs.spaces import Array
-
-Band = tuple[Array, Array, Array]
-"""Middle, low and high of a curve, [K] each."""
 
 DEFAULT_METRICS = ("average_reward", "episode_return")
 CROWDED = 8
@@ -41,8 +32,6 @@ MOST_COLUMNS = 4
 """One metric of more environments than this takes several rows."""
 SEED_POINT: Mapping[str, Any] = {"marker": "o", "ms": 4.5, "mec": "white", "mew": 0.8, "ls": ""}
 """The mark of a seed that has a single point."""
-SEED = 0
-"""Seed of the bootstrap of the bands."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +138,7 @@ def _draw(axis: Axes, panel: Panel, colours: Mapping[str, Colour], iqm: bool, sm
     for setting in (s for s in panel.settings if _has(s, panel.metric)):
         steps, values = thinned(setting.steps, smoothed(setting.values[panel.metric], smooth))
         shown.append(values)
-        middle, low, high = band(values, iqm)
+        middle, low, high = (iqm_interval if iqm else mean_interval)(values)
         colour, marker = colours[setting.label], "o" if len(steps) == 1 else ""
         if not crowded:
             axis.plot(steps, values, color=colour, alpha=0.35, linewidth=0.7)
@@ -187,18 +176,6 @@ def limited_costs(settings: Sequence[Setting]) -> list[str]:
     limited = {name for setting in settings for name in own_limits(setting)}
     recorded = dict.fromkeys(name for setting in settings for name in costs_of(setting))
     return [COST + name for name in recorded if name in limited]
-
-
-def band(values: Array, iqm: bool) -> Band:
-    """Mean of curves [K, seeds] with Student's interval, or interquartile mean with bootstrap's."""
-    return curve_estimates(values, np.random.default_rng(SEED)) if iqm else mean_interval(values)
-
-
-def smoothed(values: Array, points: int) -> Array:
-    """Each point [K, seeds] as the mean of itself and those before it, `points` in all."""
-    if points <= 1:
-        return values
-    return np.stack([values[max(0, k + 1 - points) : k + 1].mean(0) for k in range(len(values))])
 
 
 def draw_profiles(found: Comparison, metric: str, out: Path) -> None:

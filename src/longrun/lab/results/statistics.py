@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longrun.base.student import student_quantile, student_reach
+from longrun.base.student import student_quantile
 from longrun.learning.envs.spaces import Array
 
 FEWEST_SEEDS = 5
@@ -45,8 +45,6 @@ NORMAL_95 = 1.959964
 """How many standard errors a two-sided 95 % interval of the normal law reaches."""
 HALVINGS = 50
 """Steps of a bisection within [0, 1]: to the last digit."""
-MOST_POINTS = 200
-"""Most points of a curve that is drawn."""
 TRIMMED = 0.25
 """Share of the scores that the interquartile mean leaves out at either end."""
 
@@ -210,47 +208,6 @@ def profile(scores: Array, thresholds: Array) -> tuple[Array, Array, Array]:
     middle = (share + square / 2) / (1 + square)
     reach = np.sqrt(square * (share * (1 - share) + square / 4)) / (1 + square)
     return share, middle - reach, middle + reach
-
-
-def mean_interval(values: Array) -> tuple[Array, Array, Array]:
-    """Mean over the last axis (seeds) and its 95 % Student's interval; [..., n] -> three [...].
-
-    There is no interval of fewer than `FEWEST_SEEDS`: it is NaN.
-    """
-    mean = values.mean(-1)
-    if values.shape[-1] < FEWEST_SEEDS:
-        return mean, mean * np.nan, mean * np.nan
-    reach = student_reach(values)
-    return mean, mean - reach, mean + reach
-
-
-def thinned(steps: Array, values: Array, most: int = MOST_POINTS) -> tuple[Array, Array]:
-    """Means of blocks of values [K, seeds], at most so many, each at its last step [K]."""
-    size = -(-len(steps) // most)
-    if size <= 1:
-        return steps, values
-    starts = np.arange(0, len(steps), size)
-    counts = np.diff([*starts, len(steps)])
-    means: Array = np.add.reduceat(values, starts) / counts[:, None]
-    return steps[starts + counts - 1], means
-
-
-def curve_estimates(values: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Interquartile mean over the seeds of curves [K, seeds] and its interval: three [K].
-
-    There is no interval of fewer than `FEWEST_SEEDS`. Where a seed's value is NaN, all are NaN.
-    """
-    value, low, high = np.full((3, len(values)), np.nan)
-    complete = np.isfinite(values).all(-1)
-    curves = np.sort(values[complete], axis=-1)
-    value[complete] = interquartile_mean(curves[..., None])
-    count = values.shape[-1]
-    if count >= FEWEST_SEEDS and complete.any():
-        cut = int(TRIMMED * count)
-        places = np.sort(rng.integers(count, size=(REPETITIONS, count)), axis=-1)
-        weights = np.eye(count)[places[:, cut : count - cut]].mean(1)  # of each seed in order
-        low[complete], high[complete] = ends(curves @ weights.T, curves[:1].T)
-    return value, low, high
 
 
 def resampled(scores: Array, rng: np.random.Generator) -> Array:

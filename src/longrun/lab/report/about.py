@@ -68,46 +68,25 @@ def versions(folder: Folder) -> str:
     return ", ".join([*(f"{name} {'/'.join(own)}" for name, own in found.items()), *platforms])
 
 
-def differing(settings: Sequence[ReportedSetting]) -> list[str]:
-    """Names of the choices that not all settings which have them share."""
-    found: dict[str, set[str]] = {}
-    for each in settings:
-        for name, text in each.choices.items():
-            found.setdefault(name, set()).add(text)
-    return [name for name, texts in found.items() if len(texts) > 1]
-
-
-def filters(settings: Sequence[ReportedSetting]) -> list[Json]:
-    """Each choice in which settings differ, with its sorted values."""
-    found = []
-    for name in differing(settings):
-        mine = [each for each in settings if name in each.choices]
-        if all(each.choices[name] == _default(each, name) for each in mine):
-            continue  # only the algorithms' presets differ in it, and the algorithm has a filter
-        values = sorted({each.choices[name] for each in mine}, key=numbers_first)
-        found.append({"name": name, "values": values})
-    return found
-
-
 def options(settings: Sequence[ReportedSetting]) -> list[Json]:
-    """Every option once: its values, whether settings differ in it, and the preset's default.
+    """Every choice once: its values, whether settings differ in it, and the preset's default.
 
     An option is `changed` if a setting has another value than the default of its own preset.
     The label names the algorithms of an option that not all have, such as a discount.
     """
-    differ = differing(settings)
     changed = {name for each in settings for name in changed_options(each.found.choice)}
     found = []
     for name in dict.fromkeys(name for each in settings for name in each.choices):
         mine = [each for each in settings if name in each.choices]
-        defaults = list({_default(each, name) for each in mine})
+        values = dict.fromkeys(each.choices[name] for each in mine)
+        defaults = list({default_texts(*each.found.choice[:2]).get(name) for each in mine})
         owners = dict.fromkeys(each.found.choice.algorithm.upper() for each in mine)
         found.append(
             {
                 "name": name,
                 "label": name + f" ({', '.join(owners)})" * (len(mine) < len(settings)),
-                "values": list(dict.fromkeys(each.choices[name] for each in mine)),
-                "differs": name in differ,
+                "values": list(values),
+                "differs": len(values) > 1,
                 "changed": name in changed,
                 "default": defaults[0] if len(defaults) == 1 else None,
             }
@@ -115,6 +94,13 @@ def options(settings: Sequence[ReportedSetting]) -> list[Json]:
     return found
 
 
-def _default(each: ReportedSetting, name: str) -> str | None:
-    algorithm, preset, _ = each.found.choice
-    return default_texts(algorithm, preset).get(name)
+def filters(choices: Sequence[Json]) -> list[Json]:
+    """The choices in which settings differ, with sorted values.
+
+    Not those in which only the algorithms' presets differ: the algorithm has a filter.
+    """
+    return [
+        {"name": each["name"], "values": sorted(each["values"], key=numbers_first)}
+        for each in choices
+        if each["differs"] and (each["changed"] or each["name"] in ("algorithm", "preset"))
+    ]

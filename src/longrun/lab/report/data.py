@@ -31,7 +31,8 @@ Json = dict[str, Any]
 def page_data(folder: Folder) -> Json:
     """The page's numbers and text; its pictures are added later."""
     names, _ = shortened(each.found.label for each in folder.settings)
-    settings = _settings(folder, names)
+    options = about.options(folder.settings)
+    settings = _settings(folder, names, {each["name"] for each in options if each["differs"]})
     return {
         "title": about.title(folder.settings),
         "folder": str(folder.path),
@@ -39,11 +40,11 @@ def page_data(folder: Folder) -> Json:
         "result": _result(folder.comparison, names),
         "facts": about.facts(folder),
         "metrics": _metrics(settings),
-        "filters": about.filters(folder.settings),
+        "filters": about.filters(options),
         "settings": settings,
         "unsettled": _unsettled(folder.comparison, names),
         "problems": [problem._asdict() for problem in folder.problems],
-        "options": about.options(folder.settings),
+        "options": options,
         "command": about.command(folder),
         "versions": about.versions(folder),
         "runs": [
@@ -54,9 +55,8 @@ def page_data(folder: Folder) -> Json:
     }
 
 
-def _settings(folder: Folder, names: Mapping[str, str]) -> list[Json]:
+def _settings(folder: Folder, names: Mapping[str, str], differ: set[str]) -> list[Json]:
     points = points_each([each.training for each in folder.settings])
-    differ = about.differing(folder.settings)
     costs = folder.comparison.costs if folder.comparison else []
     kept = feasible_seeds(costs)
     found = []
@@ -68,7 +68,7 @@ def _settings(folder: Folder, names: Mapping[str, str]) -> list[Json]:
                 "name": names[each.found.label],
                 "label": each.found.label,
                 "choices": {name: text for name, text in each.choices.items() if name in differ},
-                "changed": sorted(changed_options(each.found.choice) & set(differ)),
+                "changed": sorted(changed_options(each.found.choice) & differ),
                 "evaluation": curves_of(evaluated, _scored(evaluated), most=10_000),
                 "training": curves_of(trained, list(trained.values) if trained else [], points),
                 "seeds": list((evaluated or each.found).seeds),

@@ -115,11 +115,12 @@ def test_settings_with_different_limits_have_each_its_own(tmp_path):
     ]
 
 
-def test_the_table_of_costs(runs, capsys, tmp_path):
+def test_the_table_has_the_costs(runs, capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     out = tmp_path / "table.csv"
     compare_command([*map(str, runs), "--metric", "average_reward", "--out", str(out)])
     shown = re.sub(r"\s+", " ", capsys.readouterr().out)
-    assert "Costs: final, mean over seeds" in shown
+    assert "wear (cost per step)" in shown
     assert "2 of 3" in shown and "1 of 3" in shown
     with out.open() as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "cost_wear"]

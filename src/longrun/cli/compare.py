@@ -45,9 +45,9 @@ def compare_command(arguments: list[str]) -> int:
     metrics = SCORES if chosen == "all" else (chosen,)
     how = {name: given.get(name) for name in ("baseline", "at")}
     found = compare(given["runs"], metrics, **how, best=given.get("best", False))
-    tables = print_comparison(found)
+    table = print_comparison(found)
     for out in outs:
-        write_table(out, tables, found.records())
+        write_table(out, table, found.records())
     if profile:
         from longrun.lab.results.plots import draw_profiles
 

@@ -12,6 +12,7 @@ from longrun.lab.results.curves import mean_interval
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.scores import (
+    COST,
     FINAL_SHARE,
     CostRates,
     cost_rates,
@@ -25,9 +26,13 @@ from longrun.lab.results.statistics import (
     FEWEST_SEEDS,
     ScoreEstimate,
 )
-from longrun.lab.results.tables import TextTable, estimate_text, number_text, print_tables
+from longrun.lab.results.tables import TextTable, estimate_text, number_text, print_table
 from longrun.lab.results.verdict import verdict
 
+COSTS_NOTE = (
+    "Costs: final, mean over seeds. A seed is within its limits unless the 95 % interval of a cost"
+    " is all above its limit."
+)
 TRAINED = ("average_reward", "episode_return")
 """Metrics of the table after training."""
 
@@ -62,27 +67,20 @@ def _of_one_seed(setting: Setting) -> str:
     return "\n".join([first, "  ".join(figures), *notes])
 
 
-def print_comparison(found: Comparison) -> list[TextTable]:
-    """Print the verdict and the tables, which are returned."""
+def print_comparison(found: Comparison) -> TextTable:
+    """Print the verdict and the table, which is returned."""
     for line in verdict(found):
         print(line)
-    tables = comparison_tables(found)
-    print_tables(tables)
-    return tables
+    table = comparison_table(found)
+    print_table(table)
+    return table
 
 
-def comparison_tables(found: Comparison) -> list[TextTable]:
-    """The scores of all settings, and their costs, where there are some."""
+def comparison_table(found: Comparison) -> TextTable:
+    """Interquartile means in all metrics, P(better) in the first, and costs with their limits."""
     short, shared = shortened(row.label for row in found.rows)
-    metrics = list(dict.fromkeys(row.metric for row in found.rows if row.aggregates))
-    tables = [_score_table(found, metrics, short, shared)] if metrics else []
-    return [*tables, _cost_table(found.costs, short)] if found.costs else tables
-
-
-def _score_table(
-    found: Comparison, metrics: Sequence[str], short: Mapping[str, str], shared: str
-) -> TextTable:
-    """Interquartile means in all metrics, and P(better) in the first."""
+    scored = dict.fromkeys(row.metric for row in found.rows if row.aggregates)
+    metrics = list(scored) or [found.rows[0].metric]
     lines = [row for row in found.rows if row.metric == metrics[0]]
     cells = {(row.env, row.label, row.metric): row for row in found.rows}
     several = len(found.tasks) > 1
@@ -103,6 +101,7 @@ def _score_table(
             else estimate_text(row.improvement)
             for row in lines
         ]
+    columns |= _cost_columns(found.costs, [(row.env, row.label) for row in lines])
     place = f"{len(found.tasks)} environments" if several else found.tasks[0]
     shown = [row.aggregates["iqm"].low for row in found.rows if row.aggregates]
     interval = "" if np.isnan(shown).all() else " [nominal 95 % interval]"
@@ -110,7 +109,29 @@ def _score_table(
     what = "score of the only seed" if single else f"interquartile mean over seeds{interval}"
     notes = [*_evaluation_notes(lines, short), *_interval_notes(lines, short, found)]
     notes += _task_notes(metrics, short, found) if several else []
-    return TextTable(f"{place}: {what}", columns, notes + [f"All with {shared}."] * bool(shared))
+    notes += [COSTS_NOTE] * bool(found.costs) + [f"All with {shared}."] * bool(shared)
+    return TextTable(f"{place}: {what}", columns, notes)
+
+
+def _cost_columns(
+    costs: Sequence[CostRates], keys: Sequence[tuple[str, str]]
+) -> dict[str, list[str]]:
+    """The final rate of each cost beside its limit, and how many seeds keep all limits."""
+    of = {(each.key, each.cost): each for each in costs}
+    kept = feasible_seeds(costs)
+    columns = {}
+    for name in dict.fromkeys(each.cost for each in costs):
+        own = [of.get((key, name)) for key in keys]
+        columns[metric_name(COST + name)] = [_mean_text(each) if each else "-" for each in own]
+        limits = [each.limit if each else None for each in own]
+        columns[f"limit of {name}"] = ["" if x is None else f"{x:g}" for x in limits]
+    texts = [f"{kept[key].kept} of {kept[key].seeds}" if key in kept else "" for key in keys]
+    return {**columns, "seeds within limits": texts} if costs else {}
+
+
+def _mean_text(cost: CostRates) -> str:
+    mean, low, high = (float(x) for x in mean_interval(np.array(cost.rates)))
+    return estimate_text(ScoreEstimate(mean, low, high), cost.rates)
 
 
 def _evaluation_notes(rows: Sequence[Row], short: Mapping[str, str]) -> list[str]:
@@ -180,33 +201,3 @@ def _task_notes(metrics: Sequence[str], short: Mapping[str, str], found: Compari
         if without:
             notes.append(f"{metric_name(metric)} without {listed(without)}: seeds lack a score.")
     return notes
-
-
-def _cost_table(costs: Sequence[CostRates], short: Mapping[str, str]) -> TextTable:
-    """The final rate of each cost, and how many seeds keep all limits."""
-    keys = list(dict.fromkeys(each.key for each in costs))
-    of = {(each.key, each.cost): each for each in costs}
-    kept = feasible_seeds(costs)
-    several = len({env for env, _ in keys}) > 1
-    columns = {
-        "environment": [env * several for env, _ in keys],
-        "setting": [short[label] for _, label in keys],
-    }
-    for name in dict.fromkeys(each.cost for each in costs):
-        own = [of.get((key, name)) for key in keys]
-        columns[f"{name} per step"] = ["-" if each is None else _mean_text(each) for each in own]
-        if any(each and each.limit is not None for each in own):
-            columns[f"limit of {name}"] = [
-                "-" if each is None or each.limit is None else f"{each.limit:g}" for each in own
-            ]
-    if kept:
-        columns["seeds within limits"] = [
-            f"{kept[key].kept} of {kept[key].seeds}" if key in kept else "-" for key in keys
-        ]
-    note = "Within limits: a seed of which no cost has a 95 % interval that is all above its limit."
-    return TextTable("Costs: final, mean over seeds", columns, [note] * bool(kept))
-
-
-def _mean_text(cost: CostRates) -> str:
-    mean, low, high = (float(x) for x in mean_interval(np.array(cost.rates)))
-    return estimate_text(ScoreEstimate(mean, low, high), cost.rates)

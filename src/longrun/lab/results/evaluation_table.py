@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from longrun.lab.results.metric_names import metric_name
-from longrun.lab.results.tables import TextTable, number_text, print_tables
+from longrun.lab.results.tables import TextTable, number_text, print_table
 from longrun.learning.runs.evaluation_report import EvaluationReport
 
 
@@ -27,7 +27,7 @@ def print_reports(rows: Sequence[tuple[str, EvaluationReport]], title: str) -> N
             columns[metric_name(name)] = figures
     for name in reports[0].costs:
         columns[f"{name} [95 %]"] = [_rate(*r.costs[name]) for r in reports]
-    print_tables([TextTable(title, columns, _shortcomings(rows))])
+    print_table(TextTable(title, columns, _shortcomings(rows)))
 
 
 def _rate(value: float, low: float, high: float) -> str:

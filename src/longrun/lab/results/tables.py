@@ -52,25 +52,22 @@ class TextTable:
         return list(zip(*(self.columns[name] for name in self.header), strict=True))
 
 
-def print_tables(tables: Sequence[TextTable]) -> None:
+def print_table(found: TextTable) -> None:
     """Print on the terminal, names on the left in full, numbers on the right."""
-    console = Console()
-    for each in tables:
-        table = Table(title=escape(each.title))
-        room = 1
-        for name in each.header:
-            cells = [name, *each.columns[name]]
-            side: JustifyMethod = "left" if name in NAMES else "right"
-            pieces = cells if name in NAMES else [word for cell in cells for word in cell.split()]
-            least = min(max(map(len, pieces)), LONGEST_WORD)
-            table.add_column(escape(name), justify=side, overflow="fold", min_width=least)
-            room += least + 3
-        for row in each.rows:
-            table.add_row(*map(escape, row))
-        # If the terminal is too narrow, it wraps the lines: cropping them would lose numbers.
-        console.print(table, width=max(console.width, room), crop=False)
-        for note in each.notes:
-            console.print(escape(note), highlight=False)
+    console, table, room = Console(), Table(title=escape(found.title)), 1
+    for name in found.header:
+        cells = [name, *found.columns[name]]
+        side: JustifyMethod = "left" if name in NAMES else "right"
+        pieces = cells if name in NAMES else [word for cell in cells for word in cell.split()]
+        least = min(max(map(len, pieces)), LONGEST_WORD)
+        table.add_column(escape(name), justify=side, overflow="fold", min_width=least)
+        room += least + 3
+    for row in found.rows:
+        table.add_row(*map(escape, row))
+    # If the terminal is too narrow, it wraps the lines: cropping them would lose numbers.
+    console.print(table, width=max(console.width, room), crop=False)
+    for note in found.notes:
+        console.print(escape(note), highlight=False)
 
 
 def require_table(out: Path) -> None:
@@ -79,15 +76,12 @@ def require_table(out: Path) -> None:
         raise InputError(f"{out}: '{out.suffix}' is not a table format; use {', '.join(ENDINGS)}")
 
 
-def write_table(
-    out: Path, tables: Sequence[TextTable], records: Sequence[Mapping[str, Any]]
-) -> None:
-    """The records as CSV, or the printed tables as Markdown or LaTeX, by the file's ending."""
+def write_table(out: Path, table: TextTable, records: Sequence[Mapping[str, Any]]) -> None:
+    """The records as CSV, or the printed table as Markdown or LaTeX, by the file's ending."""
     require_table(out)
-    form = as_latex if out.suffix.lower() == ".tex" else as_markdown
-    is_csv = out.suffix.lower() == ".csv"
-    text = as_csv(records) if is_csv else "\n".join(form(table) for table in tables)
-    write_bytes(out, text.encode())
+    ending = out.suffix.lower()
+    text = as_csv(records) if ending == ".csv" else as_latex(table)
+    write_bytes(out, (as_markdown(table) if ending == ".md" else text).encode())
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:

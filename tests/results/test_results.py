@@ -138,7 +138,7 @@ def test_a_setting_names_the_files_and_options_of_its_seeds(tmp_path):
 def test_evaluations_and_training_of_a_setting_have_the_same_label(tmp_path):
     sweep = fake_sweep(tmp_path / "sweep", {"x": ({100: 1.0}, {}), "y": ({100: 2.0}, {})})
     (sweep / "runs" / "y" / "evaluations.csv").unlink()
-    with pytest.warns(UserWarning, match="left out because they have no evaluations yet: y"):
+    with pytest.warns(UserWarning, match="y': left out because it has no evaluations yet"):
         (evaluated,) = read_results(sweep)
     trained = read_metrics(sweep, ["gain"])
     assert evaluated.label == trained[0].label == "x: APO"
@@ -332,7 +332,7 @@ def test_other_folders_are_refused_in_one_line(tmp_path):
 def test_a_run_without_evaluations_is_left_out_of_a_sweep(tmp_path):
     sweep = fake_sweep(tmp_path / "sweep", {"x": (rising(1), {}), "y": ({}, {"seeds": [1]})})
     with pytest.warns(
-        UserWarning, match=r"sweep': left out because they have no evaluations yet: y"
+        UserWarning, match=r"sweep/runs/y': left out because it has no evaluations yet; train"
     ):
         (setting,) = read_results(sweep)
     assert setting.seeds == (0,)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -194,17 +193,10 @@ def _report_missing(missing: Sequence[FoundRun], found: Scan, file: str) -> None
     fix = "train longer or with --eval-every" if file == EVALUATIONS else "train longer"
     if missing and len(missing) == len(found.runs):
         raise InputError(f"'{missing[0].path}' has no {what} yet; {fix}")
-    by_source: dict[Path | None, list[FoundRun]] = {}
-    for run in missing:
-        by_source.setdefault(None if run.path == run.source else run.source, []).append(run)
-    for source, runs in by_source.items():
-        if source is None:
-            they = "they have" if len(runs) > 1 else "it has"
-            names = listed(f"'{run.path}'" for run in runs)
-            warn(f"{names}: left out because {they} no {what} yet; {fix}")
-        else:
-            names = listed(run.path.name for run in runs)
-            warn(f"'{source}': left out because they have no {what} yet: {names}")
+    if missing:
+        they = "they have" if len(missing) > 1 else "it has"
+        names = listed(f"'{run.path}'" for run in missing)
+        warn(f"{names}: left out because {they} no {what} yet; {fix}")
 
 
 def _with_curves(found: Setting, curves: Sequence[_Curve], columns: Sequence[str]) -> list[Setting]:

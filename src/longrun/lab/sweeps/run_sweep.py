@@ -119,7 +119,7 @@ def on_device(envs: Sequence[str]) -> bool:
     """Whether some environments are JAX-native and JAX has a GPU or TPU.
 
     Replicas are then joined into one program, which a device runs in about the time of one of them.
-    On a CPU one process for each run is faster (measured, docs/design.md).
+    On a CPU one process for each run is faster (docs/decisions/024).
     """
     return any(map(is_native, envs)) and default_backend() != "cpu"
 

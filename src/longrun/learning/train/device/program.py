@@ -187,7 +187,7 @@ def evaluate_all(
 
 
 COMPILER_OPTIONS: dict[str, dict[str, Any]] = {
-    # The small kernels of both networks side by side: up to 1.8x (docs/design.md).
+    # The small kernels of both networks side by side: up to 1.8x (docs/decisions/023).
     "gpu": {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"},
 }
 

@@ -356,8 +356,8 @@ def test_an_unavailable_action_has_no_successors(row: list[float]) -> None:
 
 REFUSED = [
     ({"rewards": [1, 2]}, "rewards have shape (2,); give (2, 2), [states, actions], or (2, 2, 2)"),
-    ({"rewards": [[1, 2], [np.nan, 4]]}, "reward of state 1, action 0 is nan; make it a finite"),
-    ({"rewards": [[1, np.inf], [3, 4]]}, "reward of state 0, action 1 is inf; make it a finite"),
+    ({"rewards": [[1, 2], [np.nan, 4]]}, "reward of state 1, action 0 is nan; make it finite"),
+    ({"rewards": [[1, np.inf], [3, 4]]}, "reward of state 0, action 1 is inf; make it finite"),
     ({"available": [1, 1]}, "available has shape (2,); give (2, 2), [states, actions]"),
     ({"available": [[1, 1], [0, 0]]}, "state 1 has no available action; add one"),
     ({"initial": [1]}, "initial has shape (1,); give (2,), [states]"),

@@ -104,16 +104,8 @@ def _agent(run: Path, replica: int) -> Agent:
 def _compared(agent: Agent, size: int | None) -> PolicyComparison:
     from rich.console import Console
 
-    from longrun.lab.policy_map.exact_comparison import (
-        compare_policies,
-        exact_model,
-        learned_policy,
-        require_mappable,
-    )
+    from longrun.lab.policy_map.exact_comparison import compare_run
 
-    env = require_mappable(agent.loop.env)
-    console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
-    with console.status(f"solving {env.name}"):
-        learned = learned_policy(env, agent.config, agent.state, size)
-        boxed = env.num_queues > 0 and not env.buffer
-        return compare_policies(exact_model(env, size), learned, boxed)
+    env = agent.loop.env
+    with Console(stderr=True, soft_wrap=True).status(f"solving {env.name}"):  # warnings in one line
+        return compare_run(env, agent.config, agent.state, size)

@@ -92,10 +92,8 @@ def structure(mdp: MDP) -> Structure:
     everything = chain_structure(_union(mdp))
     communicating = everything.irreducible
     components = 1 if communicating else int(end_components(mdp).max() + 1)
-    unichain: bool | None = None
-    if components > 1:
-        unichain = False
-    elif mdp.num_actions == 1 or _always_visited(mdp) is not None:
+    unichain = None if components == 1 else False
+    if components == 1 and (mdp.num_actions == 1 or _has_unavoidable_state(mdp)):
         unichain = True
     return Structure(
         classes=int(everything.labels.max()) + 1,
@@ -109,8 +107,7 @@ def structure(mdp: MDP) -> Structure:
 
 def require_constant_gain(mdp: MDP) -> None:
     """Refuse a model whose optimal gain may depend on the start."""
-    labels, _ = _classes(_union(mdp))
-    if labels.max() == 0:
+    if _classes(_union(mdp))[0].max() == 0:
         return
     components = end_components(mdp)
     count = int(components.max()) + 1
@@ -176,15 +173,12 @@ def end_components(mdp: MDP) -> Labels:
     return result
 
 
-def _always_visited(mdp: MDP, tries: int = 50) -> int | None:
-    """A state that no policy can avoid forever, among the likeliest: then all are unichain."""
+def _has_unavoidable_state(mdp: MDP) -> bool:
+    """Whether one of the likeliest states can be avoided by no policy: then all are unichain."""
     if mdp.num_states > 5000:
-        return None
-    busiest = np.argsort(-np.asarray(mdp.kernel.sum(0)).ravel(), kind="stable")[:tries]
-    for state in busiest:
-        if not _can_avoid(mdp, int(state)).any():
-            return int(state)
-    return None
+        return False
+    busiest = np.argsort(-np.asarray(mdp.kernel.sum(0)).ravel(), kind="stable")[:50]
+    return any(not _can_avoid(mdp, int(state)).any() for state in busiest)
 
 
 def _can_avoid(mdp: MDP, state: int) -> NDArray[np.bool_]:

@@ -85,12 +85,9 @@ def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
     usable = available.T.ravel()
     sums = kernel @ np.ones(kernel.shape[1])
     wrong = ~(np.abs(sums - usable) <= np.where(usable, TOLERANCE, 0))
-    if not entries.size or not entries.min() >= 0:
-        bad = ~(entries >= 0)
-        if is_sparse:
-            wrong[np.repeat(np.arange(len(sums)), np.diff(kernel.indptr))[bad]] = True
-        else:
-            wrong |= bad.any(1)
+    if entries.size and not entries.min() >= 0:
+        least = kernel.min(axis=1)
+        wrong |= ~((least.toarray().ravel() if is_sparse else least) >= 0)
     if wrong.any():
         raise InputError(_row_problem(kernel, available, int(np.argmax(wrong))))
     if np.abs(sums - usable).max() > AS_GIVEN:
@@ -104,39 +101,25 @@ def normalise_rows(kernel: Matrix, available: NDArray[np.bool_]) -> None:
 def _row_problem(kernel: Matrix, available: NDArray[np.bool_], index: int) -> str:
     """The error message for a row of the kernel, and the fix."""
     action, state = divmod(index, kernel.shape[1])
+    place = f"state {state}, action {action}"
     if not available[state, action]:
-        return (
-            f"state {state}, action {action} is not available but has successors; "
-            "set its transitions to 0"
-        )
+        return f"{place} is not available but has successors; set its transitions to 0"
     row = kernel[[index]]
     row = row.toarray()[0] if sparse.issparse(kernel) else row[0]
-    if _is_generator(row, state):
+    leaving = np.delete(row, state)
+    total = leaving.sum()
+    if (leaving >= 0).all() and 0 < total < np.inf and abs(row[state] / total + 1) <= TOLERANCE:
         return (
-            f"transitions of state {state}, action {action} contain {row.min():.6g} < 0 and sum to"
+            f"transitions of {place} contain {row.min():.6g} < 0 and sum to"
             " 0, as rates of continuous time do; give I + Q / c, with c at least the largest rate,"
             " and rewards per unit of time"
         )
-    problem = (
-        "are not finite"
-        if not np.isfinite(row).all()
-        else f"contain {row.min():.6g} < 0"
-        if row.min() < 0
-        else f"sum to {row.sum():.10g}, not 1"
-    )
-    return (
-        f"transitions of state {state}, action {action} {problem}; "
-        "make them a probability distribution"
-    )
-
-
-def _is_generator(row: Array, state: int) -> bool:
-    """Whether it is a row of rates: the one of leaving the state, negated, on the diagonal."""
-    others = np.delete(row, state)
-    total = others.sum()
-    return bool(
-        0 < total < np.inf and (others >= 0).all() and abs(row[state] + total) <= TOLERANCE * total
-    )
+    problem = f"sum to {row.sum():.10g}, not 1"
+    if not np.isfinite(row).all():
+        problem = "are not finite"
+    elif row.min() < 0:
+        problem = f"contain {row.min():.6g} < 0"
+    return f"transitions of {place} {problem}; make them a probability distribution"
 
 
 def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_]) -> Array:
@@ -160,12 +143,7 @@ def expected_rewards(rewards: Any, kernel: Matrix, available: NDArray[np.bool_])
                 f"rewards have shape {given.shape}; give {(states, count)}, [states, actions], or "
                 f"{(states, count, states)}, [states, actions, successors]"
             )
-    wrong = ~np.isfinite(given) & available
-    if wrong.any():
-        s, a = np.argwhere(wrong)[0]
-        raise InputError(
-            f"reward of state {s}, action {a} is {given[s, a]}; make it a finite number"
-        )
+    _require_finite("reward", given, available)
     result = np.where(available, given, -np.inf)
     return np.asarray(np.asfortranarray(result))  # actions outermost, as in the kernel
 
@@ -181,14 +159,17 @@ def cost_table(name: str, cost: ArrayLike, available: NDArray[np.bool_]) -> Arra
             f"cost '{name}' has shape {given.shape}; give {(states, count)}, [states, actions], or "
             f"{(states,)}, [states]"
         )
+    given = np.broadcast_to(given, available.shape)
+    _require_finite(f"cost '{name}'", given, available)
+    # No copy: the costs of large models are views of a few numbers.
+    return given if available.all() else np.where(available, given, 0.0)
+
+
+def _require_finite(what: str, given: Array, available: NDArray[np.bool_]) -> None:
     wrong = ~np.isfinite(given) & available
     if wrong.any():
         s, a = np.argwhere(wrong)[0]
-        value = np.broadcast_to(given, available.shape)[s, a]
-        raise InputError(f"cost '{name}' of state {s}, action {a} is {value}; make it finite")
-    if available.all():  # no copy: the costs of large models are views of a few numbers
-        return np.broadcast_to(given, available.shape)
-    return np.where(available, given, 0.0)
+        raise InputError(f"{what} of state {s}, action {a} is {given[s, a]}; make it finite")
 
 
 def state_law(initial: ArrayLike, states: int) -> Array:

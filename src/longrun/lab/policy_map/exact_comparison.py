@@ -92,6 +92,16 @@ def learned_policy(
     return env.exact_policy(chosen, box_size(env, size))
 
 
+def compare_run(
+    env: Environment, config: Config, state: TrainState, size: int | None = None
+) -> PolicyComparison:
+    """Compare what was learned in an environment that has an exact model."""
+    exact = require_mappable(env)
+    learned = learned_policy(exact, config, state, size)
+    boxed = exact.num_queues > 0 and not exact.buffer
+    return compare_policies(exact_model(exact, size), learned, boxed)
+
+
 @dataclass(frozen=True)
 class PolicyComparison:
     """A policy and the optimal one in the same model."""

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from longrun.exact.tabular import MDP, Evaluation, LimitedSolution, Solution, structure
+from longrun.exact.tabular import MDP, Evaluation, Solution, structure
 
 SHOWN_DIGITS, MOST_DIGITS = 8, 15
 """Significant digits of the gain that are printed, and that a double has."""
@@ -18,7 +18,7 @@ SHOWN = 5
 """Randomised states that are printed."""
 
 
-def describe(mdp: MDP, solution: Solution | LimitedSolution) -> dict[str, Any]:
+def describe(mdp: MDP, solution: Solution) -> dict[str, Any]:
     """The model and its solution, as --json prints them."""
     report: dict[str, Any] = {
         "model": mdp.name,
@@ -32,14 +32,14 @@ def describe(mdp: MDP, solution: Solution | LimitedSolution) -> dict[str, Any]:
         "method": solution.method,
         "iterations": solution.iterations,
     }
-    if isinstance(solution, Solution):
+    if not solution.limits:
         report["sweeps"] = solution.sweeps
     policy = solution.policy
     report["policy"] = {
         action: {"states": float((policy == a if policy.ndim == 1 else policy[:, a]).mean())}
         for a, action in enumerate(mdp.actions)
     }
-    if isinstance(solution, Solution):
+    if not solution.limits:
         return report
     costs = {
         name: {

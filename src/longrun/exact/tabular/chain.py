@@ -156,3 +156,12 @@ def ergodicity_coefficient(matrix: Array) -> float:
     return 0.5 * max(
         float(np.abs(matrix[i + 1 :] - matrix[i]).sum(1).max()) for i in range(rows - 1)
     )
+
+
+def relative_values(transition: Matrix, rewards: Array, discount: float = 1.0) -> Array:
+    """x [S] or [S, M], 0 in state 0, with (I - gamma P) x = r up to a constant on the right."""
+    system = np.eye(len(rewards)) - discount * dense(transition)
+    system[:, 0] = 1  # the constant takes the place of x[0] among the unknowns
+    solution = np.linalg.solve(system, rewards)
+    solution[0] = 0
+    return np.asarray(solution)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longrun.exact.tabular.chain import DENSE, dense, stationary
+from longrun.exact.tabular.chain import DENSE, dense, relative_values, stationary
 from longrun.exact.tabular.evaluation import TOLERANCE
 from longrun.exact.tabular.mdp import MDP, Array, Matrix
 from longrun.exact.tabular.poisson import Mergers, SparseChain
@@ -104,14 +105,11 @@ def _of_policy(mdp: MDP, policy: NDArray[Any], payment: Array) -> Array:
 
 def _directly(transition: Matrix, earned: Array) -> Array:
     """h [S, M] with (I - P) h = r - g by elimination; zeros where the chain is too slow for it."""
-    system = np.eye(len(earned)) - dense(transition)
-    system[:, 0] = 1  # h is 0 in state 0, and the gain takes its place among the unknowns
-    try:
-        found = np.linalg.solve(system, earned)
-    except np.linalg.LinAlgError:
-        return np.zeros_like(earned)
-    found[0] = 0
-    return np.asarray(found if np.isfinite(found).all() else np.zeros_like(earned))
+    with suppress(np.linalg.LinAlgError):
+        found = relative_values(transition, earned)
+        if np.isfinite(found).all():
+            return found
+    return np.zeros_like(earned)
 
 
 def stationary_law(transition: Matrix) -> Array:

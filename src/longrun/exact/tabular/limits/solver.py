@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from longrun.base.errors import NoConvergence
 from longrun.exact.tabular.limits.mixtures import best_mixture, stationary_policy
-from longrun.exact.tabular.limits.problem import LimitedProblem, LimitedSolution
+from longrun.exact.tabular.limits.problem import LimitedProblem
 from longrun.exact.tabular.limits.rates import Column, RateEvaluator, stationary_law
 from longrun.exact.tabular.limits.search import Search
 from longrun.exact.tabular.mdp import Array
-from longrun.exact.tabular.precision import USELESS, PrecisionWarning
 from longrun.exact.tabular.solvers.linear_program import occupation
-from longrun.exact.tabular.solvers.solution import OnIteration
+from longrun.exact.tabular.solvers.solution import (
+    OnIteration,
+    Solution,
+    as_precise_as_possible,
+    how_far,
+)
 
 METHODS = ("linear_program", "policy_iteration")
 LINEAR_PROGRAM = 2000
@@ -30,26 +32,17 @@ def solve_limited(
     tolerance: float,
     max_iterations: int,
     on_iteration: OnIteration,
-) -> LimitedSolution:
+) -> Solution:
     """The best policy that keeps the limits; `method` is one of METHODS, or "auto" by size."""
     search = Search(problem, tolerance, max_iterations, on_iteration)
     method = _started(search, method)
     search.become_feasible()
     search.improve()
     found = _settled(search, method)
-    width = found.gain_high - found.gain_low
-    if width <= tolerance * search.scale:
-        return found
-    told = (
-        f"{method} stopped after {found.iterations} iterations with the gain under limits between "
-        f"{found.gain_low:.14g} and {found.gain_high:.14g}"
-    )
-    if search.iterations >= search.most:
-        raise NoConvergence(f"{told}; raise max_iterations or tolerance", found)
-    if width > USELESS * search.scale:
-        raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
-    warnings.warn(f"{told}; rounding does not allow more here", PrecisionWarning, stacklevel=3)
-    return found
+    width = (found.gain_high - found.gain_low) / search.scale if search.scale else 0.0
+    if width > tolerance and search.iterations >= search.most:
+        raise NoConvergence(f"{how_far(found)}; raise max_iterations or tolerance", found)
+    return as_precise_as_possible(found, width, tolerance)
 
 
 def _started(search: Search, method: str) -> str:
@@ -73,7 +66,7 @@ def _started(search: Search, method: str) -> str:
     return method
 
 
-def _settled(search: Search, method: str) -> LimitedSolution:
+def _settled(search: Search, method: str) -> Solution:
     """The best mixture as one stationary policy, evaluated; below the limits if that is possible.
 
     The frequencies of the mixture are those of its stationary policy, up to rounding; where that
@@ -160,7 +153,7 @@ def _differing_in_one_state(search: Search, first: Column, second: Column) -> li
     return [low[1], high[1]]
 
 
-def _solution(search: Search, method: str, found: Column) -> LimitedSolution:
+def _solution(search: Search, method: str, found: Column) -> Solution:
     problem = search.problem
     low = min(found.gain - float(found.errors[0]), search.bound)
 
@@ -172,7 +165,7 @@ def _solution(search: Search, method: str, found: Column) -> LimitedSolution:
     if others:
         evaluate = RateEvaluator(problem.mdp, [problem.costs[name] for name in others])
         rates |= dict(zip(others, evaluate(found.policy).values.tolist(), strict=True))
-    return LimitedSolution(
+    return Solution(
         gain=(low + search.bound) / 2,
         gain_low=low,
         gain_high=search.bound,

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import Any, overload
+from typing import Any
 
 from numpy.typing import ArrayLike
 
 from longrun.base.checks import known, whole_number
 from longrun.base.errors import InputError, NoConvergence, suggestion
-from longrun.exact.tabular.limits.problem import LimitedSolution, limited_problem
+from longrun.exact.tabular.limits.problem import limited_problem
 from longrun.exact.tabular.limits.solver import METHODS as LIMITED_METHODS
 from longrun.exact.tabular.limits.solver import solve_limited
 from longrun.exact.tabular.mdp import MDP, require_mdp
-from longrun.exact.tabular.precision import USELESS, PrecisionWarning
 from longrun.exact.tabular.room import require_room_to_solve
 from longrun.exact.tabular.solvers.linear_program import linear_program
 from longrun.exact.tabular.solvers.policy_iteration import (
@@ -27,9 +25,10 @@ from longrun.exact.tabular.solvers.policy_iteration import (
     policy_iteration,
 )
 from longrun.exact.tabular.solvers.solution import (
+    LimitedSolution,
     OnIteration,
     Solution,
-    how_far,
+    as_precise_as_possible,
     relative_width,
 )
 from longrun.exact.tabular.solvers.value_iteration import relative_value_iteration
@@ -48,29 +47,6 @@ LIMITED_ITERATIONS = 500
 """Lagrangian problems that are solved before `solve` gives up; one limit needs about ten."""
 
 
-@overload
-def solve(
-    mdp: MDP,
-    method: str = ...,
-    *,
-    costs: None = ...,
-    limits: None = ...,
-    tolerance: float = ...,
-    max_iterations: int | None = ...,
-    linear_solver: str = ...,
-    on_iteration: OnIteration = ...,
-) -> Solution: ...
-@overload
-def solve(
-    mdp: MDP,
-    method: str = ...,
-    *,
-    costs: Mapping[str, ArrayLike] | None = ...,
-    limits: Mapping[str, float] | None = ...,
-    tolerance: float = ...,
-    max_iterations: int | None = ...,
-    on_iteration: OnIteration = ...,
-) -> LimitedSolution: ...
 def solve(
     mdp: MDP,
     method: str = "auto",
@@ -82,13 +58,13 @@ def solve(
     linear_solver: str = "auto",
     on_iteration: OnIteration = lambda iteration, low, high: None,
     **unknown: Any,
-) -> Solution | LimitedSolution:
+) -> Solution:
     """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
 
     method: one of METHODS; "auto" is policy iteration, or with limits what suits the size.
     costs, limits: by name, arrays [S, A] or [S] (default: the model's own) and the largest
-    long-run averages that the policy may have. The result is then a `LimitedSolution`, whose policy
-    may randomise; limits that no policy keeps raise `InfeasibleLimits`, which says by how much.
+    long-run averages that the policy may have. The policy may then
+    randomise; limits that no policy keeps raise `InfeasibleLimits`, which says by how much.
     Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
     linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
     A model whose optimal gain depends on the start raises an error that says why. Where rounding
@@ -146,13 +122,7 @@ def _solved(
             stopped.solution = _in_one_class(mdp, stopped.solution)
         raise
     width = relative_width(mdp, found.policy, found.gain_low, found.gain_high)
-    found = _in_one_class(mdp, found)
-    if width > tolerance:
-        told = f"{how_far(found)}; rounding does not allow more here"
-        if width > USELESS:
-            raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
-        warnings.warn(f"{told}; raise tolerance={tolerance:g}", PrecisionWarning, stacklevel=3)
-    return found
+    return as_precise_as_possible(_in_one_class(mdp, found), width, tolerance)
 
 
 def _in_one_class(mdp: MDP, found: Solution) -> Solution:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg as sparse_linalg
 
-from longrun.exact.tabular.chain import DENSE, dense, stationary
+from longrun.exact.tabular.chain import DENSE, dense, relative_values, stationary
 from longrun.exact.tabular.mdp import MDP, Array, Matrix
 from longrun.exact.tabular.poisson import Mergers, SparseChain
 from longrun.exact.tabular.precision import rounding
@@ -138,12 +138,7 @@ def _swept(mdp: MDP, found: Bracket, tolerance: float, scale: float) -> tuple[Br
 
 
 def _dense(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:
-    """Solve with x[0] = 0; the constant on the right takes its place among the unknowns."""
-    system = np.eye(len(rewards)) - discount * dense(transition)
-    system[:, 0] = 1
-    solution = np.linalg.solve(system, rewards)
-    solution[0] = 0
-    return np.asarray(solution)
+    return relative_values(transition, rewards, discount)
 
 
 def _lu(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longrun.base.errors import NoConvergence
 from longrun.exact.tabular.mdp import MDP, Array
-from longrun.exact.tabular.precision import rounding
+from longrun.exact.tabular.precision import USELESS, PrecisionWarning, rounding
 
 Actions = NDArray[np.intp]
 OnIteration = Callable[[int, float, float], None]
@@ -32,17 +33,34 @@ class Solution:
     gain: float
     """Middle of the bracket."""
     gain_low: float
-    """Certified: the optimal gain is not less."""
+    """Certified: the optimal gain, and under limits the policy's own, is not less."""
     gain_high: float
     """Certified: the optimal gain is not more."""
-    policy: Actions
-    """[S] an action for each state; one recurrent class, its gain at least `gain_low`."""
+    policy: NDArray[Any]
+    """[S] an action for each state, or under limits [S, A] probabilities; one recurrent class, its
+    gain at least `gain_low`."""
     bias: Array
-    """[S] relative values of the optimality equation, 0 in state 0."""
+    """[S] relative values of the optimality equation (of the Lagrangian's), 0 in state 0."""
     iterations: int
+    """Lagrangian problems that were solved, under limits."""
     method: str
     sweeps: int = 0
     """Steps of value iteration that policy iteration took before and between its evaluations."""
+    cost_rates: dict[str, float] = field(default_factory=dict)
+    """Long-run average of each cost under the policy, with or without a limit; as all that follows,
+    only if `solve` was given costs or limits."""
+    limits: dict[str, float] = field(default_factory=dict)
+    multipliers: dict[str, float] = field(default_factory=dict)
+    """What the gain would rise by, per unit by which a limit is raised; 0 if it does not bind."""
+    excess: dict[str, float] = field(default_factory=dict)
+    """How far a cost's rate may exceed its limit, rounding included. It is 0 unless the limit
+    is so close to the least possible rate that no policy is below it by more than rounding."""
+    randomised: dict[int, dict[int, float]] = field(default_factory=dict)
+    """Where the policy randomises, the most visited state first: {state: {action: probability}}."""
+
+
+LimitedSolution = Solution
+"""The same class, by the name that it had under limits."""
 
 
 class Bracket(NamedTuple):
@@ -136,7 +154,18 @@ def gave_up(
 
 
 def how_far(found: Solution) -> str:
+    limited = " under limits" if found.limits else ""
     return (
-        f"{found.method} stopped after {found.iterations} iterations with the gain between "
-        f"{found.gain_low:.14g} and {found.gain_high:.14g}"
+        f"{found.method} stopped after {found.iterations} iterations with the gain{limited} between"
+        f" {found.gain_low:.14g} and {found.gain_high:.14g}"
     )
+
+
+def as_precise_as_possible(found: Solution, width: float, tolerance: float) -> Solution:
+    """Warn the caller of `solve`, or raise an error, if the relative width is above `tolerance`."""
+    if width > tolerance:
+        told = f"{how_far(found)}; rounding does not allow more here"
+        if width > USELESS:
+            raise NoConvergence(f"{told}; speed up the model's rarest transitions", found)
+        warnings.warn(f"{told}; raise tolerance={tolerance:g}", PrecisionWarning, stacklevel=4)
+    return found

@@ -156,7 +156,7 @@ WRONG = {
     "solve own_plant:listed --check-truncation": "--check-truncation is for models with a --size",
     "solve own_plant:nothing": "module 'own_plant' has no 'nothing'; it has",
     "solve own_plant:NUMBER": "'own_plant:NUMBER' is 7; it must be an MDP",
-    "solve own_plant:wrong": "'own_plant:wrong' made a int; it must make an MDP",
+    "solve own_plant:wrong": "solve needs an MDP, and 3 is a int; give a model",
     "solve own_plant:needed": "--stay",
     "solve own_plant:model --stay much": "--stay",
     "solve no_such_plant:model": "No module named 'no_such_plant'",

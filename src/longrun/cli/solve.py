@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import inspect
 import json
 import re
@@ -21,6 +20,7 @@ from longrun.cli.options import Parser, add_limit_option, parse, whole
 from longrun.cli.solve_report import add_evaluation, describe, show
 from longrun.exact.queueing.known_networks import MODELS as NETWORK_MODELS
 from longrun.exact.tabular import MDP, evaluate, from_gymnasium, reachable, solve
+from longrun.exact.tabular.mdp import require_mdp
 from longrun.exact.tabular.models import MODELS as TABULAR_MODELS
 from longrun.exact.tabular.solvers import METHODS
 from longrun.exact.tabular.truncation import Truncation, grow_box
@@ -87,14 +87,7 @@ def _own_model(name: str) -> Callable[..., MDP]:
         return lambda: found
     if not callable(found):
         raise InputError(f"'{name}' is {found!r}; it must be an MDP, or a function that makes one")
-
-    @functools.wraps(found)
-    def build(**arguments: Any) -> MDP:
-        made = found(**arguments)
-        if not isinstance(made, MDP):
-            raise InputError(f"'{name}' made a {type(made).__name__}; it must make an MDP")
-        return made
-
+    build: Callable[..., MDP] = found
     return build
 
 
@@ -182,6 +175,7 @@ def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
         options["limits"] = _limits(given["limit"])
     started = time.perf_counter()
     mdp = build()
+    require_mdp("solve", mdp)
     built = time.perf_counter()
     _check(mdp, size, given)
     console = Console(stderr=True, soft_wrap=True)  # a warning stays on one line
@@ -214,9 +208,9 @@ def _solved(build: Callable[..., MDP], size: Any, given: dict[str, Any]) -> Any:
 
 def _limits(given: list[tuple[str, float]]) -> dict[str, float]:
     limits = dict(given)
-    for name in limits:
-        if sum(other == name for other, _ in given) > 1:
-            raise InputError(f"--limit {name} is given twice; give one rate")
+    if len(limits) < len(given):
+        twice = next(name for i, (name, _) in enumerate(given) if name in dict(given[:i]))
+        raise InputError(f"--limit {twice} is given twice; give one rate")
     return limits
 
 

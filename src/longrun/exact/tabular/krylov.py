@@ -6,11 +6,9 @@ up to a constant.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from scipy.sparse import linalg
 
 from longrun.exact.tabular.mdp import Array, Matrix
 
@@ -18,6 +16,8 @@ MEMORY = 20
 """Directions that a new one is made orthogonal to; then they are discarded."""
 STALLED = 0.99
 """Conjugate residuals give up if MEMORY cycles leave more than this fraction of the residual."""
+BREAKDOWN = 1e-32
+"""Size of products of vectors below which a run of BiCGSTAB cannot go on."""
 PATIENCE = 30
 """Steps of BiCGSTAB without a better solution, after which it is restarted."""
 WORTHWHILE = 0.5
@@ -96,49 +96,46 @@ def bicgstab(
         if effort <= 0 or worst <= tolerance or not worst < WORTHWHILE * least:
             return best
         least = worst
-        step, steps = _start(matrix, residual / worst, tolerance / worst, effort // 2, multigrid)
+        step, steps = _run(matrix, residual / worst, tolerance / worst, effort // 2, multigrid)
         solution = np.asarray(solution + worst * step)
         effort -= 2 * steps + 1
 
 
-def _start(
+def _run(
     matrix: Matrix, right: Array, tolerance: float, limit: int, multigrid: Any
 ) -> tuple[Array, int]:
-    """The best solution of one run of BiCGSTAB from 0, and the number of its steps."""
-    watch, shape = _Watch(matrix, right, tolerance), matrix.shape
-    with suppress(_Enough), np.errstate(all="ignore"):
-        linalg.bicgstab(
-            linalg.LinearOperator(shape, lambda x: centred(matrix @ x), dtype=float),
-            right,
-            rtol=0,
-            maxiter=limit,
-            M=linalg.LinearOperator(shape, lambda x: _cycled(multigrid, x), dtype=float),
-            callback=watch,
-        )
-    return watch.best, watch.steps
+    """The best solution of one run of BiCGSTAB from 0, and the number of its steps.
 
-
-class _Enough(Exception):
-    """Ends BiCGSTAB from within its callback."""
-
-
-class _Watch:
-    """Keeps the best of BiCGSTAB's solutions: it is not monotone, and its own residual drifts."""
-
-    def __init__(self, matrix: Matrix, right: Array, tolerance: float) -> None:
-        self.matrix, self.right, self.tolerance = matrix, right, tolerance
-        self.best: Array = np.zeros(len(right))
-        self.worst = float(np.abs(right).max())
-        self.steps = self.found_at = 0
-
-    def __call__(self, solution: Array) -> None:
-        self.steps += 1
-        worst = float(np.abs(self.right - centred(self.matrix @ solution)).max())
-        if worst < self.worst:
-            self.best, self.worst, self.found_at = solution.copy(), worst, self.steps
-        tired = self.steps - self.found_at >= PATIENCE and self.worst < WORTHWHILE
-        if worst <= self.tolerance or tired:
-            raise _Enough
+    It is not monotone, and its own residual drifts from the true one.
+    """
+    best = solution = direction = image = np.zeros(len(right))
+    residual, least = right, np.abs(right).max()
+    rho: Any = np.float64(1)
+    alpha = omega = rho
+    found_at = steps = 0
+    with np.errstate(all="ignore"):
+        while steps < limit:
+            before, rho = rho, right @ residual
+            if min(abs(rho), abs(omega)) < BREAKDOWN:
+                break
+            direction = (direction - omega * image) * (rho / before * (alpha / omega)) + residual
+            first = _cycled(multigrid, direction)
+            image = centred(matrix @ first)
+            alpha = rho / (right @ image)
+            residual = residual - alpha * image
+            second = _cycled(multigrid, residual)
+            moved = centred(matrix @ second)
+            omega = (moved @ residual) / (moved @ moved)
+            solution = solution + alpha * first + omega * second
+            residual = residual - omega * moved
+            steps += 1
+            worst = np.abs(right - centred(matrix @ solution)).max()
+            if worst < least:
+                best, least, found_at = solution, worst, steps
+            tired = steps - found_at >= PATIENCE and least < WORTHWHILE
+            if worst <= tolerance or tired or not np.isfinite(alpha):
+                break
+    return best, steps
 
 
 def centred(vector: Any) -> Any:

@@ -135,8 +135,7 @@ def average_reward(
     """The long-run reward per step of a policy, from independent simulated chains.
 
     Each chain runs `warmup` steps that are not counted (default: a fifth of `steps`), then `steps`
-    that are; both are rounded up to whole blocks of `BLOCK`. The interval is Student's, between the
-    means of the chains. The environment must not terminate.
+    that are; both are rounded up to whole blocks of `BLOCK`. The interval is Student's.
     """
     steps, chains = whole_number("steps", steps, 1), whole_number("chains", chains, 2)
     warmup = steps // 5 if warmup is None else whole_number("warmup", warmup)

@@ -26,7 +26,7 @@ from longrun.learning.runs.run_folder import RunFolder, is_finished
 from longrun.learning.runs.spec import DEFAULT_STEPS, RunSpec
 from longrun.learning.train.checkpoint import require_algorithm
 from longrun.learning.train.device.sharding import is_first_host, join_hosts
-from longrun.learning.train.experiment_trackers import require_tensorboard
+from longrun.learning.train.experiment_trackers import require_tensorboard, to_tensorboard
 from longrun.learning.train.loops import open_env
 from longrun.learning.train.open_run import extended, new_run, saved_run
 from longrun.learning.train.progress import OnLog
@@ -79,7 +79,7 @@ def _run(run: OpenRun, path: Path, given: dict[str, Any]) -> None:
 
     try:
         show = None if first and not given.get("quiet") else False
-        training.run(show, bool(given.get("tensorboard")), end_at_once)
+        training.run(show, end_at_once)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"; {again}") from None
     except SystemExit:
@@ -111,6 +111,8 @@ def _callbacks(given: dict[str, Any], first: bool) -> list[OnLog]:
         found.append(callbacks.to_wandb(given["wandb"]))
     if "mlflow" in given:
         found.append(callbacks.to_mlflow(given["mlflow"]))
+    if given.get("tensorboard"):
+        found.append(to_tensorboard())
     return found
 
 

@@ -29,7 +29,7 @@ from longrun.learning.train.action_range import warn_of_wide_actions
 from longrun.learning.train.changes_at_load import changed_at_load
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.evaluation import Streams, measured
-from longrun.learning.train.experiment_trackers import require_tensorboard
+from longrun.learning.train.experiment_trackers import require_tensorboard, to_tensorboard
 from longrun.learning.train.host.replica import flat_weights
 from longrun.learning.train.loops import AnyEnv, Loop, open_env
 from longrun.learning.train.progress import OnLogs, Progress
@@ -205,12 +205,13 @@ class Agent:
         is_own = path is not None and path == self._run_folder
         run = OpenRun(spec, self.loop, [self.snapshot], path, is_own, self._digest)
         users = [on_log] if callable(on_log) else on_log or []
-        training = Training(run, [self._note, *users], keep_environments=True)
+        writers = [to_tensorboard()] if tensorboard else []
+        training = Training(run, [self._note, *users, *writers], keep_environments=True)
         if path is not None:
             self._run_folder = path
         self._training = training
         try:
-            training.run(progress_bar, tensorboard)
+            training.run(progress_bar)
         finally:
             self._training = None
             self.snapshot = training.snapshots[0]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from longrun.base.errors import InputError, LongrunError, text_of
@@ -22,17 +20,17 @@ def to_wandb(project: str, **settings: Any) -> OnLog:
     `settings` go to `wandb.init`. Needs the extra `wandb`.
     """
     wandb = _required("wandb")
-    runs: dict[int, Any] = {}
 
-    def to_wandb(progress: Progress) -> None:
-        if progress.replica not in runs:
-            name, about = _name(progress), _about(progress)
-            usual = {"name": name, "config": about, "reinit": "create_new"}
-            with _one_line_errors("Weights & Biases"):
-                runs[progress.replica] = wandb.init(project=project, **usual | settings)
-        runs[progress.replica].log(numbers_of(progress), step=progress.step)
+    def start(progress: Progress) -> Any:
+        usual = {"name": _name(progress), "config": _about(progress), "reinit": "create_new"}
+        return wandb.init(project=project, **usual | settings)
 
-    return _closed_by(to_wandb, runs, lambda run: run.finish())
+    return _tracker(
+        "Weights & Biases",
+        start,
+        log=lambda run, numbers, step: run.log(numbers, step=step),
+        finish=lambda run: run.finish(),
+    )
 
 
 def to_mlflow(experiment: str) -> OnLog:
@@ -42,39 +40,49 @@ def to_mlflow(experiment: str) -> OnLog:
     `mlflow`.
     """
     mlflow = _required("mlflow")
-    runs: dict[int, str] = {}
-    clients: list[Any] = []
 
-    def start(progress: Progress) -> str:
-        client = clients[0]
+    def start(progress: Progress) -> Any:
+        client = mlflow.MlflowClient()
         found = client.get_experiment_by_name(experiment)
         place = client.create_experiment(experiment) if found is None else found.experiment_id
-        run: str = client.create_run(place, run_name=_name(progress)).info.run_id
+        run = client.create_run(place, run_name=_name(progress)).info.run_id
         for name, value in _about(progress).items():
             client.log_param(run, name, value)
-        return run
+        return client, run
 
-    def to_mlflow(progress: Progress) -> None:
-        if progress.replica not in runs:
-            with _one_line_errors("MLflow"):
-                if not clients:
-                    clients.append(mlflow.MlflowClient())
-                runs[progress.replica] = start(progress)
-        now, step = int(time.time() * 1000), progress.step
-        make = mlflow.entities.Metric
-        rows = [make(name, value, now, step) for name, value in numbers_of(progress).items()]
-        clients[0].log_batch(runs[progress.replica], metrics=rows)
+    def log(started: Any, numbers: dict[str, float], step: int) -> None:
+        client, run = started
+        now, make = int(time.time() * 1000), mlflow.entities.Metric
+        client.log_batch(run, metrics=[make(name, x, now, step) for name, x in numbers.items()])
 
-    return _closed_by(to_mlflow, runs, lambda run: clients[0].set_terminated(run))
+    return _tracker(
+        "MLflow", start, log, finish=lambda started: started[0].set_terminated(started[1])
+    )
 
 
-@contextmanager
-def _one_line_errors(name: str) -> Iterator[None]:
-    """What the package says if it cannot start a run, such as that nobody is logged in."""
-    try:
-        yield
-    except Exception as error:
-        raise LongrunError(f"{name} cannot start a run: {text_of(error)}") from error
+def to_tensorboard() -> OnLog:
+    """Write metrics and evaluations as event files below the run folder."""
+
+    def start(progress: Progress) -> Any:
+        from tensorboardX import SummaryWriter
+
+        assert progress.run.log_dir is not None
+        place = progress.run.log_dir / "tensorboard" / f"replica_{progress.replica}"
+        return SummaryWriter(str(place))
+
+    def log(writer: Any, numbers: dict[str, float], step: int) -> None:
+        for name, value in numbers.items():
+            writer.add_scalar(name, value, step)
+
+    return _tracker("TensorBoard", start, log, finish=lambda writer: writer.close())
+
+
+def require_tensorboard(folder: object) -> None:
+    """Raise InputError if the package or the folder to write to is missing."""
+    if find_spec("tensorboardX") is None:
+        raise InputError("tensorboard=True needs a package; pip install tensorboardX")
+    if folder is None:
+        raise InputError("tensorboard=True needs log_dir, the folder for its files")
 
 
 def _required(package: str) -> Any:
@@ -84,20 +92,32 @@ def _required(package: str) -> Any:
         raise InputError(f"to_{package} needs a package; pip install {package}") from None
 
 
-def _closed_by(
-    on_log: Callable[[Progress], Any], runs: dict[int, Any], finish: Callable[[Any], Any]
+def _tracker(
+    name: str,
+    start: Callable[[Progress], Any],
+    log: Callable[[Any, dict[str, float], int], object],
+    finish: Callable[[Any], object],
 ) -> OnLog:
-    """The callback, with a function that `learn` calls at its end, however it ends.
+    """A callback that starts a tracker's run for each replica, logs to it, and finishes it.
 
-    It finishes all runs and forgets them: nothing can be logged to them any more, and another call
-    of `learn` starts new ones.
+    What the package says if it cannot start a run, such as that nobody is logged in, becomes one
+    line. Another call of `learn` starts new runs.
     """
+    runs: dict[int, Any] = {}
+
+    def on_log(progress: Progress) -> None:
+        if progress.replica not in runs:
+            try:
+                runs[progress.replica] = start(progress)
+            except Exception as error:
+                raise LongrunError(f"{name} cannot start a run: {text_of(error)}") from error
+        log(runs[progress.replica], numbers_of(progress), progress.step)
 
     def close() -> None:
         while runs:
             finish(runs.popitem()[1])
 
-    on_log.close = close  # type: ignore[attr-defined]
+    on_log.close = close  # type: ignore[attr-defined]  # `learn` calls it, however it ends
     return on_log
 
 
@@ -120,38 +140,3 @@ def _about(progress: Progress) -> dict[str, Any]:
 def _name(progress: Progress) -> str:
     spec, folder = progress.run.spec, progress.run.log_dir
     return f"{folder.name if folder else f'{spec.algorithm}-{spec.env}'}-seed{progress.seed}"
-
-
-def require_tensorboard(folder: object) -> None:
-    """Raise InputError if the package or the folder to write to is missing."""
-    if find_spec("tensorboardX") is None:
-        raise InputError("tensorboard=True needs a package; pip install tensorboardX")
-    if folder is None:
-        raise InputError("tensorboard=True needs log_dir, the folder for its files")
-
-
-class TensorBoard:
-    """Writes metrics as event files below a run folder."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._writers: dict[int, Any] = {}
-
-    def __call__(self, events: Sequence[Progress]) -> None:
-        """Add the metrics of iterations, and their evaluations."""
-        for event in events:
-            writer = self._writer(event.replica)
-            for name, value in numbers_of(event).items():
-                writer.add_scalar(name, value, event.step)
-
-    def _writer(self, replica: int) -> Any:
-        from tensorboardX import SummaryWriter
-
-        if replica not in self._writers:
-            place = self._path / "tensorboard" / f"replica_{replica}"
-            self._writers[replica] = SummaryWriter(str(place))
-        return self._writers[replica]
-
-    def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()

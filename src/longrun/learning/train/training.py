@@ -23,7 +23,6 @@ from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
 from longrun.learning.train.events import Latest, Seconds, TrainingEvent
-from longrun.learning.train.experiment_trackers import TensorBoard
 from longrun.learning.train.failing_training import FailureWatch
 from longrun.learning.train.loops import Loop
 from longrun.learning.train.progress import Callbacks, OnLogs, Progress
@@ -96,7 +95,6 @@ class Training:
     def run(
         self,
         progress_bar: bool | None = None,
-        tensorboard: bool = False,
         end_at_once: Callable[[], None] | None = None,
     ) -> Self:
         """Train until the run is done or stopped; everything is saved in any case.
@@ -108,8 +106,6 @@ class Training:
             self._sinks = [FailureWatch(self.spec, self.loop.spaces)]
             if self._folder is not None:
                 stack.enter_context(closing(self._folder))
-            if self._folder is not None and tensorboard:
-                self._sinks.append(stack.enter_context(closing(TensorBoard(self._folder.path))))
             callbacks = stack.enter_context(closing(self._callbacks))
             title = f"{self.spec.algorithm.upper()} on {self.loop.name}"
             total = self.spec.iterations * self.spec.per_iteration

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +10,10 @@ import pytest
 from fake_runs import fake_run, fake_sweep, rising
 from longrun import FolderError, read_results
 from longrun.base.files import read_json, write_json
-from longrun.lab.results.evaluation_table import print_reports
 from longrun.lab.results.labels import names_of, shortened
 from longrun.lab.results.read import METRICS, measured, read_metrics
 from longrun.lab.results.settings import scan
 from longrun.learning.options.config_options import make_config
-from longrun.learning.runs.evaluation_report import EvaluationReport
 
 
 def labels(*paths: Path) -> list[str]:
@@ -322,7 +319,7 @@ def test_other_folders_are_refused_in_one_line(tmp_path):
     for name, words in (
         ("empty", "is not a run folder and not a sweep folder"),
         ("nowhere", "is not a run folder"),
-        ("sweep", "has no runs yet"),
+        ("sweep", "or has no runs yet"),
     ):
         with pytest.raises(ValueError, match=words) as refusal:
             read_results([tmp_path / name])
@@ -407,18 +404,3 @@ def test_evaluations_say_whether_they_have_settled(tmp_path):
     run = fake_run(tmp_path / "run", {100: 1.0, 200: 2.0}, unsettled=[100])
     (setting,) = read_results(run)
     assert setting.values["settled"].tolist() == [[0], [1]]
-
-
-def test_the_table_of_an_evaluation_marks_replicas_that_have_not_settled(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "160")
-    nan = float("nan")
-    report = EvaluationReport(1.0, 0.5, 1.5, nan, nan, 0, 100)
-    short = replace(report, settled=False)
-    print_reports([("0 (seed 0)", short), ("1 (seed 1)", report)], "Policy")
-    out = capsys.readouterr().out
-    assert "not settled: 0 (seed 0); evaluate more steps" in " ".join(out.split())
-    print_reports([("0 (seed 0)", report)], "Policy")
-    assert "settled" not in capsys.readouterr().out
-    print_reports([("0 (seed 0)", replace(short, unfinished=2))], "Policy")
-    out = " ".join(capsys.readouterr().out.split())
-    assert "(0 (seed 0): 2); evaluate more steps not settled: 0 (seed 0); evaluate more" in out

@@ -26,7 +26,6 @@ example: longrun evaluate runs/swimmer --steps 50000"""
 
 def evaluate_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.lab.results.evaluation_table import print_reports
     from longrun.learning.algorithms import AGENTS
     from longrun.learning.options.config_options import differing, value_text
     from longrun.learning.train import checkpoint
@@ -54,7 +53,9 @@ def evaluate_command(arguments: list[str]) -> int:
     else:
         which = "Deterministic" if report.deterministic else "Stochastic"
         trained = dict.fromkeys(f"{each['trained_steps']:,}" for each in found)
-        print_reports(rows, f"{which} policy after {' or '.join(trained)} steps of training")
+        print(f"{which} policy after {' or '.join(trained)} steps of training")
+        for name, report in rows:
+            print(f"{name}: {report}")
     return 0
 
 

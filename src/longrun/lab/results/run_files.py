@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 from longrun.base.errors import FolderError, warn
 from longrun.learning.runs.run_folder import RunFolder
 
+PLACES = ("config.json", "*/config.json", "runs/*/config.json", "*/runs/*/config.json")
+"""Where a run's description is in a run folder, a sweep folder or a folder of these."""
+
 
 class FoundRun(NamedTuple):
     """A run folder that was found."""
@@ -28,19 +31,26 @@ def find_runs(paths: Sequence[Path]) -> list[FoundRun]:
     """
     found: dict[Path, FoundRun] = {}
     for given in paths:
-        for source in _sources(given):
-            inside = [path for path in _children(source / "runs") if _is_run(path)]
-            for path in [source] if _is_run(source) else inside:
-                try:
-                    run = FoundRun(path, source, read_config(path))
-                except ValueError as error:
-                    if path == given:
-                        raise
-                    warn(f"{error}; the run is left out")
-                else:
-                    found.setdefault(path.resolve(), run)
+        inside = [file.parent for pattern in PLACES for file in given.glob(pattern)]
+        if not inside:
+            raise FolderError(
+                f"'{given}' is not a run folder and not a sweep folder, or has no runs yet: there"
+                " is no config.json in it, in its runs/ or in any folder in it"
+            )
+        for path in [given] if given in inside else sorted(inside, key=_by_name):
+            sweep = path.parent.parent
+            inside_sweep = path.parent.name == "runs" and (sweep / "sweep.json").exists()
+            source = sweep if inside_sweep and path != given else path
+            try:
+                run = FoundRun(path, source, read_config(path))
+            except ValueError as error:
+                if path == given:
+                    raise
+                warn(f"{error}; the run is left out")
+            else:
+                found.setdefault(path.resolve(), run)
     if not found:
-        raise FolderError(f"'{paths[0]}' has no runs yet")
+        raise FolderError(f"'{paths[0]}' has no run that can be read")
     return list(found.values())
 
 
@@ -49,32 +59,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return RunFolder(path).read_config()
 
 
-def _sources(path: Path) -> list[Path]:
-    """The run and sweep folders at a path: itself or its children."""
-    sources = [each for each in (path, *_children(path)) if _is_run(each) or _is_sweep(each)]
-    if not sources:
-        raise FolderError(
-            f"'{path}' is not a run folder and not a sweep folder: there is no config.json or"
-            " sweep.json in it or in any folder in it"
-        )
-    return sources[:1] if sources[0] == path else sources
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "config.json").exists()
-
-
-def _is_sweep(path: Path) -> bool:
-    return (path / "sweep.json").exists()
-
-
-def _children(folder: Path) -> list[Path]:
-    """What is in a folder by name, numbers by their value: 2 before 10; empty without a folder."""
-    if not folder.is_dir():
-        return []
-
-    def order(path: Path) -> list[tuple[int, str]]:
-        pieces = re.split(r"(\d+)", path.name)
-        return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]
-
-    return sorted(folder.iterdir(), key=order)
+def _by_name(path: Path) -> list[tuple[int, str]]:
+    """Numbers in a name count by their value: 2 before 10."""
+    pieces = re.split(r"(\d+)", str(path))
+    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]

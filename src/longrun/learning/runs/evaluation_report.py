@@ -78,7 +78,10 @@ class EvaluationReport:
             return f"no episode return, since first episodes did not end ({self.unfinished})"
         if not self.episodes:
             return "no episode ended"
+        count, spread = "first episode", ""
+        if self.episodes > 1:
+            count, spread = f"first {self.episodes} episodes", f" +- {self.episode_return_std:.3g}"
         return (
-            f"episode return {self.episode_return:.4g} +- {self.episode_return_std:.3g}"
-            f" over the first {self.episodes} episodes, of {self.episode_length:.4g} steps"
+            f"episode return {self.episode_return:.4g}{spread} over the {count},"
+            f" of {self.episode_length:.4g} steps"
         )

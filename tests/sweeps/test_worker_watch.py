@@ -17,6 +17,7 @@ from longrun.lab.sweeps.plan import Block, runs_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import train_run
 from longrun.lab.sweeps.worker_watch import WorkerWatch
+from longrun.learning.envs import processes
 from tiny_envs import ITERATION, TINY, is_running, wait_until
 
 HANGING = "failing_envs:HangingDrift-v0"
@@ -87,7 +88,7 @@ def test_a_worker_that_is_stopped_is_ended_and_reported(tmp_path, monkeypatch):
     folder = SweepFolder.create(tmp_path / "sweep", some_runs(1))
     workers = LocalWorkers(folder, slots=1, native=False, step_timeout=0.5)
     workers.start(0, folder.runs[0])
-    (pid,) = [process.pid for process in workers._processes.values()]
+    (pid,) = [child.process.pid for child in workers._children.values()]
     received: list[Any] = []
     wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)
     ((slot, message),) = received
@@ -124,7 +125,7 @@ connection.recv_bytes()
         started.append(subprocess.Popen([sys.executable, "-c", code], pass_fds=fds))
         return started[-1]
 
-    monkeypatch.setattr(local_workers, "start_process", start_process)
+    monkeypatch.setattr(processes, "start_process", start_process)
     monkeypatch.setattr(local_workers, "EXIT_SECONDS", 0.0)
     for run in folder.runs:
         workers.start(0, run)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
 
@@ -17,13 +16,7 @@ from longrun.lab.sweeps.plan import PlannedRun
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import STOP_SECONDS
 from longrun.lab.sweeps.worker_watch import WorkerWatch
-from longrun.learning.envs.processes import (
-    ONE_THREAD,
-    cause_of_exit,
-    end_process,
-    limited_pipe,
-    start_process,
-)
+from longrun.learning.envs.processes import ONE_THREAD, Child, cause_of_exit
 
 EXIT_SECONDS = 5.0
 """Time for a worker that has closed its connection to end by itself."""
@@ -62,11 +55,10 @@ class LocalWorkers:
         self._folder = folder
         self._step_timeout = step_timeout
         self._watch = WorkerWatch(step_timeout)
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._connections: dict[int, Connection] = {}
+        self._children: dict[int, Child] = {}
 
     def start(self, slot: int, run: PlannedRun) -> None:
-        if slot not in self._connections:
+        if slot not in self._children:
             self._spawn(slot)
         order = {
             "run": run.as_json(),
@@ -75,54 +67,49 @@ class LocalWorkers:
         }
         self._watch.started(slot)
         with suppress(OSError):  # the worker died: `messages` reports it
-            self._connections[slot].send_bytes(json.dumps(order).encode())
+            self._children[slot].connection.send_bytes(json.dumps(order).encode())
 
     def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
         """Wait up to so many seconds for the next messages, each with its slot."""
-        ready = wait(list(self._connections.values()), seconds)
-        for slot, connection in list(self._connections.items()):
-            if connection in ready:
+        ready = wait([child.connection for child in self._children.values()], seconds)
+        for slot, child in list(self._children.items()):
+            if child.connection in ready:
                 try:
-                    message = json.loads(connection.recv_bytes())
+                    message = json.loads(child.connection.recv_bytes())
                 except (EOFError, OSError):
                     message = self._remove(slot)
                 if self._heard(slot, message):
                     yield slot, message
-            # A process that an environment has forked can keep a dead worker's connection open.
-            elif self._processes[slot].poll() is not None and not connection.poll():
+            elif child.has_ended():
                 yield slot, self._remove(slot)
         for slot, why in self._watch.overdue().items():
             yield slot, self._remove(slot, why)
 
     def close(self) -> None:
         """Ask all workers to save and end; kill those that have not ended in time."""
-        for connection in self._connections.values():
+        for child in self._children.values():
             with suppress(OSError):
-                connection.send_bytes(b'{"stop": true}')
+                child.connection.send_bytes(b'{"stop": true}')
         deadline = time.monotonic() + STOP_SECONDS
-        for process in self._processes.values():
-            end_process(process, max(0.0, deadline - time.monotonic()))
-        for connection in self._connections.values():
-            connection.close()
+        for child in self._children.values():
+            child.end(max(0.0, deadline - time.monotonic()))
+            child.connection.close()
 
     def _heard(self, slot: int, message: Message) -> bool:
         """Note what a message says about the worker; False if it says nothing about its run."""
         self._watch.heard(slot, message["kind"] == "progress")
         if message["kind"] not in ("alive", "progress"):
             self._watch.ended(slot)
-        if message.get("ends") and slot in self._processes:
+        if message.get("ends") and slot in self._children:
             self._remove(slot)
         return bool(message["kind"] != "alive")
 
     def _spawn(self, slot: int) -> None:
-        ours, theirs = limited_pipe()
         log = self._log(slot)
         log.parent.mkdir(exist_ok=True)
-        module, fd = "longrun.lab.sweeps.worker_process", theirs.fileno()
+        module = "longrun.lab.sweeps.worker_process"
         with log.open("ab") as output:
-            self._processes[slot] = start_process(module, [fd], [fd], self.variables, output)
-        self._connections[slot] = ours
-        theirs.close()
+            self._children[slot] = Child(module, self.variables, output=output)
 
     def _log(self, slot: int) -> Path:
         return self._folder.path / "workers" / f"{slot}.log"
@@ -130,11 +117,11 @@ class LocalWorkers:
     def _remove(self, slot: int, why: str = "") -> Message:
         """End a worker that is gone, or hangs for the reason given; the message that reports it."""
         self._watch.ended(slot)
-        process = self._processes.pop(slot)
-        self._connections.pop(slot).close()
-        status = end_process(process, 0.0 if why else EXIT_SECONDS)
+        child = self._children.pop(slot)
+        child.connection.close()
+        status = child.end(0.0 if why else EXIT_SECONDS)
         what = why or f"died: {cause_of_exit(status)} (see {self._log(slot)})"
-        return {"kind": "died", "error": f"the worker process {process.pid} {what}"}
+        return {"kind": "died", "error": f"the worker process {child.process.pid} {what}"}
 
 
 def worker_variables(one_thread: bool, cpu_only: bool) -> dict[str, str]:

@@ -34,7 +34,7 @@ class LocalPool:
         self._lock = threading.Lock()
         self._step_timeout, self._who = step_timeout, who
         self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
-        self._busy = self._closed = self._failed = False
+        self._closed = self._failed = False
 
     @property
     def has_failed(self) -> bool:
@@ -44,14 +44,11 @@ class LocalPool:
         with self._lock:
             if self._closed:
                 raise WorkerError("the environments were closed")
-            self._busy = True
             try:
                 getattr(self._shard, command)(replica, *arguments)
             except BaseException:
                 self._failed = True
                 raise
-            finally:
-                self._busy = False
         return lambda: None
 
     def look(self) -> None:
@@ -61,7 +58,8 @@ class LocalPool:
 
     def stalled(self) -> str | None:
         """The message about a request without progress, if there is one."""
-        if not self._watchdog.is_due() or not (found := self._watchdog.stalled([self._busy])):
+        busy = [self._lock.locked()]
+        if not self._watchdog.is_due() or not (found := self._watchdog.stalled(busy)):
             return None
         return no_progress(self._who, found[1], place(self.arrays["heartbeat"][0]))
 

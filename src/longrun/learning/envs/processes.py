@@ -37,6 +37,41 @@ KILL_SECONDS = 10.0
 """Longest wait for a process that was killed, but may be in a system call that does not return."""
 
 
+class Child:
+    """A process `python -m module CONNECTION *arguments`, and this end of its connection."""
+
+    def __init__(
+        self,
+        module: str,
+        variables: Mapping[str, str],
+        arguments: Sequence[object] = (),
+        fds: Sequence[int] = (),
+        output: IO[bytes] | None = None,
+    ) -> None:
+        """The connection comes before the other arguments and files of `start_process`."""
+        self.connection, theirs = limited_pipe()
+        with theirs:
+            fd = theirs.fileno()
+            self.process = start_process(module, (fd, *arguments), (fd, *fds), variables, output)
+        self._is_ending = threading.Lock()
+
+    def has_ended(self) -> bool:
+        """Whether it has ended and all its messages were read.
+
+        The connection alone does not tell: a process that an environment has forked can keep it.
+        """
+        return self.process.poll() is not None and not self.connection.poll()
+
+    def end(self, seconds: float) -> int:
+        """Wait up to `seconds`, then kill it and its child processes; returns its exit status.
+
+        Once, since another process may have its number later.
+        """
+        if self._is_ending.acquire(blocking=False):
+            return end_process(self.process, seconds)
+        return self.process.poll() or 0
+
+
 def limited_pipe() -> tuple[Connection, Connection]:
     """A pipe in both directions. At the first end, reading or writing amid a message has a limit.
 

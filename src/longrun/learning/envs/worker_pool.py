@@ -7,11 +7,10 @@ import subprocess
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from typing import Any, Protocol
 
 from longrun.base.checks import STEP_TIMEOUT
@@ -22,10 +21,8 @@ from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.processes import (
     KILL_SECONDS,
     ONE_THREAD,
+    Child,
     cause_of_exit,
-    end_process,
-    limited_pipe,
-    start_process,
 )
 from longrun.learning.envs.shared_memory import SharedArrays, file_of
 from longrun.learning.envs.spaces import Array
@@ -60,15 +57,17 @@ def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) 
     return LocalPool(plan, step_timeout)
 
 
-@dataclass(eq=False)
-class Worker:
+class Worker(Child):
     """A worker process, with the commands that it has not done yet."""
 
-    process: subprocess.Popen[bytes]
-    connection: Connection
-    waiting: deque[tuple[Future[None], Any]] = field(default_factory=deque)
-    was_ended: bool = False
-    """once, since another process may have its number then"""
+    def __init__(self, number: int, num_workers: int, fds: Sequence[int]) -> None:
+        arguments = (os.getpid(), number, num_workers, *fds)
+        super().__init__("longrun.learning.envs.worker_process", ONE_THREAD, arguments, fds)
+        self.waiting: deque[tuple[Future[None], Any]] = deque()
+
+    def send(self, message: Any) -> None:
+        with suppress(OSError):  # the receiver thread notices the death and fails the future
+            self.connection.send(message)
 
 
 class ProcessPool:
@@ -87,7 +86,7 @@ class ProcessPool:
         self._receiver = threading.Thread(target=self._receive, daemon=True)
         try:
             for number in range(num_workers):
-                self._workers.append(_started(number, num_workers, program, self._memory.fd))
+                self._workers.append(Worker(number, num_workers, (program, self._memory.fd)))
         except BaseException:
             self.close()
             raise
@@ -111,7 +110,7 @@ class ProcessPool:
                 futures.append(Future())
                 worker.waiting.append((futures[-1], (command, (replica, *arguments))))
                 if len(worker.waiting) <= AHEAD:
-                    _send(worker, worker.waiting[-1][1])
+                    worker.send(worker.waiting[-1][1])
 
         def wait_for_all() -> None:
             for future in futures:
@@ -127,10 +126,10 @@ class ProcessPool:
         with self._lock:
             self._failure = self._failure or WorkerError("the workers were closed")
             for worker in self._workers:
-                _send(worker, ("close", ()))
+                worker.send(("close", ()))
         deadline = time.monotonic() + 0.5
         for worker in self._workers:
-            self._end(worker, max(0.0, deadline - time.monotonic()))
+            worker.end(max(0.0, deadline - time.monotonic()))
         if self._receiver.is_alive():
             self._receiver.join(KILL_SECONDS)
         self._fail(self._failure)  # calls that wait for a process that could not be killed
@@ -168,9 +167,8 @@ class ProcessPool:
 
     def _look(self, alive: dict[int, Worker]) -> None:
         """Fail if a worker is dead or has stalled, which no message tells."""
-        # A process that an environment has forked can keep a dead worker's connection open.
         for number, worker in list(alive.items()):
-            if worker.process.poll() is not None and not worker.connection.poll():
+            if worker.has_ended():
                 self._fail(self._death(number))
                 del alive[number]
         if stalled := self._watchdog.stalled([bool(worker.waiting) for worker in self._workers]):
@@ -182,25 +180,18 @@ class ProcessPool:
             if worker.waiting:  # empty once the pool was closed
                 worker.waiting.popleft()[0].set_result(None)
                 if len(worker.waiting) >= AHEAD:
-                    _send(worker, worker.waiting[AHEAD - 1][1])
+                    worker.send(worker.waiting[AHEAD - 1][1])
 
     def _death(self, number: int) -> WorkerError:
         """The error for a worker that is dead or has no connection; it is ended if it lives."""
         worker, status = self._workers[number], 0
         with suppress(subprocess.TimeoutExpired):
             status = worker.process.wait(EXIT_SECONDS)
-        self._end(worker, 0)
+        worker.end(0)
         what = "closed its connection, wrote to it, or exited"
         if status:
             what = f"died: {cause_of_exit(status)}"
         return WorkerError(f"{self._name(number)} {what}; {self._place(number)}")
-
-    def _end(self, worker: Worker, seconds: float) -> None:
-        with self._lock:
-            if worker.was_ended:
-                return
-            worker.was_ended = True
-        end_process(worker.process, seconds)
 
     def _name(self, number: int) -> str:
         return f"worker {number} (process {self._workers[number].process.pid})"
@@ -214,21 +205,6 @@ class ProcessPool:
             for worker in self._workers:
                 while worker.waiting:
                     worker.waiting.popleft()[0].set_exception(self._failure)
-
-
-def _started(number: int, num_workers: int, program: int, memory: int) -> Worker:
-    """A new worker process, which reads these two files."""
-    ours, theirs = limited_pipe()
-    with theirs:
-        fds = (theirs.fileno(), program, memory)
-        arguments = (os.getpid(), number, num_workers, *fds)
-        module = "longrun.learning.envs.worker_process"
-        return Worker(start_process(module, arguments, fds, ONE_THREAD), ours)
-
-
-def _send(worker: Worker, message: Any) -> None:
-    with suppress(OSError):  # the receiver thread notices the death and fails the future
-        worker.connection.send(message)
 
 
 def _owners(num_workers: int, replicas: int, per_replica: int) -> dict[int, list[int]]:

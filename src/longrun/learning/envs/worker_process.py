@@ -1,4 +1,4 @@
-"""A worker process: `python -m ...envs.worker_process PARENT WORKER WORKERS FD FD FD`.
+"""A worker process: `python -m ...envs.worker_process FD PARENT WORKER WORKERS FD FD`.
 
 PARENT is the parent's process id; the descriptors are of the connection, the pickled plan and the
 shared memory. It is started as a program of its own, not by multiprocessing, so that a user's
@@ -27,7 +27,7 @@ Message = tuple[str, str, str]
 
 
 def main() -> None:
-    parent, worker, num_workers, connection_fd, program_fd, memory_fd = map(int, sys.argv[1:])
+    connection_fd, parent, worker, num_workers, program_fd, memory_fd = map(int, sys.argv[1:])
     end_with(parent)
     if worker > 0:
         warnings.simplefilter("ignore")  # the first worker shows them for all

@@ -44,14 +44,11 @@ CLIPPED: dict[str, Any] = {
     "learning_rate": 2e-3,
     "normalize_advantages": True,
     "entropy_coefficient": 0.005,
-    "limit_step_size": 0.2,
-    "limit_gain": 10.0,
+    "limit_step_size": 0.5,
 }
 TRUST_REGION: dict[str, Any] = {
     "epochs": 2,
     "learning_rate": 3e-3,
-    "step_decay": True,
-    "cg_iterations": 6,
 }
 OF_ALGORITHM = {"apo": CLIPPED, "ppo": CLIPPED, "atrpo": TRUST_REGION, "trpo": TRUST_REGION}
 ITERATIONS = 400

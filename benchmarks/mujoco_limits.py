@@ -22,7 +22,7 @@ from csv_rows import Row, rows_of, write_rows
 from markdown_table import table
 
 from longrun import read_results
-from longrun.learning.algorithms import AGENTS
+from longrun.learning.algorithms import agent_of
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.train import checkpoint
 
@@ -50,7 +50,7 @@ def evaluated(run: Path, env: str, setting: str, repeats: int) -> Iterator[dict[
     """The last policies of a run, evaluated `repeats` times in both ways."""
     saved = checkpoint.load(run)
     for replica, seed in enumerate(saved.seeds):
-        agent = AGENTS[saved.algorithm].from_checkpoint(saved, run, replica=replica)
+        agent = agent_of(saved.algorithm).from_checkpoint(saved, run, replica=replica)
         for deterministic in (False, True):
             found = [
                 agent.evaluate(

@@ -119,7 +119,6 @@ def run(given: argparse.Namespace) -> None:
             seed=seed,
             costs=["energy", "heat"],
             gae_lambda=0.97,  # of steps of a quarter of an hour: about a day
-            bounded_mean=True,
             rollout_steps=given.rollout_steps,
             num_workers=0,  # a step takes microseconds: no processes of their own
         )

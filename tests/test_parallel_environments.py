@@ -22,6 +22,7 @@ from gymnasium import spaces as gym_spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from longrun import APO
+from longrun.learning.algorithms import agent_of
 from longrun.learning.envs import seeding
 from longrun.learning.envs.native import Environment, Step
 from longrun.learning.envs.plan import Plan
@@ -316,8 +317,9 @@ def test_orders_of_samples_on_the_host(one_program: bool, monkeypatch: pytest.Mo
         monkeypatch.setattr(learner, program_name, noting(name, getattr(learner, program_name)))
     orders = {}
     for seed in SEEDS:
-        options = WIDE | {"recompute_advantages": one_program}
-        APO(partial(Dice, "step"), seed=seed, num_workers=0, **options).learn(2 * ITERATION)
+        kind = agent_of("apo-authors") if one_program else APO
+        options = WIDE | {"preset": "paper"}
+        kind(partial(Dice, "step"), seed=seed, num_workers=0, **options).learn(2 * ITERATION)
         for iteration in ITERATIONS:
             # The first of each call compiled the programs.
             of_both = (given[name][1 + iteration] for name in Networks._fields)

@@ -15,6 +15,7 @@ from gymnasium.wrappers import ClipAction, RescaleAction
 from longrun import APO, ATRPO
 from longrun.cli import main
 from longrun.lab.report import rendering
+from longrun.learning.algorithms import agent_of
 from longrun.learning.envs.flat_spaces import as_given, mean_within
 from longrun.learning.envs.spaces import Spaces, describe
 from longrun.learning.options.config import APOConfig
@@ -71,15 +72,13 @@ def test_only_the_paper_preset_gives_raw_actions() -> None:
     assert APOConfig().action_bounds == APO(Probe).config.action_bounds == "clip"
     assert {make_config("ppo", p).action_bounds for p in ("tuned", "queueing")} == {"clip"}
     assert make_config("apo", "paper", action_bounds="clip").action_bounds == "clip"
-    assert not make_config("apo", "paper").bounded_mean
 
 
-def test_the_command_line_explains_both_options(capsys) -> None:
+def test_the_command_line_explains_the_bounds(capsys) -> None:
     with pytest.raises(SystemExit):
         main(["train", "apo", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "--action-bounds NAME treatment of continuous actions beyond their bounds" in text
-    assert "--bounded-mean, --no-bounded-mean" in text
 
 
 # --- the arithmetic --------------------------------------------------------------------------
@@ -176,8 +175,8 @@ def test_an_agent_far_beyond_its_bounds_predicts_what_the_environment_is_given()
 
 @pytest.mark.parametrize("bounds", ["raw", "clip"])
 def test_frames_show_the_same_policy(bounds, tmp_path, monkeypatch) -> None:
-    options = TINY | {"action_bounds": bounds, "bounded_mean": True}
-    agent = APO("Probe-v0", num_workers=0, **options)
+    options = TINY | {"action_bounds": bounds, "preset": "paper"}
+    agent = agent_of("apo-authors")("Probe-v0", num_workers=0, **options)
     policy = agent.state.params.policy
     beyond = tuple((weights, bias + 9) for weights, bias in policy.layers)  # tanh: the upper bound
     state = agent.state
@@ -242,8 +241,8 @@ def test_gymnasiums_own_wrappers_apply_their_bounds() -> None:
 
 
 @pytest.mark.parametrize("kind", [APO, ATRPO])
-def test_both_options_have_no_effect_on_choices(kind) -> None:
+def test_bounds_have_no_effect_on_choices(kind) -> None:
     plain = kind(MORTAL_DISCRETE, num_workers=0, **TINY).learn(ITERATION)
-    options = TINY | {"action_bounds": "raw", "bounded_mean": True}
+    options = TINY | {"action_bounds": "raw"}
     other = kind(MORTAL_DISCRETE, num_workers=0, **options).learn(ITERATION)
     assert bits(other.snapshot) == bits(plain.snapshot)

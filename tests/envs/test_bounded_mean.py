@@ -1,4 +1,4 @@
-"""Policies with a bounded mean, and files of versions before the options existed."""
+"""Policies with a bounded mean, as in the authors' code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces as gym_spaces
 
-from longrun import APO, ATRPO, PPO
+from longrun import APO
+from longrun.learning.algorithms import agent_of
 from longrun.learning.envs.numpy_policy import NumpyPolicy
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner
@@ -28,7 +29,7 @@ FORGIVING = partial(Drift, limit=9, wall=1.5, forgiving=True)
 
 
 def bounded_policy(seed: int = 0) -> tuple[Any, Any]:
-    config = make_config("ppo", hidden_sizes=(8,), bounded_mean=True)
+    config = make_config("ppo-authors", "paper", hidden_sizes=(8,))
     state = learner.init(config, UNEVEN, jax.random.key(seed))
     rng = np.random.default_rng(seed)
     params = jax.tree.map(lambda x: jnp.asarray(rng.normal(0, 0.5, x.shape), x.dtype), state.params)
@@ -51,7 +52,7 @@ def test_numpy_and_jax_agree_on_a_bounded_mean() -> None:
 
 def test_a_gradient_flows_through_the_bounded_mean() -> None:
     policy = Policy(((jnp.zeros((2, 2)), jnp.array([0.0, np.log(3) / 2])),), jnp.zeros(2))
-    config = make_config("ppo", bounded_mean=True)
+    config = make_config("ppo-authors", "paper")
 
     def means(bias: jax.Array) -> jax.Array:
         changed = policy._replace(layers=((policy.layers[0][0], bias),))
@@ -62,24 +63,16 @@ def test_a_gradient_flows_through_the_bounded_mean() -> None:
     np.testing.assert_allclose(slope, [0.5, 1.125], rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [APO, PPO, pytest.param(ATRPO, marks=pytest.mark.slow)])
-def test_a_bounded_mean_is_learned_and_resumed_bit_identically(kind, tmp_path) -> None:
-    options = TINY | {"action_bounds": "raw", "bounded_mean": True}
+def test_a_bounded_mean_is_learned_and_resumed_bit_identically(tmp_path) -> None:
+    kind = agent_of("apo-authors")
+    options = TINY | {"preset": "paper", "action_bounds": "raw"}
     whole = kind(FORGIVING, num_workers=0, **options).learn(4 * ITERATION)
     kind(FORGIVING, num_workers=0, **options).learn(2 * ITERATION).save(tmp_path)
     loaded = kind.load(tmp_path, FORGIVING, num_workers=2)
-    assert (loaded.config.action_bounds, loaded.config.bounded_mean) == ("raw", True)
+    assert loaded.config.acting.bounded_mean
     loaded.learn(2 * ITERATION)
     assert bits(loaded.snapshot) == bits(whole.snapshot)
     assert abs(whole.predict(np.array([9.0, 9.0], np.float32))[0]) <= 0.5
-
-
-def test_a_bounded_mean_changes_what_is_learnt() -> None:
-    """By the whole loop; tests/learn/test_learner.py has the update of every algorithm."""
-    options = TINY | {"action_bounds": "raw", "num_workers": 0}
-    agents = [APO(FORGIVING, **options, bounded_mean=bounded) for bounded in (True, False)]
-    bounded, free = (bits(agent.learn(4 * ITERATION).snapshot) for agent in agents)
-    assert bounded != free
 
 
 @pytest.mark.parametrize(
@@ -91,6 +84,6 @@ def test_a_bounded_mean_changes_what_is_learnt() -> None:
 )
 def test_a_bounded_mean_needs_bounds(space) -> None:
     env = partial(Sampler, gym_spaces.Box(-1, 1, (2,)), space)
-    with pytest.raises(ValueError, match=r"bounded_mean=True needs finite .*bounded_mean=False$"):
-        APO(env, bounded_mean=True)
-    APO(env, bounded_mean=False)
+    with pytest.raises(ValueError, match=r"bounded mean needs finite .* has low="):
+        agent_of("apo-authors")(env, preset="paper")
+    APO(env)

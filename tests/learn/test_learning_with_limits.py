@@ -19,9 +19,9 @@ from longrun.exact.tabular.models.classic import access_control
 from longrun.learning.envs.native import Step
 from longrun.learning.envs.native.access_control import AccessControl
 from longrun.learning.envs.native.to_gymnasium import as_gymnasium
+from longrun.learning.learn import limits
 from longrun.learning.learn.criteria import Targets, Values
 from longrun.learning.learn.limits import (
-    HIGHEST,
     combined,
     cost_batch,
     init_limits,
@@ -31,7 +31,6 @@ from longrun.learning.learn.limits import (
 )
 from longrun.learning.learn.moments import Moments
 from longrun.learning.learn.types import Rollout
-from longrun.learning.learn.weights import sample_weights
 from one_state_env import OneState
 from paper_config import paper_config
 from tiny_envs import ITERATION, TINY, Drift, bits
@@ -46,10 +45,23 @@ def rollout_with(cost: float, steps: int = 2) -> Rollout:
     return Rollout(facts, facts, reward, facts, flags, flags, facts[0], costs)
 
 
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain dual ascent, without the proportional part."""
+    monkeypatch.setattr(limits, "PROPORTIONAL", 0.0)
+
+
+@pytest.fixture
+def proportional(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """The proportional part alone, of 2: options for it."""
+    monkeypatch.setattr(limits, "PROPORTIONAL", 2e6)
+    return {"limit_step_size": 1e-6}
+
+
 def controlled(rates: list[float], steps: int = 2, **options: Any) -> tuple[list[float], Any]:
     """The multiplier after batches with these rates, under a limit of 0.5; the last state."""
     sizes = {"num_envs": 2, "rollout_steps": steps, "minibatch_size": 2}
-    config = paper_config("apo", limits={"cost": 0.5}, **{**sizes, "limit_gain": 0.0, **options})
+    config = paper_config("apo", limits={"cost": 0.5}, **sizes, **options)
     state, found = init_limits(config), []
     zeros = jnp.zeros((steps, 2))
     for rate in rates:
@@ -59,6 +71,7 @@ def controlled(rates: list[float], steps: int = 2, **options: Any) -> tuple[list
     return found, state
 
 
+@pytest.mark.usefixtures("plain")
 def test_dual_ascent_rises_above_the_limit_and_falls_below_to_zero():
     rates = [0.75, 0.75, 0.5, 0.25, 0.0, 0.0, 0.75]
     found, state = controlled(rates, limit_step_size=0.1)
@@ -70,27 +83,32 @@ def test_dual_ascent_rises_above_the_limit_and_falls_below_to_zero():
     assert float(state.criteria[0].gain) == pytest.approx(gain)
 
 
-def test_a_controller_reacts_to_the_size_and_the_rise_of_the_average_violation():
+def test_a_controller_reacts_to_the_size_of_the_average_violation(proportional):
     """The average starts with the first batch; of each further one a tenth counts."""
-    proportional, _ = controlled([0.75, 0.25, 0.0], limit_step_size=0.0, limit_gain=2.0)
-    assert proportional == pytest.approx([1.0, 2 * (0.45 - 0.05), 2 * (0.36 - 0.1)])
-    damped, _ = controlled([0.5, 0.75, 0.75, 0.0], limit_step_size=0.0, limit_damping=2.0)
-    assert damped == pytest.approx([0.0, 0.1, 0.09, 0.0])
+    found, _ = controlled([0.75, 0.25, 0.0], **proportional)
+    assert found == pytest.approx([1.0, 2 * (0.45 - 0.05), 2 * (0.36 - 0.1)], rel=1e-5)
 
 
-def test_a_batch_with_many_events_counts_by_itself():
+def test_the_proportional_part_is_twenty_times_the_step_size():
+    found, _ = controlled([0.75], limit_step_size=0.1)
+    assert found == pytest.approx([0.05 + 2.0 * 0.5])
+
+
+def test_a_batch_with_many_events_counts_by_itself(proportional):
     """Of a largest cost of 0.75, the limit allows a third of 1000 in 500 samples, all in 2000."""
-    third, _ = controlled([0.75, 0.25], steps=250, limit_step_size=0.0, limit_gain=2.0)
-    assert third == pytest.approx([1.0, 2 * (0.25 - 0.5 / 3) / 0.5])
-    alone, _ = controlled([0.75, 0.625], steps=1000, limit_step_size=0.0, limit_gain=2.0)
-    assert alone == pytest.approx([1.0, 0.5])
+    third, _ = controlled([0.75, 0.25], steps=250, **proportional)
+    assert third == pytest.approx([1.0, 2 * (0.25 - 0.5 / 3) / 0.5], rel=1e-5)
+    alone, _ = controlled([0.75, 0.625], steps=1000, **proportional)
+    assert alone == pytest.approx([1.0, 0.5], rel=1e-5)
 
 
-def test_multipliers_are_bounded_and_one_batch_has_a_bounded_effect():
+@pytest.mark.usefixtures("plain")
+def test_multipliers_are_bounded_and_one_batch_has_a_bounded_effect(monkeypatch):
     found, _ = controlled([1e6], limit_step_size=0.1)
     assert found == pytest.approx([0.1])
-    found, _ = controlled([1e6, 1e6], limit_step_size=1e6)
-    assert found == [HIGHEST, HIGHEST]
+    monkeypatch.setattr(limits, "HIGHEST", 2.5)
+    found, _ = controlled([1e6] * 4, limit_step_size=1.0)
+    assert found == [1, 2, 2.5, 2.5]
 
 
 @jax.jit
@@ -108,13 +126,14 @@ def rates_under_control(config: Any, state: Any, draws: jax.Array) -> jax.Array:
     return jax.lax.scan(batch, state, draws)[1]
 
 
+@pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("limit", [1e-4, 1e-3, 1e-2])
 def test_dual_ascent_holds_the_rate_of_rare_events_at_any_limit(limit):
     """The lowest allows one event in five batches of 2000 steps.
 
     There are 400 events or more: a tenth is two standard deviations.
     """
-    config = paper_config("apo", limits={"cost": limit}, limit_gain=0.0, limit_step_size=0.05)
+    config = paper_config("apo", limits={"cost": limit}, limit_step_size=0.05)
     rng = np.random.default_rng(0)
     most = 64  # of 2000 uniform numbers the smallest, as sums of exponential ones
     sums = rng.exponential(size=(4000, most)).cumsum(axis=1)
@@ -128,10 +147,11 @@ def test_dual_ascent_holds_the_rate_of_rare_events_at_any_limit(limit):
     assert float(rates[200:].mean()) == pytest.approx(limit, rel=0.1)
 
 
+@pytest.mark.usefixtures("plain")
 def test_batches_far_above_the_others_count_in_full():
     """Of five batches one has nearly all the cost, as where episodes start together."""
     shares = np.resize([3.6, 0.5, 0.1, 0.5, 0.3], 3000)  # 1 in the mean
-    options = {"num_envs": 10, "rollout_steps": 200, "limit_gain": 0.0, "limit_step_size": 0.02}
+    options = {"num_envs": 10, "rollout_steps": 200, "limit_step_size": 0.02}
     config = paper_config("apo", limits={"cost": 0.025}, **options)
 
     def batch(state: Any, share: jax.Array) -> tuple[Any, jax.Array]:
@@ -154,7 +174,7 @@ def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
     exceed it.
     """
     sizes = {"num_envs": 2, "rollout_steps": 2, "minibatch_size": 2}
-    config = paper_config("atrpo", limits={"cost": 0.5}, limit_approach=0.4, **sizes)
+    config = paper_config("atrpo", limits={"cost": 0.5}, limit_step_size=0.4, **sizes)
     state, found = init_limits(config), []
     zeros = jnp.zeros((2, 2))
     for rate in (0.6, 0.7, 0.0, 1.0, 1.0, 0.4, 0.4, *[1.0] * 20):
@@ -165,6 +185,7 @@ def test_a_trust_region_holds_a_margin_that_integrates_the_excess():
     assert state.controller is None
 
 
+@pytest.mark.usefixtures("plain")
 def test_combined_advantages_by_hand():
     _, state = controlled([0.75], limit_step_size=1.0)  # a multiplier of 0.5
     reward = Targets(jnp.array([[1.0, -1.0]]), jnp.array([[3.0, 4.0]]))
@@ -188,8 +209,7 @@ def test_what_a_trust_region_gets_of_costs_by_hand():
     (own,) = state.criteria
     state = state._replace(criteria=(own._replace(reward_sums=sums),), margin=jnp.array([0.125]))
     targets = Targets(jnp.array([[1.0, 2.0], [3.0, 6.0]]), jnp.zeros((2, 2)))
-    weights = sample_weights(config, rollout)
-    found = cost_batch(config, rollout, weights, state, [targets], 3.0)
+    found = cost_batch(config, rollout, state, [targets], 3.0)
     # The mean is 3; a value of 1 stands for costs of 2, the standard deviation of their sums.
     assert found.advantage[:, 0].tolist() == pytest.approx([-4, -2, 0, 6])
     assert found.excess.tolist() == pytest.approx([0.75 - 0.5 + 0.125])
@@ -208,7 +228,7 @@ class Toll(OneState):
 def test_a_limit_is_kept_and_used():
     """The optimum pays in 30 % of all steps; without the limit it would pay in all.
 
-    Plain dual ascent (limit_gain=0) oscillates here between 2 % and 87 %.
+    Plain dual ascent oscillates here between 2 % and 87 %.
     """
     sizes = {"num_envs": 16, "minibatch_size": 128}
     options = {**TINY, **sizes, "preset": "paper", "normalize_observations": False}
@@ -298,10 +318,6 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
         ({"limits": 3}, "limits=3 must be rates by name"),
         ({"limits": {"cost": float("nan")}}, "limits: cost=nan must be a finite number"),
         ({"limits": {"cost": 1.0}, "limit_step_size": -1}, "limit_step_size=-1 is out of range"),
-        ({"limits": {"cost": 1.0}, "limit_gain": float("nan")}, "limit_gain=nan must be a number"),
-        ({"limits": {"cost": 1.0}, "limit_damping": -0.5}, "limit_damping=-0.5 is out of range"),
-        ({"limits": {"cost": 1.0}, "limit_approach": 0.1}, "ATRPO, TRPO have it, APO does not"),
-        ({"limits": {"cost": 1.0}, "joint_optimizer": True}, "has no place for limits"),
         (
             {"limits": {"terminated": 1}, "termination": "reset", "reset_cost_step_size": 0.1},
             "reset_cost_step_size=0.1 is a limit on terminations, and limits has another one",
@@ -313,9 +329,7 @@ def test_wrong_limits(options, words):
         paper_config("apo", **options)
 
 
-def test_a_trust_region_has_options_of_its_own_and_takes_at_most_eight_limits():
-    with pytest.raises(InputError, match="unknown ATRPO option 'limit_gain'; APO, PPO have it"):
-        paper_config("atrpo", limits={"cost": 1.0}, limit_gain=1.0)
+def test_a_trust_region_takes_at_most_eight_limits():
     many = {f"cost{k}": 1.0 for k in range(9)}
     with pytest.raises(
         InputError, match=r"limits has 9 entries.* at most 8; give fewer, or use AP"

@@ -123,11 +123,11 @@ def random_batch(seed: int, excess: list[float]) -> tuple[Policy, Batch]:
     action = jnp.asarray(rng.integers(4, size=(64, 1)), jnp.int32)
     costs = CostBatch(normal(64, len(excess)), jnp.asarray(excess), jnp.float32(2.0))
     advantage = normal(64)
-    return policy, Batch(features, none, none, action, advantage, advantage, costs)
+    return policy, Batch(features, none, action, advantage, advantage, costs)
 
 
 def take(policy: Policy, batch: Batch, limits: dict[str, float]) -> Any:
-    config = paper_config("atrpo", limits=limits, hidden_sizes=(), limit_approach=1.0)
+    config = paper_config("atrpo", limits=limits, hidden_sizes=(), limit_step_size=1.0)
     run = jax.jit(partial(trust_region_step, config, SPACES), compiler_options=QUICK)
     return run(policy, batch)
 

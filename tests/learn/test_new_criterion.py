@@ -11,7 +11,7 @@ import pytest
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import config_pytree, learner
 from longrun.learning.learn.acting import act
-from longrun.learning.learn.criteria import CRITERIA, DISCOUNTED, Criterion, Targets, Values
+from longrun.learning.learn.criteria import CRITERIA, Criterion, Targets, Values
 from longrun.learning.learn.types import CriterionState, Networks, Rollout
 from longrun.learning.options.config import Clipped, Config
 
@@ -33,7 +33,7 @@ def myopic_targets(
 
 
 def test_a_new_criterion_is_an_entry_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    myopic = Criterion(DISCOUNTED.init, lambda config, state, *_: state, myopic_targets)
+    myopic = Criterion(lambda config, state, *_: state, myopic_targets)
     monkeypatch.setitem(CRITERIA, Myopic, myopic)
     config_pytree.register(MyopicConfig)
     sizes = {"num_envs": 4, "rollout_steps": 8, "minibatch_size": 16, "hidden_sizes": (8,)}

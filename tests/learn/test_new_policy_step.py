@@ -16,7 +16,6 @@ from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.minibatches import Samples, Task
 from longrun.learning.learn.policy_steps import POLICY_STEPS, PolicyStep
 from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout
-from longrun.learning.learn.weights import weighted_mean
 from longrun.learning.options.config import Config, Discounted
 
 
@@ -34,13 +33,13 @@ def plain_task(
     config: Plain, spaces: Spaces, policy: Policy, opt_state: Any, batch: Batch, shuffles: jax.Array
 ) -> Task:
     def loss(policy: Policy, samples: Samples) -> tuple[jax.Array, Metrics]:
-        features, mask, weight, action, advantage = samples
+        features, mask, action, advantage = samples
         outputs = policy_outputs(config.acting, spaces, policy, features, mask)
         log_prob = distribution_of(spaces).log_prob(outputs, policy.log_std, action)
-        surrogate = weighted_mean(log_prob * advantage, weight)
+        surrogate = (log_prob * advantage).mean()
         return -surrogate, {"policy_loss": -surrogate}
 
-    samples = (batch.features, batch.mask, batch.weight, batch.action, batch.advantage)
+    samples = (batch.features, batch.mask, batch.action, batch.advantage)
     return Task(loss, policy, opt_state, samples, shuffles)
 
 
@@ -60,4 +59,6 @@ def test_a_new_policy_step_is_an_entry_in_a_table(monkeypatch: pytest.MonkeyPatc
     state = learner.init(config, spaces, jax.random.key(0))
     after, metrics = learner.update(config, spaces, state, rollout, Networks(orders, orders))
     assert {"policy_loss", "value_loss"} <= set(metrics)
-    assert (np.asarray(act(config, spaces, after, obs.reshape(32, 1), None)) == 1).mean() > 0.9
+    assert (
+        np.asarray(act(config.acting, spaces, after, obs.reshape(32, 1), None)) == 1
+    ).mean() > 0.9

@@ -149,8 +149,8 @@ ORDER = np.arange(2 * STEPS, dtype=np.int32)[None].repeat(2, 0)
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"joint_optimizer": True}, {"recompute_advantages": True}, {"algorithm": "atrpo"}],
-    ids=["two programs", "joint optimiser", "one program", "trust region"],
+    [{}, {"algorithm": "atrpo"}],
+    ids=["clipped", "trust region"],
 )
 def test_only_the_values_are_learned_until_lambda_is_chosen(options: dict[str, Any]) -> None:
     config = config_with(epochs=2, **options)
@@ -161,10 +161,7 @@ def test_only_the_values_are_learned_until_lambda_is_chosen(options: dict[str, A
         assert any(jax.tree.leaves(moved.policy)) is learns
         assert any(jax.tree.leaves(moved.value))
         assert (float(metrics["kl"]) > 0) is learns
-        if learner.has_joint_optimizer(config):  # its state is also that of the values
-            (moments,) = (x for x in after.opt_state.policy if hasattr(x, "mu"))
-            assert int(moments.count) > 0 and np.abs(moments.mu).max() > 0
-        elif not learns:
+        if not learns:
             jax.tree.map(
                 np.testing.assert_array_equal, before.opt_state.policy, after.opt_state.policy
             )
@@ -182,8 +179,6 @@ def test_the_policy_rests_in_the_first_14_iterations() -> None:
 
 def updated(config: Config, state: TrainState, facts: Rollout) -> tuple[TrainState, dict[str, Any]]:
     """One iteration as the host makes it."""
-    if learner.is_one_program(config):
-        return learner.update(config, BOX, state, facts, Networks(ORDER, ORDER))
     batch, state, _ = preparation.prepare(config, BOX, state, facts)
     policy = learner.improve_policy(config, BOX, state, batch, ORDER, 0.0)
     value = learner.fit_value(config, state, batch, ORDER, 0.0)
@@ -210,8 +205,8 @@ MASKED = Spaces(19, 1, (3,), masked=True)
 ENERGY = {"action_energy": 0.1}
 CASES: dict[str, tuple[str, Spaces, dict[str, Any]]] = {
     "masked choices": ("apo", MASKED, {}),
-    "limits, bounded mean": ("apo", BOX, {"limits": ENERGY, "bounded_mean": True}),
-    "discounted, left out samples": ("ppo", BOX, {"time_limit": "as_termination"}),
+    "limits": ("apo", BOX, {"limits": ENERGY}),
+    "discounted": ("ppo", BOX, {}),
     "limits, trust region": ("atrpo", BOX, {"limits": ENERGY}),
 }
 
@@ -276,7 +271,7 @@ def test_advantages_and_targets_are_those_of_the_adapted_lambda() -> None:
 
 
 def test_the_whole_update_adapts_as_the_separate_programs_do() -> None:
-    config = config_with(recompute_advantages=True, joint_optimizer=True, epochs=2)
+    config = config_with(epochs=2)
     state, facts = started(config), rollout(0, config, 2)
     state = about_to_choose(state)
     _, prepared, _ = preparation.prepare(config, BOX, state, facts)

@@ -16,7 +16,7 @@ from fake_runs import csv_rows
 from longrun import APO, ATRPO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.cli import main
 from longrun.lab.results.read import read_results
-from longrun.learning.algorithms import AGENTS
+from longrun.learning.algorithms import AGENTS, agent_of
 from longrun.learning.envs.queueing.known_environments import criss_cross
 from longrun.learning.options.config_options import make_config
 from longrun.learning.train import reward_watches
@@ -292,12 +292,12 @@ def test_evaluations_and_predictions_apply_the_same_bounds(bounds: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_authors_preset_resumes_bit_identically_on_a_device(tmp_path: Path) -> None:
+def test_the_authors_algorithm_resumes_bit_identically_on_a_device(tmp_path: Path) -> None:
     env = Count(time_limit=7)
-    options = SMALL | {"preset": "authors", "scale_rewards": True}
-    whole = APO(env, **options).learn(4 * ITERATION)
-    APO(env, **options).learn(2 * ITERATION).save(tmp_path)
-    loaded = APO.load(tmp_path, env).learn(2 * ITERATION)
+    options, kind = SMALL | {"preset": "paper", "scale_rewards": True}, agent_of("apo-authors")
+    whole = kind(env, **options).learn(4 * ITERATION)
+    kind(env, **options).learn(2 * ITERATION).save(tmp_path)
+    loaded = kind.load(tmp_path, env).learn(2 * ITERATION)
     assert loaded.state.criterion.reward_sum.any()
     pairs = zip(*(jax.tree.leaves(a.snapshot) for a in (whole, loaded)), strict=True)
     for a, b in pairs:

@@ -18,6 +18,7 @@ from fake_workers import InlineWorkers, content
 from longrun import read_results
 from longrun.cli import main
 from longrun.lab.paper import experiments
+from longrun.lab.paper.authors import Authors
 from longrun.lab.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
 from longrun.lab.paper.figures import draw, lines_of
 from longrun.lab.sweeps import run_sweep as start
@@ -71,26 +72,25 @@ def test_longer_scales_evaluate_every_20_000_steps():
     assert run.settings == {"eval_every": 20_000}
 
 
-def test_as_authors_has_their_preset_and_their_discount_where_they_had_one():
+def test_as_authors_has_their_algorithms_and_their_discount_where_they_had_one():
     for experiment in ("figure1", "figure2"):
         runs = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment), "authors"))
-        assert {run.preset for run in runs} == {"authors"}
-        assert all("_authors_" in run.name for run in runs)
+        assert {run.preset for run in runs} == {"paper"}
+        assert all("-authors_" in run.name for run in runs)
         for run in runs:
             [config] = run.configs()
-            assert (config.bounded_mean, config.joint_optimizer) == (True, True)
-            assert (config.time_limit, config.initialisation) == ("as_termination", "torch")
+            assert isinstance(config, Authors)
             assert config.action_bounds == "raw"
-            if run.algorithm == "apo":
+            if run.algorithm == "apo-authors":
                 is_ant = run.env.startswith("Ant-v5")
                 assert config.value_discount == (1.0 if is_ant else 0.999)
                 assert ("cfrc_ext_in_observation=false&contact_cost_weight=0" in run.env) == is_ant
         usual = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment)))
-        assert all(config.time_limit == "bootstrap" for run in usual for config in run.configs())
+        assert {run.algorithm for run in usual} <= {"apo", "ppo"}
         assert all("value_discount" not in run.options for run in usual)
         assert not any("?" in run.env for run in usual)
     grid = runs_of(BLOCKS["grid"](SCALES["smoke"], tasks_of("grid"), "authors"))
-    assert {run.preset for run in grid} == {"authors"}
+    assert {run.algorithm for run in grid} == {"apo-authors", "ppo-authors"}
     assert all("value_discount" not in run.options for run in grid), "theirs had none"
 
 
@@ -114,14 +114,13 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
     assert error.count("\n") == 1
 
 
-def test_another_way_is_refused_with_the_option_that_extends_the_folder(tmp_path, capsys):
+def test_another_way_is_another_sweep(tmp_path, capsys):
     blocks = BLOCKS["figure1"](SCALES["smoke"], ["Swimmer-v5"])
     SweepFolder.create(tmp_path, runs_of(blocks))
     command = ["reproduce", "figure1", "--scale", "smoke", "--env", "Swimmer-v5"]
     assert main([*command, "--as", "authors", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
-    assert "has preset=paper, not authors (--as paper extends it); choose" in error
-    assert "--preset" not in error
+    assert "holds another sweep" in error and "--preset" not in error
 
 
 @pytest.mark.parametrize(
@@ -154,8 +153,8 @@ def test_an_experiment_is_trained_and_drawn_and_resumed(
     for run in SweepFolder.open(out).runs:
         summary = json.loads((out / "runs" / run.name / "summary.json").read_text())
         assert summary["steps"] == 2000
-    options = json.loads((out / "runs" / run.name / "config.json").read_text())["options"]
-    assert options["time_limit"] == ("as_termination" if way else "bootstrap")
+    written = json.loads((out / "runs" / run.name / "config.json").read_text())
+    assert written["algorithm"] == ("apo-authors" if way else "apo")
     other = ["--as", "paper"] if way else ["--as", "authors"]
     assert main([*command[: len(command) - len(way)], *other]) == 2
     assert "holds another sweep" in capsys.readouterr().err

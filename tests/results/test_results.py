@@ -77,8 +77,7 @@ def test_labels_of_an_ablation_name_what_each_setting_changes(tmp_path):
 
 def test_runs_of_several_presets_have_labels_of_their_own(tmp_path):
     new, paper = (fake_run(tmp_path / p, {100: 1.0}, preset=p) for p in ("tuned", "paper"))
-    authors = fake_run(tmp_path / "authors", {100: 1.0}, preset="authors")
-    assert labels(new, paper, authors) == ["APO", "APO (paper)", "APO (authors)"]
+    assert labels(new, paper) == ["APO", "APO (paper)"]
     alike = make_config("apo", "tuned")  # the same options by another way
     same = fake_run(tmp_path / "same", {100: 1.0}, preset="paper", options=[vars(alike)])
     label, other = labels(new, same)

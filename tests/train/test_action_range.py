@@ -22,8 +22,6 @@ BOUNDS = {
     "to 4 with a deviation of 1": ((-4.0, 4.0), {"initial_log_std": 0.0}, None),
     "from 0 to 100": ((0.0, 100.0), {}, "up to 100 from the mean"),
     "far from 0": ((10.0, 11.0), {}, "up to 11 from the mean"),
-    "far from 0, from its middle": ((10.0, 11.0), {"bounded_mean": True}, None),
-    "wide, from its middle": ((0.0, 100.0), {"bounded_mean": True}, "up to 50 from the mean"),
     "without bounds": ((-math.inf, math.inf), {}, None),
     "without one bound": ((0.0, math.inf), {}, None),
 }

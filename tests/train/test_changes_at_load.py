@@ -61,11 +61,11 @@ def test_options_that_may_adapt_start_where_they_are_changed_to(tmp_path: Path) 
     options = TINY | {"limits": {"action_energy": 0.1}, "termination": "reset"}
     APO("EndlessDrift-v0", num_workers=0, **options).learn(ITERATION).save(tmp_path)
     before = APO.load(tmp_path, learning_rate=1e-4).state.criterion
-    assert (float(before.value_constraint), float(before.reset_cost)) == pytest.approx((0.1, 0))
-    state = APO.load(tmp_path, value_constraint=0.5, reset_cost=5.0, reset_cost_step_size=0).state
-    assert (float(state.criterion.value_constraint), float(state.criterion.reset_cost)) == (0.5, 5)
+    assert float(before.reset_cost) == 0
+    state = APO.load(tmp_path, reset_cost=5.0, reset_cost_step_size=0).state
+    assert float(state.criterion.reset_cost) == 5
     (cost,) = state.limits.criteria
-    assert (float(cost.value_constraint), float(cost.reset_cost)) == (0.5, 0)
+    assert float(cost.reset_cost) == 0
 
 
 def test_a_lambda_can_be_freed_and_fixed(saved: Path, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import pytest
 from gymnasium import spaces
 
 import longrun
-from longrun import APO, PPO, FolderError, InputError, load_policy
+from longrun import PPO, FolderError, InputError, load_policy
 from longrun.cli import main
+from longrun.learning.algorithms import agent_of
 from longrun.learning.envs.space_forms import row_writer, width
 from longrun.learning.envs.spaces import form_of, interface_of
 from longrun.learning.policy.onnx_export import run_rows
@@ -32,7 +33,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "bounded mean": (
         UNIT,
         spaces.Box(np.float32([[-0.1, 0]]), np.float32([[0.2, 5]])),
-        {"bounded_mean": True},
+        {"algorithm": "apo-authors", "preset": "paper"},
     ),
     "float64": (spaces.Box(-9, 9, (2, 2), np.float64), spaces.Box(-0.1, 0.1, (1,), np.float64), {}),
     "scalar": (spaces.Box(-9, 9, ()), spaces.Box(0, np.inf, (2,), np.float32), {}),
@@ -77,7 +78,9 @@ def shaken(agent: Any) -> Any:
 
 def case_agent(name: str) -> Any:
     observation, action, options = CASES[name]
-    return shaken(APO(partial(Sampler, observation, action), **TINY | options))
+    kind = agent_of(options.get("algorithm", "apo"))
+    options = {name: value for name, value in options.items() if name != "algorithm"}
+    return shaken(kind(partial(Sampler, observation, action), **TINY | options))
 
 
 def sampled(space: Any, count: int) -> list[Any]:

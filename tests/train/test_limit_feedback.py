@@ -95,7 +95,7 @@ def test_another_rate_does_not_recompile() -> None:
         margins.append(float(state.limits.margin[0]))
         compiled.append(preparation._prepare._cache_size())
     assert len(set(compiled)) == 1
-    # A quarter of limit_approach, 0.3, of the excess, which counts as the limit at most, or as two
+    # A quarter of limit_step_size, 0.3, of the excess, which counts as the limit at most, or as two
     # of the largest costs in a batch of 64.
     assert margins == pytest.approx([0.075 * 0.25, 0.075 * 0.5, 0.075 * 2 / 64], rel=1e-5)
 

@@ -54,7 +54,7 @@ def test_learning_in_two_parts_with_or_without_a_file_between_equals_learning_in
 
 
 def test_the_trust_region_step_resumes_bit_identically(tmp_path):
-    options = TINY | {"cg_iterations": 3, "line_search_steps": 3}
+    options = TINY
     whole = ATRPO(MORTAL, num_workers=0, **options).learn(2 * ITERATION)
     ATRPO(MORTAL, num_workers=0, **options).learn(ITERATION).save(tmp_path)
     loaded = ATRPO.load(tmp_path, MORTAL, num_workers=0).learn(ITERATION)

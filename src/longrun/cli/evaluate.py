@@ -26,12 +26,12 @@ example: longrun evaluate runs/swimmer --steps 50000"""
 
 def evaluate_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.learning.algorithms import AGENTS
+    from longrun.learning.algorithms import agent_of
     from longrun.learning.options.config_options import differing, value_text
     from longrun.learning.train import checkpoint
 
     saved = checkpoint.load(given["run"])
-    kind = AGENTS[saved.spec.algorithm]
+    kind = agent_of(saved.spec.algorithm)
     options: dict[str, Any] = {
         "warmup": given.get("warmup"),
         "deterministic": given.get("deterministic"),

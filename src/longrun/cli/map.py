@@ -89,7 +89,7 @@ def _note_of_classes(found: PolicyComparison) -> str:
 def _agent(run: Path, replica: int) -> Agent:
     """A replica of a run. Raises InputError if its environment cannot have a map."""
     from longrun.lab.policy_map.exact_comparison import no_map
-    from longrun.learning.algorithms import AGENTS
+    from longrun.learning.algorithms import agent_of
     from longrun.learning.envs.factories import require_saved
     from longrun.learning.train import checkpoint
 
@@ -98,7 +98,7 @@ def _agent(run: Path, replica: int) -> Agent:
     if not env.startswith("jax:"):  # others might not even be installed
         require_saved(env, run, trust=True)  # nothing is imported here
         raise InputError(no_map(env))
-    return AGENTS[saved.spec.algorithm].from_checkpoint(saved, run, replica=replica)
+    return agent_of(saved.spec.algorithm).from_checkpoint(saved, run, replica=replica)
 
 
 def _compared(agent: Agent, size: int | None) -> PolicyComparison:

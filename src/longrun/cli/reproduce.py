@@ -53,7 +53,7 @@ def reproduce_command(arguments: list[str]) -> int:
     from longrun.lab.sweeps.sweep_folder import SweepFolder
 
     usual = Path("runs") / (name if way == "paper" else f"{name}-{way}")
-    folder = SweepFolder.create(given.get("out", usual), runs, preset_option="--as")
+    folder = SweepFolder.create(given.get("out", usual), runs)
     status = run_sweep(folder, **running_options(given))
     for picture in draw(name, folder.path):
         print(f"wrote {picture}")

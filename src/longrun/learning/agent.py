@@ -17,7 +17,7 @@ from longrun.learning.envs.env_strings import with_args
 from longrun.learning.envs.factories import require_saved
 from longrun.learning.envs.spaces import interface_of
 from longrun.learning.learn.types import TrainState
-from longrun.learning.options.config import Config, algorithm_name
+from longrun.learning.options.config import Config, Discounted
 from longrun.learning.options.config_options import make_config
 from longrun.learning.options.other_names import names_ours, require_order
 from longrun.learning.options.presets import DEFAULT
@@ -52,10 +52,9 @@ class Agent:
     that takes longer than `step_timeout` seconds ends the training with a WorkerError (0: no
     limit); in this process its thread is left behind. `name` is what tables and legends call this
     agent's runs; runs of the same name count as the same problem. `preset` is a named set of
-    options: "tuned" (the default, for control tasks), "paper" (the paper's setting), "authors" (its
-    authors' code) or "queueing". All other options, which change those of the preset, are those of
-    the algorithm, the fields of its dataclass (`APOConfig`, ...); `longrun
-    train apo --help` explains them.
+    options: "tuned" (the default, for control tasks), "paper" (the paper's setting) or "queueing".
+    All other options, which change those of the preset, are those of the algorithm, the fields of
+    its dataclass (`APOConfig`, ...); `longrun train apo --help` explains them.
 
     Attributes: `config`, the algorithm's options; `spec`, the description of the run; `loop`, which
     trains and measures, with the opened environment as `loop.env`; `evaluations`, a list of
@@ -150,7 +149,7 @@ class Agent:
 
         It is of the policies of the last iterations; `evaluate` measures the present one.
         """
-        if self.algorithm in ("ppo", "trpo"):
+        if isinstance(self.config, Discounted):
             raise AttributeError(
                 f"{self.algorithm.upper()} is discounted and learns no gain; see"
                 " evaluate().average_reward"
@@ -184,7 +183,7 @@ class Agent:
         Calling `learn` again continues from there. With `learning_rate_decay`, which the default
         preset sets, the learning rate falls to 0 over the steps of each call, and starts anew in
         the next: to do something in between, give `on_log` to one long call, or set
-        `learning_rate_decay=False` (likewise `step_decay`). Gymnasium environments stay alive until
+        `learning_rate_decay=False`. Gymnasium environments stay alive until
         the next call, as long as no more than one other agent has learned in between; `close` ends
         them and their processes.
         """
@@ -243,7 +242,7 @@ class Agent:
     def _policy(self) -> Policy:
         """The policy as it is by now."""
         if self._made_policy is None or self._made_policy[0] is not self.snapshot:
-            about = {"algorithm": algorithm_name(self.config), "env": self.loop.name}
+            about = {"algorithm": self.config.algorithm, "env": self.loop.name}
             interface, weights = interface_of(self.loop), flat_weights(self.state)
             acting, random = self.config.acting, self._predictions
             made = Policy(acting, self.spaces, weights, interface, random, about)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from longrun.learning.agent import Agent
+from longrun.learning.options.config import kind_of
 
 
 class APO(Agent):
@@ -30,3 +31,10 @@ class TRPO(Agent):
 
 
 AGENTS: dict[str, type[Agent]] = {kind.algorithm: kind for kind in (APO, PPO, ATRPO, TRPO)}
+
+
+def agent_of(algorithm: str) -> type[Agent]:
+    """The agent of an algorithm; one is made for those that are defined elsewhere."""
+    return AGENTS.get(algorithm) or type(
+        kind_of(algorithm).__name__, (Agent,), {"algorithm": algorithm}
+    )

@@ -3,7 +3,7 @@
 Tasks, discount factors, step sizes and constraint strengths are the paper's (Figures 1 and 2,
 Appendices B and C). Lambda, alpha and nu of APO on a task are the best ones according to the
 notebooks that the authors published, if these name any. Each experiment can be run as the paper has
-it or as the authors' code does, by the preset of that name.
+it or as the authors' code does, by the algorithms of authors.py.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ PPO_LAMBDA = 0.95
 """Lambda of PPO in the same notebooks."""
 WAYS = {
     "paper": "the paper's setting, with our answers where it leaves a point open",
-    "authors": "also what the authors' code does differently (preset authors), the discount of .999"
+    "authors": "also what the authors' code does differently, the discount of .999"
     " in their best APO settings of Swimmer and HalfCheetah, and no contact forces (Ant, Humanoid)",
 }
-"""Presets that an experiment can be run by, in words."""
+"""Ways in which an experiment can be run, in words."""
 
 
 @dataclass(frozen=True)
@@ -133,13 +133,14 @@ def _ppo(scale: Scale, task: str, way: str) -> Block:
 def _block(
     scale: Scale, algorithm: str, task: str, settings: Sequence[dict[str, Any]], way: str
 ) -> Block:
+    is_paper = way == "paper"
     return Block(
-        algorithm,
-        with_args(task, AUTHORS_ENV_ARGS.get(task, {})) if way == "authors" else task,
+        algorithm if is_paper else f"{algorithm}-{way}",
+        task if is_paper else with_args(task, AUTHORS_ENV_ARGS.get(task, {})),
         settings,
         scale.steps,
         list(range(scale.seeds)),
-        preset=way,
+        preset="paper",
         evaluation={"eval_every": scale.eval_every},
     )
 

@@ -74,7 +74,13 @@ def _task(setting: Setting) -> str:
 
 def _title(settings: Sequence[Setting]) -> str:
     """The way in which an experiment was run, unless it is the paper's."""
-    return TITLES.get(settings[0].choice.preset, "")
+    return TITLES.get(_kind(settings[0])[1], "")
+
+
+def _kind(setting: Setting) -> tuple[str, str]:
+    """The algorithm and the way in which it was run: apo-authors is APO in the authors' way."""
+    algorithm, _, way = setting.choice.algorithm.partition("-")
+    return algorithm, way or "paper"
 
 
 def _by_task(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
@@ -151,7 +157,7 @@ def _grid(settings: Sequence[Setting], outs: Sequence[Path]) -> None:
 def _cell(setting: Setting) -> tuple[str, float, float]:
     """The panel, row and column of a setting in the figure of the grid."""
     options = setting.choice.options
-    if setting.choice.algorithm == "ppo":
+    if _kind(setting)[0] == "ppo":
         return "PPO", options["gae_lambda"], options["discount"]
     column = f"APO, alpha = {options['gain_step_size']:g}"
     return column, options["gae_lambda"], options["value_constraint"]
@@ -171,10 +177,11 @@ Rows = list[dict[str, object]]
 
 def _about(setting: Setting) -> dict[str, object]:
     """The first columns of the tables."""
-    algorithm, preset, options = setting.choice
+    algorithm, way = _kind(setting)
+    options = setting.choice.options
     chosen = [f"{name}={options[name]:g}" for name in OPTIONS if options.get(name) is not None]
     who = {"env": setting.env, "algorithm": algorithm}
-    return {**who, "way": preset, "options": " ".join(chosen)}
+    return {**who, "way": way, "options": " ".join(chosen)}
 
 
 def _scores(setting: Setting) -> Rows:

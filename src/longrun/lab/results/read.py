@@ -14,7 +14,7 @@ from longrun.base.errors import InputError, listed, warn
 from longrun.lab.results.run_files import FoundRun
 from longrun.lab.results.settings import Paths, Scan, Setting, SettingReplica, scan
 from longrun.learning.envs.spaces import Array
-from longrun.learning.options.config import ALGORITHMS, Discounted
+from longrun.learning.options.config import Discounted, kind_of
 from longrun.learning.options.config_options import value_text
 from longrun.learning.runs.run_csv import Rows, columns_of, read_rows
 
@@ -133,7 +133,7 @@ def training_of(found: Scan, columns: Sequence[str]) -> list[Setting]:
 
 
 def learns_gain(setting: Setting) -> bool:
-    return not issubclass(ALGORITHMS[setting.choice.algorithm], Discounted)
+    return not issubclass(kind_of(setting.choice.algorithm), Discounted)
 
 
 def measured(found: Scan, file: str) -> list[str]:

@@ -42,7 +42,7 @@ def refusal(
 
 
 def _why_not_longer(run: PlannedRun) -> str:
-    if any(config.decays for config in run.configs()):
+    if any(config.learning_rate_decay for config in run.configs()):
         return " (more steps need --no-learning-rate-decay from the start)"
     return f" (lambda adapts in runs of {FEWEST_ITERATIONS} iterations or more)"
 

@@ -83,7 +83,7 @@ def sweep(
         `{"Ant-v5": 4079, ...}` for each environment one setting is searched for all of them, and
         scored by the interquartile mean of score / |reference| over environments and seeds.
     preset
-        A named set of options: "tuned" (the default), "paper", "authors" or "queueing".
+        A named set of options: "tuned" (the default), "paper" or "queueing".
     workers, ray, retries
         Runs at once (by default one for each core), the address of a Ray cluster, retries of a
         failed run.

@@ -20,7 +20,7 @@ from longrun.base.checks import MOST_STEPS, STEP_TIMEOUT, known, whole_number
 from longrun.base.errors import InputError
 from longrun.lab.sweeps.grids import Options, written
 from longrun.learning.envs.native.lookup import is_native
-from longrun.learning.options.config import ALGORITHMS, Config, numeric_fields
+from longrun.learning.options.config import Config, kind_of, numeric_fields
 from longrun.learning.options.config_options import make_config, why_unknown, written_options
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.spec import RunSpec
@@ -241,7 +241,7 @@ def ablations_for(
 
 def options_for(algorithm: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options that the algorithm has. `ppo.discount` is for PPO alone and overrides `discount`."""
-    own = {f.name for f in dataclasses.fields(ALGORITHMS[algorithm])}
+    own = {f.name for f in dataclasses.fields(kind_of(algorithm))}
     split = {name: name.rpartition(".") for name in sorted(options, key=lambda n: "." in n)}
     return {
         option: options[name]
@@ -261,9 +261,7 @@ def require_known(algorithms: Sequence[str], names: Sequence[str]) -> None:
             listed = ", ".join(algorithms)
             raise InputError(f"'{name}' is not for an algorithm of this sweep; it has {listed}")
         kinds = [algorithm] if dot else algorithms
-        options = dict.fromkeys(
-            f.name for kind in kinds for f in dataclasses.fields(ALGORITHMS[kind])
-        )
+        options = dict.fromkeys(f.name for kind in kinds for f in dataclasses.fields(kind_of(kind)))
         what = f"option of {', '.join(kinds).upper()}"
         if why := why_unknown(option, kinds):
             raise InputError(f"unknown {what} '{option}'; {why}")

@@ -134,8 +134,8 @@ def require_bounds(bounded_mean: bool, spaces: Spaces) -> None:
     """An InputError if the mean is to be bounded and the action space has no finite bounds."""
     if bounded_mean and not np.isfinite([*spaces.low, *spaces.high]).all():
         raise InputError(
-            f"bounded_mean=True needs finite bounds, the action space has low={list(spaces.low)},"
-            f" high={list(spaces.high)}; set bounded_mean=False"
+            f"a bounded mean needs finite bounds; the action space has low={list(spaces.low)},"
+            f" high={list(spaces.high)}"
         )
 
 

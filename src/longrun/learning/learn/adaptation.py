@@ -1,6 +1,6 @@
-"""Multipliers that may be adapted while learning: nu and the cost of a reset.
+"""The cost of a reset, a multiplier that may be adapted while learning.
 
-The cost of a reset is the price of a limit on terminations, and its dual ascent is that of any
+It is the price of a limit on terminations, and its dual ascent is that of any
 limit (`limits.py`), in the same unit. They differ in where the price is applied.
 The reset cost is subtracted from the reward, so that there is one value head and the gain is net of
 it; its unit is the mean absolute reward.
@@ -14,8 +14,6 @@ import jax.numpy as jnp
 from longrun.learning.learn.types import CriterionState, Rollout
 from longrun.learning.options.config import Average
 
-OFFSET_TOLERANCE = 0.01
-"""Squared offset, as a fraction of the values' variance, that an adaptive nu tolerates."""
 Scalar = jax.Array | float
 SLOWED = 0.1
 """Speed at which a reset cost rises once it takes more than the policy earns."""
@@ -31,19 +29,6 @@ def allowed_rate(limit: Scalar, largest: Scalar, steps: int) -> jax.Array:
     for any lower limit.
     """
     return jnp.maximum(jnp.maximum(jnp.abs(limit), FEWEST_EVENTS * largest / steps), 1e-12)
-
-
-def adapt_value_constraint(
-    config: Average, state: CriterionState, values: jax.Array
-) -> CriterionState:
-    """Dual ascent on the squared offset, in units of the values' variance; nu stays in [0, 1].
-
-    The violation is clipped, so that one batch of nearly equal values has a limited effect.
-    """
-    violation = state.offset**2 / (values.var() + 1e-8) - OFFSET_TOLERANCE
-    ascent = config.value_constraint_step_size * jnp.clip(violation, -1, 1)
-    adapted = state.value_constraint + ascent
-    return state._replace(value_constraint=jnp.clip(adapted, 0.0, 1.0))
 
 
 def adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -> CriterionState:

@@ -7,12 +7,12 @@ the mean value and a discount below 1, so that the two can be compared to the bi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from longrun.learning.learn.adaptation import adapt_reset_cost, adapt_value_constraint
+from longrun.learning.learn.adaptation import adapt_reset_cost
 from longrun.learning.learn.advantages import (
     lambda_advantages,
     moving_average,
@@ -22,7 +22,9 @@ from longrun.learning.learn.advantages import (
 )
 from longrun.learning.learn.moments import init_moments, inverse_std, merge
 from longrun.learning.learn.types import CriterionState, Rollout
-from longrun.learning.options.config import Average, Config, Discounted
+from longrun.learning.options.config import Average, Config, Discounted, of_kind
+
+Scalar = jax.Array | float
 
 
 class Values(NamedTuple):
@@ -52,112 +54,107 @@ class Steps(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """What a criterion learns from a batch, and the targets that it computes from that batch.
+    """What a criterion learns from a batch, and the targets that it computes from that batch."""
 
-    The two are separate, since targets may be recomputed as the values change.
-    """
-
-    init: Callable[[Config], CriterionState]
-    learn: Callable[[Config, CriterionState, Rollout, Values], CriterionState]
-    targets: Callable[[Config, CriterionState, Rollout, Values], Targets]
+    learn: Callable[[Any, CriterionState, Rollout, Values], CriterionState]
+    targets: Callable[[Any, CriterionState, Rollout, Values], Targets]
 
 
 def criterion_of(config: Config) -> Criterion:
     """The entry of `CRITERIA` for the configuration's kind."""
-    return next(found for kind, found in CRITERIA.items() if isinstance(config, kind))
+    return of_kind(CRITERIA, config)
 
 
-def _init(config: Config, value_constraint: float, reset_cost: float) -> CriterionState:
+def init_criterion(config: Config) -> CriterionState:
+    """The state before the first batch."""
     return CriterionState(
         gain=jnp.zeros(()),
         offset=jnp.zeros(()),
-        value_constraint=jnp.asarray(value_constraint, jnp.float32),
-        reset_cost=jnp.asarray(reset_cost, jnp.float32),
+        reset_cost=jnp.asarray(getattr(config, "reset_cost", 0.0), jnp.float32),
         started=jnp.zeros((), bool),
         reward_sums=init_moments(),
         reward_sum=jnp.zeros(config.num_envs if config.scale_rewards else 0),
     )
 
 
-def _average_init(config: Config) -> CriterionState:
-    assert isinstance(config, Average)
-    return _init(config, config.value_constraint, config.reset_cost)
-
-
 def _average_steps(
     config: Average, state: CriterionState, rollout: Rollout, values: Values
 ) -> Steps:
-    if config.termination == "reset":
-        return Steps(
-            reward=rollout.reward - state.reset_cost * rollout.terminated,
-            successor=jnp.where(rollout.terminated, values.after_reset, values.successor),
-            ends=rollout.truncated & ~rollout.terminated,
-        )
-    return _terminal_steps(config, rollout, values)
+    if config.termination == "zero":
+        return _terminal_steps(rollout, values)
+    return Steps(
+        reward=rollout.reward - state.reset_cost * rollout.terminated,
+        successor=jnp.where(rollout.terminated, values.after_reset, values.successor),
+        ends=rollout.truncated & ~rollout.terminated,
+    )
 
 
 def _average_learn(
-    config: Config, state: CriterionState, rollout: Rollout, values: Values
+    config: Average, state: CriterionState, rollout: Rollout, values: Values
 ) -> CriterionState:
-    """Lines 5 and 6 of Algorithm 1, and the adaptation of nu and the reset cost."""
-    assert isinstance(config, Average)
+    """Lines 5 and 6 of Algorithm 1, and the adaptation of the reset cost."""
     state = adapt_reset_cost(config, state, rollout)
     steps = _average_steps(config, state, rollout, values)
-    state = _running_means(config, state, steps, rollout, values)
-    state = adapt_value_constraint(config, state, values.here)
-    return _learn_scale(config, state, steps, config.value_discount * config.gae_lambda)
+    state = running_means(state, steps.reward, values.here, config.gain_step_size)
+    return learn_scale(config, state, steps, config.gae_lambda)
 
 
 def _average_targets(
-    config: Config, state: CriterionState, rollout: Rollout, values: Values
+    config: Average, state: CriterionState, rollout: Rollout, values: Values
 ) -> Targets:
     """Lines 7 and 8 of Algorithm 1, and the targets of line 10."""
-    assert isinstance(config, Average)
     steps = _average_steps(config, state, rollout, values)
-    return _targets(config, state, steps, values, config.value_discount)
-
-
-def _discounted_init(config: Config) -> CriterionState:
-    return _init(config, 0.0, 0.0)
+    return targets_of(config, state, steps, values, 1.0, config.value_constraint)
 
 
 def _discounted_learn(
-    config: Config, state: CriterionState, rollout: Rollout, values: Values
+    config: Discounted, state: CriterionState, rollout: Rollout, values: Values
 ) -> CriterionState:
-    assert isinstance(config, Discounted)
-    steps = _terminal_steps(config, rollout, values)
-    return _learn_scale(config, state, steps, config.discount)
+    steps = _terminal_steps(rollout, values)
+    return learn_scale(config, state, steps, config.discount)
 
 
 def _discounted_targets(
-    config: Config, state: CriterionState, rollout: Rollout, values: Values
+    config: Discounted, state: CriterionState, rollout: Rollout, values: Values
 ) -> Targets:
     """Generalised advantage estimation, with the true bootstrap at time limits."""
-    assert isinstance(config, Discounted)
-    steps = _terminal_steps(config, rollout, values)
-    return _targets(config, state, steps, values, config.discount)
+    return targets_of(config, state, _terminal_steps(rollout, values), values, config.discount)
 
 
-AVERAGE = Criterion(_average_init, _average_learn, _average_targets)
-DISCOUNTED = Criterion(_discounted_init, _discounted_learn, _discounted_targets)
+AVERAGE = Criterion(_average_learn, _average_targets)
+DISCOUNTED = Criterion(_discounted_learn, _discounted_targets)
 CRITERIA: dict[type[Config], Criterion] = {Average: AVERAGE, Discounted: DISCOUNTED}
 """The criterion of each family of configurations; a new criterion is a new entry."""
 
 
-def _terminal_steps(config: Config, rollout: Rollout, values: Values) -> Steps:
-    """A termination has no successor, nor has a time limit that is treated as a termination."""
-    ends = rollout.truncated | rollout.terminated
-    over = rollout.terminated if config.time_limit == "bootstrap" else ends
+def _terminal_steps(rollout: Rollout, values: Values) -> Steps:
+    """A termination has no successor, so that the value there is 0."""
     return Steps(
         reward=rollout.reward,
-        successor=jnp.where(over, 0.0, values.successor),
-        ends=ends,
+        successor=jnp.where(rollout.terminated, 0.0, values.successor),
+        ends=rollout.truncated | rollout.terminated,
     )
 
 
-def _learn_scale(
-    config: Config, state: CriterionState, steps: Steps, decay: jax.Array | float
+def running_means(
+    state: CriterionState, reward: jax.Array, values: jax.Array, step_size: Scalar
 ) -> CriterionState:
+    """Gain and offset; both start at the first batch's means, as in the authors' code."""
+
+    def averaged(old: jax.Array, new: jax.Array) -> jax.Array:
+        return jnp.where(state.started, moving_average(old, new, step_size), new)
+
+    return state._replace(
+        gain=averaged(state.gain, reward.mean()),
+        offset=averaged(state.offset, values.mean()),
+        started=jnp.ones_like(state.started),
+    )
+
+
+def learn_scale(
+    config: Config, state: CriterionState, steps: Steps, decay: Scalar
+) -> CriterionState:
+    """The scale of rewards, from their sums that decay as traces do."""
     if not config.scale_rewards:
         return state
     net = steps.reward - state.gain
@@ -166,12 +163,13 @@ def _learn_scale(
     return state._replace(reward_sums=moments, reward_sum=last)
 
 
-def _targets(
+def targets_of(
     config: Config,
     state: CriterionState,
     steps: Steps,
     values: Values,
-    discount: jax.Array | float,
+    discount: Scalar,
+    value_constraint: Scalar = 0.0,
 ) -> Targets:
     """The computation that both criteria share, once terminations are accounted for."""
     reward, gain = steps.reward, state.gain
@@ -180,50 +178,21 @@ def _targets(
         reward, gain = reward * scale, gain * scale
     deltas = td_errors(reward, values.here, steps.successor, gain, discount)
     advantages = lambda_advantages(deltas, steps.ends, discount * config.gae_lambda)
-    targets = value_targets(advantages, values.here, state.offset, state.value_constraint)
+    targets = value_targets(advantages, values.here, state.offset, value_constraint)
     return Targets(advantages, targets)
 
 
-def _running_means(
-    config: Average, state: CriterionState, steps: Steps, rollout: Rollout, values: Values
-) -> CriterionState:
-    """Gain and offset; both start at the first batch's means, as in the authors' code.
-
-    With gain_estimate="td" the gain is the running mean of r + V(s') - V(s), undiscounted, where s'
-    is the reset state after a termination, independent of how the advantages treat terminations.
-    Only then do the values' differences cancel over a long run, so that the gain is the reward
-    rate. With a value of 0 after terminations, values fitted to a wrong gain g would confirm it:
-    over an episode of L steps and reward R they change by 0 - V(s_0) = L g - R, and R + L g - R is
-    L g. The same holds for discounted differences.
-    """
-
-    def averaged(old: jax.Array, new: jax.Array, first: jax.Array) -> jax.Array:
-        return jnp.where(state.started, moving_average(old, new, config.gain_step_size), first)
-
-    earned, offset = steps.reward.mean(), values.here.mean()
-    rate = earned
-    if config.gain_estimate == "td":
-        successor = jnp.where(rollout.terminated, values.after_reset, values.successor)
-        rate += (successor - values.here).mean() * value_unit(config, state)
-    return state._replace(
-        gain=averaged(state.gain, rate, earned),
-        offset=averaged(state.offset, offset, offset),
-        started=jnp.ones_like(state.started),
-    )
-
-
-def value_unit(config: Config, state: CriterionState) -> jax.Array | float:
+def value_unit(config: Config, state: CriterionState) -> Scalar:
     """The reward, in the environment's own units, that a value of 1 corresponds to.
 
-    The network was fitted to rewards in the scale of the batches before this one: for its
-    predictions, this must be called before this batch is merged into the scale; for the advantages
-    and targets of this batch, afterwards.
+    For advantages and targets of a batch it must be called after that batch has been merged into
+    the scale.
     """
     return 1 / inverse_std(state.reward_sums) if config.scale_rewards else 1.0
 
 
 def _decayed_sums(
-    before: jax.Array, rewards: jax.Array, ends: jax.Array, decay: jax.Array | float
+    before: jax.Array, rewards: jax.Array, ends: jax.Array, decay: Scalar
 ) -> tuple[jax.Array, jax.Array]:
     """R_t = r_t + decay * R_{t-1}, restarted in each episode: the last sums [N], and all [T, N].
 

@@ -2,57 +2,56 @@
 
 `prepare` (in preparation.py), `improve_policy` and `fit_value` are separate programs, as lines 9
 and 10 of Algorithm 1 are: the host loop runs the last two concurrently. `update` is all three in
-one. It is required where targets are recomputed before each pass over a rollout, or where one
-optimiser trains both networks. Everything can be vmapped over replicas, numeric options included.
+one. Everything can be vmapped over replicas, numeric options included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.checks import flagged
-from longrun.learning.learn.criteria import Targets, criterion_of
+from longrun.learning.learn.criteria import init_criterion
 from longrun.learning.learn.learning_rate import learning_rate, with_shorter_steps
 from longrun.learning.learn.limits import init_limits
-from longrun.learning.learn.minibatches import Trained, init_optimiser, train_epochs
+from longrun.learning.learn.minibatches import (
+    OPTIMISER,
+    Samples,
+    Task,
+    Trained,
+    train_epochs,
+)
 from longrun.learning.learn.mlp import split_keys
 from longrun.learning.learn.moments import init_moments
-from longrun.learning.learn.networks import init_policy_network, init_value_network
+from longrun.learning.learn.networks import (
+    init_policy_network,
+    init_value_network,
+    value_network,
+)
 from longrun.learning.learn.policy_steps import policy_step_of
-from longrun.learning.learn.preparation import flat, predict, prepare
+from longrun.learning.learn.preparation import prepare
 from longrun.learning.learn.program_options import (
     options_of_init,
     options_of_policy,
     options_of_value,
 )
-from longrun.learning.learn.targets import batch_targets
 from longrun.learning.learn.trace import init_trace, policy_learns
 from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
-from longrun.learning.learn.value_fit import joint_targets, joint_task, value_task
-from longrun.learning.options.config import Config
+from longrun.learning.options.config import Config, of_kind
 
 
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     """A new replica. Each layer is drawn by a program of its own, which other networks share."""
     config = options_of_init(config)
     stds = 0 if spaces.categories else spaces.action_size
-    state: TrainState = _init(config, draw(config, spaces, key), spaces.feature_size, stds)
+    drawn = training_of(config).draw(config, spaces, key)
+    state: TrainState = _init(config, drawn, spaces.feature_size, stds)
     return state
-
-
-def draw(config: Config, spaces: Spaces, key: jax.Array) -> Networks:
-    """Initial parameters of both networks."""
-    policy_key, value_key = split_keys(key, 2)
-    return Networks(
-        init_policy_network(config, spaces, policy_key),
-        init_value_network(config, spaces, value_key),
-    )
 
 
 @partial(jax.jit, static_argnames=("features", "stds"))
@@ -62,22 +61,12 @@ def _init(config: Config, drawn: Networks, features: int, stds: int) -> TrainSta
     networks = Networks(Policy(drawn.policy, log_std), drawn.value)
     return TrainState(
         params=networks,
-        opt_state=_optimisers(config, networks),
-        criterion=criterion_of(config).init(config),
+        opt_state=training_of(config).init_optimisers(config, networks),
+        criterion=init_criterion(config),
         obs_moments=init_moments((features,)),
         iteration=jnp.zeros((), jnp.int32),
         limits=init_limits(config),
         trace=init_trace(config),
-    )
-
-
-def _optimisers(config: Config, networks: Networks) -> Networks:
-    if has_joint_optimizer(config):
-        return Networks(init_optimiser(config, networks), ())
-    in_minibatches = policy_step_of(config).minibatch_task is not None
-    return Networks(
-        init_optimiser(config, networks.policy) if in_minibatches else (),
-        init_optimiser(config, networks.value),
     )
 
 
@@ -164,9 +153,27 @@ def _fit_value(
     shuffles: jax.Array,
     progress: jax.Array,
 ) -> Trained:
-    task = value_task(config, layers, opt_state, batch, shuffles)
+    task = _value_task(config, layers, opt_state, batch, shuffles)
     [trained] = train_epochs(config, [task], learning_rate(config, progress))
     return flagged("value", trained)
+
+
+def _value_task(
+    config: Config, layers: Any, opt_state: Any, batch: Batch, shuffles: jax.Array
+) -> Task:
+    def loss(layers: Any, samples: Samples) -> tuple[jax.Array, Metrics]:
+        error = 0.5 * value_errors(config, layers, *samples).mean()
+        return error, {"value_loss": error}
+
+    return Task(loss, layers, opt_state, (batch.features, batch.value_target), shuffles)
+
+
+def value_errors(config: Config, layers: Any, features: jax.Array, target: jax.Array) -> jax.Array:
+    """[n] squared errors of the values; with limits they are sums over the heads."""
+    values = value_network(config, layers, features)
+    if config.limits:
+        return ((target - values) ** 2).sum(-1)
+    return (target - values[..., 0]) ** 2
 
 
 @partial(jax.jit, static_argnames="spaces")
@@ -179,20 +186,13 @@ def update(
     progress: jax.Array | float = 0.0,
 ) -> tuple[TrainState, Metrics]:
     """A whole iteration; `shuffles` holds [epochs, T * N] indices for each network."""
-    acted, config = state, with_shorter_steps(config, progress)
-    batch, state, metrics = prepare(config, spaces, acted, rollout)
-
-    def recomputed(layers: Any) -> Targets:
-        heads = predict(config, spaces, acted, layers, rollout)
-        again = batch_targets(config, state, rollout, heads, again=True)
-        return Targets(*map(flat, again.targets))
-
-    policy, value = _train_both(config, spaces, state, batch, shuffles, progress, recomputed)
-    # The state of a joint optimiser is also that of the values, which are always learned.
-    joint = has_joint_optimizer(config)
-    opt_state = policy.opt_state if joint else state.opt_state.policy
-    policy = _kept_if(policy_learns(state), policy, state.params.policy, opt_state)
-    policy, value = flagged("policy", policy), flagged("value", value)
+    config = with_shorter_steps(config, progress)
+    batch, state, metrics = prepare(config, spaces, state, rollout)
+    train = training_of(config).train
+    policy, value = train(config, spaces, state, rollout, batch, shuffles, progress)
+    before = state.params.policy, state.opt_state.policy
+    policy = flagged("policy", _kept_if(policy_learns(state), policy, *before))
+    value = flagged("value", value)
     state = state._replace(
         params=Networks(policy.params, value.params),
         opt_state=Networks(policy.opt_state, value.opt_state),
@@ -200,53 +200,62 @@ def update(
     return state, metrics | policy.metrics | value.metrics
 
 
+class Training(NamedTuple):
+    """How the networks start and are trained (lines 9 and 10 of Algorithm 1)."""
+
+    draw: Callable[[Config, Spaces, jax.Array], Networks]
+    """initial parameters"""
+    init_optimisers: Callable[[Config, Networks], Networks]
+    train: Callable[..., tuple[Trained, Trained]]
+    """called with config, spaces, state, rollout, batch, shuffles and progress"""
+    is_apart: bool
+    """whether `improve_policy` and `fit_value` do the same, and can run concurrently"""
+
+
+def training_of(config: Config) -> Training:
+    """The entry of `TRAININGS` for the configuration's kind."""
+    return of_kind(TRAININGS, config)
+
+
+def _draw(config: Config, spaces: Spaces, key: jax.Array) -> Networks:
+    policy_key, value_key = split_keys(key, 2)
+    return Networks(
+        init_policy_network(config, spaces, policy_key),
+        init_value_network(config, spaces, value_key),
+    )
+
+
+def _init_optimisers(config: Config, networks: Networks) -> Networks:
+    in_minibatches = policy_step_of(config).minibatch_task is not None
+    return Networks(
+        OPTIMISER.init(networks.policy) if in_minibatches else (), OPTIMISER.init(networks.value)
+    )
+
+
 def _train_both(
     config: Config,
     spaces: Spaces,
     state: TrainState,
+    rollout: Rollout,
     batch: Batch,
     shuffles: Networks,
     progress: jax.Array | float,
-    recomputed: Callable[[Any], Targets],
 ) -> tuple[Trained, Trained]:
-    """Lines 9 and 10 of Algorithm 1; `recomputed` computes targets from a value network."""
-    train = partial(train_epochs, config, learning_rate=learning_rate(config, progress))
-    anew = recomputes_targets(config)
     params, opt_state = state.params, state.opt_state
-    value_of_batch = value_task(config, params.value, opt_state.value, batch, shuffles.value)
+    tasks = [_value_task(config, params.value, opt_state.value, batch, shuffles.value)]
+    rate = learning_rate(config, progress)
     if (minibatch_task := policy_step_of(config).minibatch_task) is None:
         policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
-        recompute = (lambda networks: [recomputed(networks[0]).value_target]) if anew else None
-        [value] = train([value_of_batch], recompute=recompute)
+        [value] = train_epochs(config, tasks, rate)
         return policy, value
-    before = (params.policy, opt_state.policy, batch, shuffles.policy)
-    policy_of_batch = minibatch_task(config, spaces, *before)
-    if has_joint_optimizer(config):
-        both = joint_task(policy_of_batch, value_of_batch, opt_state.policy)
-        recompute = (
-            (lambda networks: [joint_targets(*recomputed(networks[0].value))]) if anew else None
-        )
-        [trained] = train([both], recompute=recompute)
-        return (
-            Trained(trained.params.policy, trained.opt_state, trained.metrics),
-            Trained(trained.params.value, (), {}),
-        )
     # Both networks in one loop, so that a device can run their small kernels concurrently.
-    recompute = (lambda networks: list(recomputed(networks[1]))) if anew else None
-    policy, value = train([policy_of_batch, value_of_batch], recompute=recompute)
+    before = (params.policy, opt_state.policy, batch, shuffles.policy)
+    tasks = [minibatch_task(config, spaces, *before), *tasks]
+    policy, value = train_epochs(config, tasks, rate)
     return policy, value
 
 
-def recomputes_targets(config: Config) -> bool:
-    """Whether advantages change between passes; a single pass uses those from `prepare`."""
-    return config.recompute_advantages and config.epochs > 1
-
-
-def has_joint_optimizer(config: Config) -> bool:
-    """Whether one optimiser trains both networks; only minibatch policy steps have the option."""
-    return getattr(config, "joint_optimizer", False)
-
-
-def is_one_program(config: Config) -> bool:
-    """Whether neither network can be trained without the other, so that `update` is required."""
-    return recomputes_targets(config) or has_joint_optimizer(config)
+TRAININGS: dict[type[Config], Training] = {
+    Config: Training(_draw, _init_optimisers, _train_both, is_apart=True)
+}
+"""How each family of configurations trains its networks."""

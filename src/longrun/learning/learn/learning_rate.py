@@ -16,17 +16,17 @@ def learning_rate(config: Config, progress: jax.Array | float) -> jax.Array:
 
 
 def with_shorter_steps(config: Config, progress: jax.Array | float) -> Config:
-    """The configuration after a fraction `progress` of the run, where `step_decay` is set.
+    """The configuration after a fraction `progress` of the run, where `learning_rate_decay` is set.
 
     A trust-region step is as long as its limit allows, however small the gradient is: without a
     decay, policies and costs keep moving with the noise of each batch. A divergence is quadratic in
     the length of a step.
     """
-    if not (isinstance(config, TrustRegion) and config.step_decay):
+    if not (isinstance(config, TrustRegion) and config.learning_rate_decay):
         return config
     remaining = 1 - progress
     return with_values(
         config,
         kl_limit=config.kl_limit * remaining**2,
-        limit_approach=config.limit_approach * remaining,
+        limit_step_size=config.limit_step_size * remaining,
     )

@@ -11,6 +11,9 @@ from jax.flatten_util import ravel_pytree
 
 from longrun.learning.learn.constrained_step import RIDGE, BallStep, ball_step
 from longrun.learning.learn.trust_region import (
+    CG_ITERATIONS,
+    DAMPING,
+    LINE_SEARCH_STEPS,
     NaturalStep,
     backtrack,
     conjugate_gradient,
@@ -42,9 +45,9 @@ def limited_step(
     *,
     approach: jax.Array | float,
     kl_limit: jax.Array | float,
-    damping: jax.Array | float,
-    cg_iterations: int,
-    line_search_steps: int,
+    damping: jax.Array | float = DAMPING,
+    cg_iterations: int = CG_ITERATIONS,
+    line_search_steps: int = LINE_SEARCH_STEPS,
 ) -> tuple[Params, LimitedStep]:
     """Maximise the first surrogate where the KL divergence and the costs keep their limits.
 

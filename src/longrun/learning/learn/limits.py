@@ -3,9 +3,9 @@
 Each limited cost is treated as the reward is: it has a gain, a head of the value network and its
 own Average Value Constraint. There are two ways to keep the limits:
 
-- multipliers, adapted by a PID controller (Stooke, Achiam and Abbeel 2020; plain dual ascent
-  without the proportional and the derivative part): the policy is improved by the advantages of
-  the reward less those of the costs at their prices (`combined`);
+- multipliers, adapted by a PI controller (Stooke, Achiam and Abbeel 2020; plain dual ascent
+  without the proportional part): the policy is improved by the advantages of the reward less those
+  of the costs at their prices (`combined`);
 - a policy step that keeps the limits itself, such as the trust region's, which gets the advantages
   of each cost (`cost_batch`).
 """
@@ -19,11 +19,19 @@ import jax.numpy as jnp
 
 from longrun.learning.learn.adaptation import allowed_rate
 from longrun.learning.learn.config_pytree import with_values
-from longrun.learning.learn.criteria import Targets, Values, criterion_of, value_unit
+from longrun.learning.learn.criteria import (
+    Targets,
+    Values,
+    criterion_of,
+    init_criterion,
+    value_unit,
+)
 from longrun.learning.learn.types import CostBatch, CriterionState, Metrics, Rollout
-from longrun.learning.learn.weights import weighted_mean
-from longrun.learning.options.config import Average, Config, Multipliers, TrustRegion
+from longrun.learning.options.config import Average, Clipped, Config, TrustRegion
 
+PROPORTIONAL = 20.0
+"""The controller's proportional part, in units of its integral's step size. It damps the
+oscillations of plain dual ascent."""
 HIGHEST = 100.0
 """Largest multiplier: the reward counts for a hundredth of the direction then."""
 AVERAGED = 0.1
@@ -38,8 +46,6 @@ class Controller(NamedTuple):
     multiplier: jax.Array
     """the multipliers, in units of the spreads of the reward's and the cost's advantages"""
     integral: jax.Array
-    violation: jax.Array
-    """the average after the last batch, for the derivative"""
     spread: jax.Array
     """[1 + K] moving averages of the standard deviations of the reward's and costs' advantages"""
 
@@ -64,15 +70,15 @@ def init_limits(config: Config) -> LimitState | None:
     if not config.limits:
         return None
     count = len(config.limits)
-    start = criterion_of(config).init(config)
+    start = init_criterion(config)
     criteria = tuple(
         jax.tree.map(jnp.copy, start._replace(reset_cost=jnp.zeros(()))) for _ in range(count)
     )
     zeros = jnp.zeros
-    if isinstance(config, Multipliers):
-        controller = Controller(zeros(count), zeros(count), zeros(count), zeros(1 + count))
-        return LimitState(criteria, zeros(count), zeros(count), controller, None)
-    return LimitState(criteria, zeros(count), zeros(count), None, zeros(count))
+    if isinstance(config, TrustRegion):
+        return LimitState(criteria, zeros(count), zeros(count), None, zeros(count))
+    controller = Controller(zeros(count), zeros(count), zeros(1 + count))
+    return LimitState(criteria, zeros(count), zeros(count), controller, None)
 
 
 def of_cost(config: Config, rollout: Rollout, k: int) -> Rollout:
@@ -100,12 +106,13 @@ def learn_limits(
     allowed = allowed_rate(limits, largest, costs[0].size)
     unit = _unit(allowed, before, excess)
     after = before + _weight(allowed, largest, costs[0].size) * (excess - before)
-    if isinstance(config, Multipliers):
-        assert state.controller is not None
-        controller = _controlled(config, state.controller, excess / unit, after / unit)
+    assert isinstance(config, Clipped | TrustRegion)
+    speed = config.limit_step_size
+    if state.controller is not None:
+        controller = _controlled(speed, state.controller, excess / unit, after / unit)
         return LimitState(criteria, largest, after, controller, None)
-    assert isinstance(config, TrustRegion) and state.margin is not None
-    margin = _margin(config, state.margin, excess / unit, allowed)
+    assert state.margin is not None
+    margin = _margin(speed, state.margin, excess / unit, allowed)
     return LimitState(criteria, largest, after, None, margin)
 
 
@@ -136,32 +143,31 @@ def _unit(allowed: jax.Array, average: jax.Array, excess: jax.Array) -> jax.Arra
 
 
 def _margin(
-    config: TrustRegion, old: jax.Array, violations: jax.Array, allowed: jax.Array
+    step_size: jax.Array | float, old: jax.Array, violations: jax.Array, allowed: jax.Array
 ) -> jax.Array:
     """[K] margins after a batch; allowed: [K] rates that limits allow.
 
     A step lowers a cost by less than its batch predicts, since its direction was chosen on the same
     samples. Without a margin, costs would settle above their limits. The margin integrates the
-    excess: with the share `limit_approach` that steps correct, a quarter of it is the fastest rate
+    excess: with the share `step_size` that steps correct, a quarter of it is the fastest rate
     without oscillation. It is bounded by half of what is allowed, and never negative: while a cost
     is below a limit that does not bind, it would become a permission to exceed the limit later.
     """
-    change = config.limit_approach / 4 * violations * allowed
+    change = step_size / 4 * violations * allowed
     return jnp.clip(old + change, 0.0, allowed / 2)
 
 
 def _controlled(
-    config: Multipliers, old: Controller, violations: jax.Array, averages: jax.Array
+    step_size: jax.Array | float, old: Controller, violations: jax.Array, averages: jax.Array
 ) -> Controller:
-    """One PID step of the multipliers; violations: [K] of a batch; averages: their moving averages.
+    """One PI step of the multipliers; violations: [K] of a batch; averages: their moving averages.
 
-    The proportional and the derivative part follow the averages: of rare events most batches have
-    none and some have several, which says little about the policy.
+    The proportional part follows the averages: of rare events most batches have none and some have
+    several, which says little about the policy.
     """
-    integral = jnp.clip(old.integral + config.limit_step_size * violations, 0.0, HIGHEST)
-    rise = jnp.maximum(averages - old.violation, 0.0)
-    controlled = config.limit_gain * averages + integral + config.limit_damping * rise
-    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, averages, old.spread)
+    integral = jnp.clip(old.integral + step_size * violations, 0.0, HIGHEST)
+    controlled = PROPORTIONAL * step_size * averages + integral
+    return Controller(jnp.clip(controlled, 0.0, HIGHEST), integral, old.spread)
 
 
 def with_spread(controller: Controller, advantages: list[jax.Array]) -> Controller:
@@ -190,7 +196,6 @@ def combined(controller: Controller, reward: Targets, costs: list[Targets]) -> j
 def cost_batch(
     config: Config,
     rollout: Rollout,
-    weights: jax.Array,
     state: LimitState,
     costs: list[Targets],
     reward_unit: jax.Array | float,
@@ -199,7 +204,7 @@ def cost_batch(
     assert state.margin is not None
     advantages, excess = [], []
     for k, (own, targets) in enumerate(zip(state.criteria, costs, strict=True)):
-        centred = targets.advantage - weighted_mean(targets.advantage, weights)
+        centred = targets.advantage - targets.advantage.mean()
         advantages.append((centred * value_unit(config, own)).reshape(-1))
         excess.append(of_cost(config, rollout, k).reward.mean() - config.limits[k][1])
     unit = jnp.asarray(reward_unit, jnp.float32)

@@ -13,8 +13,8 @@ from longrun.learning.learn.types import Metrics
 from longrun.learning.options.config import Config
 
 Samples = tuple[jax.Array, ...]
-Recompute = Callable[[list[Any]], Sequence[jax.Array]]
-"""the parameters of all tasks -> new targets [n, ...] for each of them"""
+MAX_GRAD_NORM = 10.0
+"""Gradients of a network with a larger norm are scaled down to it."""
 
 
 class Task(NamedTuple):
@@ -24,7 +24,7 @@ class Task(NamedTuple):
     params: Any
     opt_state: Any
     samples: Samples
-    """each [n, ...]; the last are the targets: [n] advantages or value targets, or both"""
+    """each [n, ...]"""
     shuffles: jax.Array
     """[epochs, n] indices"""
 
@@ -38,43 +38,30 @@ class Trained(NamedTuple):
     """averaged over the last pass"""
 
 
-def _optimiser(config: Config) -> optax.GradientTransformation:
-    """One flat vector for all layers: a dozen small kernels become one (measured, docs/design.md).
-
-    The learning rate is not part of it, since it may decay and differ between replicas.
-    """
-    return optax.flatten(
-        optax.chain(
-            optax.clip_by_global_norm(config.max_grad_norm),
-            optax.scale_by_adam(),
-        )
-    )
-
-
-def init_optimiser(config: Config, params: Any) -> Any:
-    return _optimiser(config).init(params)
+# One flat vector for all layers: a dozen small kernels become one (measured, docs/design.md). The
+# learning rate is not part of it, since it may decay and differ between replicas.
+OPTIMISER = optax.flatten(
+    optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.scale_by_adam())
+)
 
 
 def train_epochs(
     config: Config,
     tasks: Sequence[Task],
     learning_rate: jax.Array,
-    recompute: Recompute | None = None,
 ) -> list[Trained]:
     """One pass over each task's samples for each row of its shuffles.
 
     Within a pass tasks are independent; they alternate in one loop so that a device can run the
-    small kernels of both concurrently. `recompute` is called before each pass, and its targets
-    replace the last array of each task's samples.
+    small kernels of both concurrently.
     """
-    optimiser = _optimiser(config)
     passes = tasks[0].samples[0].shape[0] // config.minibatch_size
     used = passes * config.minibatch_size
 
     def step(task: Task, carry: Any, minibatch: Samples) -> tuple[Any, Metrics]:
         params, opt_state = carry
         gradient, metrics = jax.grad(task.loss, has_aux=True)(params, minibatch)
-        direction, opt_state = optimiser.update(gradient, opt_state)
+        direction, opt_state = OPTIMISER.update(gradient, opt_state)
         params = jax.tree.map(lambda p, d: p - learning_rate * d, params, direction)
         return (params, opt_state), metrics
 
@@ -83,15 +70,12 @@ def train_epochs(
         return tuple(carry for carry, _ in done), tuple(metrics for _, metrics in done)
 
     def epoch(carries: Any, orders: Any) -> Any:
-        samples = [task.samples for task in tasks]
-        if recompute is not None:
-            targets = recompute([params for params, _ in carries])
-            samples = [(*facts, new) for (*facts, _), new in zip(samples, targets, strict=True)]
         chosen = [
             tuple(
-                x[order[:used]].reshape(passes, config.minibatch_size, *x.shape[1:]) for x in each
+                x[order[:used]].reshape(passes, config.minibatch_size, *x.shape[1:])
+                for x in task.samples
             )
-            for each, order in zip(samples, orders, strict=True)
+            for task, order in zip(tasks, orders, strict=True)
         ]
         return jax.lax.scan(minibatch, carries, tuple(chosen))
 

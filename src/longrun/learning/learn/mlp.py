@@ -37,21 +37,6 @@ def _orthogonal(key: jax.Array, gain: float, n_in: int, n_out: int) -> tuple[jax
     return weights, jnp.zeros(n_out)
 
 
-def init_mlp_as_torch(key: jax.Array, sizes: Sequence[int]) -> Layers:
-    """Weights and biases as PyTorch's Linear draws them: uniform within 1 / sqrt(inputs)."""
-    return tuple(map(_uniform, split_keys(key, len(sizes) - 1), sizes[:-1], sizes[1:]))
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _uniform(key: jax.Array, n_in: int, n_out: int) -> tuple[jax.Array, jax.Array]:
-    weights_key, bias_key = jax.random.split(key)
-    reach = n_in**-0.5
-    return (
-        jax.random.uniform(weights_key, (n_in, n_out), jnp.float32, -reach, reach),
-        jax.random.uniform(bias_key, (n_out,), jnp.float32, -reach, reach),
-    )
-
-
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from longrun.base.errors import InputError
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.learn.mlp import apply_mlp, init_mlp, init_mlp_as_torch
+from longrun.learning.learn.mlp import apply_mlp, init_mlp
 from longrun.learning.options.acting import MLP, Acting
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import function_name
@@ -22,19 +22,29 @@ from longrun.learning.options.config_options import function_name
 
 def init_policy_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
     """Parameters of a network from features [F] to means or logits [K]."""
-    inputs, outputs = spaces.feature_size, spaces.policy_outputs
     if config.policy_network != MLP:
+        inputs, outputs = spaces.feature_size, spaces.policy_outputs
         return _own_params(config.policy_network, key, inputs, outputs)
-    return _init_mlp(config, key, (inputs, *config.hidden_sizes, outputs), gain=0.01)
+    return init_mlp(key, policy_sizes(config, spaces), output_gain=0.01)
 
 
 def init_value_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
     """Parameters of a network from features [F] to one value, and one for each limited cost."""
-    outputs = 1 + len(config.limits)
     if config.value_network != MLP:
+        outputs = 1 + len(config.limits)
         return _own_params(config.value_network, key, spaces.feature_size, outputs)
+    return init_mlp(key, value_sizes(config, spaces), output_gain=1.0)
+
+
+def policy_sizes(config: Config, spaces: Spaces) -> tuple[int, ...]:
+    """Layers of the policy's perceptron, inputs first."""
+    return (spaces.feature_size, *config.hidden_sizes, spaces.policy_outputs)
+
+
+def value_sizes(config: Config, spaces: Spaces) -> tuple[int, ...]:
+    """Layers of the value's perceptron, inputs first."""
     hidden = config.value_hidden_sizes or config.hidden_sizes
-    return _init_mlp(config, key, (spaces.feature_size, *hidden, outputs), gain=1.0)
+    return (spaces.feature_size, *hidden, 1 + len(config.limits))
 
 
 def policy_network(acting: Acting, params: Any, features: jax.Array) -> jax.Array:
@@ -56,13 +66,6 @@ def apply_own(network: Any, params: Any, features: jax.Array) -> jax.Array:
     rows = features.reshape(-1, features.shape[-1])
     outputs: jax.Array = network[1](params, rows)
     return outputs.reshape(*features.shape[:-1], outputs.shape[-1])
-
-
-def _init_mlp(config: Config, key: jax.Array, sizes: tuple[int, ...], gain: float) -> Any:
-    """`gain` scales the output layer of an orthogonal initialisation."""
-    if config.initialisation == "torch":
-        return init_mlp_as_torch(key, sizes)
-    return init_mlp(key, sizes, output_gain=gain)
 
 
 @partial(jax.jit, static_argnums=(0, 2, 3))

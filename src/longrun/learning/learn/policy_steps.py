@@ -14,10 +14,9 @@ from longrun.learning.learn.acting import policy_outputs
 from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.limited_step import limited_step
 from longrun.learning.learn.limits import multiplier_metrics
-from longrun.learning.learn.minibatches import Task
+from longrun.learning.learn.minibatches import Samples, Task
 from longrun.learning.learn.types import Batch, Metrics, Policy
-from longrun.learning.learn.weights import weighted_mean
-from longrun.learning.options.config import Clipped, Config, TrustRegion
+from longrun.learning.options.config import Clipped, Config, TrustRegion, of_kind
 
 
 class PolicyStep(NamedTuple):
@@ -31,7 +30,7 @@ class PolicyStep(NamedTuple):
 
 def policy_step_of(config: Config) -> PolicyStep:
     """The entry of `POLICY_STEPS` for the configuration's kind."""
-    return next(step for kind, step in POLICY_STEPS.items() if isinstance(config, kind))
+    return of_kind(POLICY_STEPS, config)
 
 
 def clipped_surrogate(
@@ -51,28 +50,43 @@ def clipped_task(
     shuffles: jax.Array,
 ) -> Task:
     """M epochs of minibatch ascent on the clipped surrogate and the entropy bonus."""
-    distribution = distribution_of(spaces)
 
-    def loss(policy: Policy, samples: tuple[jax.Array, ...]) -> tuple[jax.Array, Metrics]:
-        features, mask, weight, action, old_log_prob, advantage = samples
-        outputs = policy_outputs(config.acting, spaces, policy, features, mask)
-        log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
-        ratio = jnp.exp(log_ratio)
-        surrogates = clipped_surrogate(ratio, advantage, config.clip_range)
-        surrogate = weighted_mean(surrogates, weight)
-        entropy = weighted_mean(distribution.entropy(outputs, policy.log_std), weight)
-        metrics = {
-            "policy_loss": -surrogate,
-            "entropy": entropy,
-            "kl": weighted_mean(ratio - 1 - log_ratio, weight),
-            "clip_fraction": weighted_mean(jnp.abs(ratio - 1) > config.clip_range, weight),
-        }
-        return -surrogate - config.entropy_coefficient * entropy, metrics
+    def loss(policy: Policy, samples: Samples) -> tuple[jax.Array, Metrics]:
+        terms = clipped_terms(config, spaces, policy, samples)
+        return clipped_loss(config, {name: term.mean() for name, term in terms.items()})
 
+    return Task(loss, policy, opt_state, clipped_samples(config, spaces, policy, batch), shuffles)
+
+
+def clipped_samples(config: Clipped, spaces: Spaces, policy: Policy, batch: Batch) -> Samples:
+    """What `clipped_terms` needs of a batch; policy: the one that acted."""
     outputs = policy_outputs(config.acting, spaces, policy, batch.features, batch.mask)
-    old_log_prob = distribution.log_prob(outputs, policy.log_std, batch.action)
-    facts = (batch.features, batch.mask, batch.weight, batch.action, old_log_prob)
-    return Task(loss, policy, opt_state, (*facts, batch.advantage), shuffles)
+    old_log_prob = distribution_of(spaces).log_prob(outputs, policy.log_std, batch.action)
+    return batch.features, batch.mask, batch.action, old_log_prob, batch.advantage
+
+
+def clipped_terms(
+    config: Clipped, spaces: Spaces, policy: Policy, samples: Samples
+) -> dict[str, jax.Array]:
+    """Each [n]: surrogate and entropy of samples, and how far the policy has moved there."""
+    features, mask, action, old_log_prob, advantage = samples
+    distribution = distribution_of(spaces)
+    outputs = policy_outputs(config.acting, spaces, policy, features, mask)
+    log_ratio = distribution.log_prob(outputs, policy.log_std, action) - old_log_prob
+    ratio = jnp.exp(log_ratio)
+    return {
+        "surrogate": clipped_surrogate(ratio, advantage, config.clip_range),
+        "entropy": distribution.entropy(outputs, policy.log_std),
+        "kl": ratio - 1 - log_ratio,
+        "clip_fraction": jnp.abs(ratio - 1) > config.clip_range,
+    }
+
+
+def clipped_loss(config: Clipped, means: Metrics) -> tuple[jax.Array, Metrics]:
+    """The loss and its metrics, from the means of `clipped_terms`."""
+    surrogate = means.pop("surrogate")
+    loss = -surrogate - config.entropy_coefficient * means["entropy"]
+    return loss, {"policy_loss": -surrogate} | means
 
 
 def trust_region_step(
@@ -90,14 +104,14 @@ def trust_region_step(
     def mean_kl(new: Policy) -> jax.Array:
         outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
         kl = distribution.kl(old_outputs, policy.log_std, outputs, new.log_std)
-        return weighted_mean(kl, batch.weight)
+        return kl.mean()
 
     if batch.costs is None:
         new, step = trust_region.natural_step(
-            lambda new: weighted_mean(ratio(new) * batch.advantage, batch.weight),
+            lambda new: (ratio(new) * batch.advantage).mean(),
             mean_kl,
             policy,
-            **_search(config),
+            kl_limit=config.kl_limit,
         )
         surrogate, limited = step.surrogate, Metrics()
     else:
@@ -106,21 +120,11 @@ def trust_region_step(
     outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
     metrics = {
         "policy_loss": -surrogate,
-        "entropy": weighted_mean(distribution.entropy(outputs, new.log_std), batch.weight),
+        "entropy": distribution.entropy(outputs, new.log_std).mean(),
         "kl": step.kl,
         "step_fraction": step.fraction,
     }
     return new, metrics | limited
-
-
-def _search(config: TrustRegion) -> dict[str, Any]:
-    """Options of the step and its line search."""
-    return {
-        "kl_limit": config.kl_limit,
-        "damping": config.cg_damping,
-        "cg_iterations": config.cg_iterations,
-        "line_search_steps": config.line_search_steps,
-    }
 
 
 def _step_under_limits(
@@ -136,16 +140,15 @@ def _step_under_limits(
     columns = jnp.concatenate([batch.advantage[:, None], costs.advantage], axis=1)
 
     def surrogates(new: Policy) -> jax.Array:
-        weighted = ratio(new)[:, None] * columns
-        return jax.vmap(weighted_mean, in_axes=(1, None))(weighted, batch.weight)
+        return (ratio(new)[:, None] * columns).mean(0)
 
     new, found = limited_step(
         surrogates,
         mean_kl,
         policy,
         costs.excess,
-        approach=config.limit_approach,
-        **_search(config),
+        approach=config.limit_step_size,
+        kl_limit=config.kl_limit,
     )
     metrics = multiplier_metrics(config, found.price * costs.reward_unit)
     metrics["recovering"] = found.recovering.astype(jnp.float32)

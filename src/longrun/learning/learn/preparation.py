@@ -20,7 +20,6 @@ from longrun.learning.learn.program_options import options_of_batch
 from longrun.learning.learn.targets import batch_targets
 from longrun.learning.learn.trace import adapt_trace
 from longrun.learning.learn.types import Batch, Metrics, Networks, Rollout, TrainState
-from longrun.learning.learn.weights import sample_weights
 from longrun.learning.options.config import Config
 
 register_config()
@@ -55,7 +54,6 @@ def _prepare(
     batch = Batch(
         flat(seen.features),
         flat(seen.mask),
-        flat(sample_weights(config, rollout)),
         flat(rollout.action),
         flat(targets.advantage),
         flat(targets.value_target),
@@ -94,7 +92,6 @@ def _metrics(
         "gain": criterion.gain,
         "value_offset": criterion.offset,
         "value_mean": here.mean(),
-        "value_constraint": criterion.value_constraint,
         "reset_cost": criterion.reset_cost,
         "terminations": rollout.terminated.mean(),
         "explained_variance": 1 - jnp.var(value_target - here) / (jnp.var(value_target) + 1e-8),

@@ -23,8 +23,6 @@ INIT = (
     "value_hidden_sizes",
     "policy_network",
     "value_network",
-    "initialisation",
-    "joint_optimizer",
     "limits",
     "scale_rewards",
 )
@@ -33,15 +31,13 @@ BATCH = (
     "value_network",
     "normalize_advantages",
     "scale_rewards",
-    "time_limit",
-    "gain_estimate",
     "termination",
     "limits",
     "costs",
 )
 ADAPTIVE = ("adaptive_lambda", "rollout_steps")
 MINIBATCHES = (*ACTING, "minibatch_size", "learning_rate_decay")
-POLICY = (*MINIBATCHES, "cg_iterations", "line_search_steps", "limits")
+POLICY = (*MINIBATCHES, "limits")
 VALUE = (*MINIBATCHES, "value_network", "limits")
 """Options that the value update reads besides numeric ones."""
 

@@ -18,7 +18,6 @@ from longrun.learning.learn.limits import (
 )
 from longrun.learning.learn.trace import with_current_lambda
 from longrun.learning.learn.types import CostBatch, Metrics, Rollout, TrainState
-from longrun.learning.learn.weights import sample_weights, weighted_mean
 from longrun.learning.options.config import Config
 
 
@@ -37,21 +36,14 @@ class BatchTargets(NamedTuple):
 
 
 def batch_targets(
-    config: Config,
-    state: TrainState,
-    rollout: Rollout,
-    heads: list[Values],
-    again: bool = False,
+    config: Config, state: TrainState, rollout: Rollout, heads: list[Values]
 ) -> BatchTargets:
-    """Advantages and value targets; heads: predictions for the reward and each limited cost.
-
-    `again`: the limits' units include this rollout, and are as they were for its first targets.
-    """
+    """Advantages and value targets; heads: predictions for the reward and each limited cost."""
     config = with_current_lambda(config, state.trace)
-    criterion, weights = criterion_of(config), sample_weights(config, rollout)
+    criterion = criterion_of(config)
     reward = criterion.targets(config, state.criterion, rollout, heads[0])
     if not config.limits:
-        advantage, _ = _normalised(config, reward.advantage, weights)
+        advantage, _ = _normalised(config, reward.advantage)
         return BatchTargets(Targets(advantage, reward.value_target), None, {}, None)
     limits = state.limits
     costs = [
@@ -60,24 +52,21 @@ def batch_targets(
     ]
     value_target = jnp.stack([each.value_target for each in (reward, *costs)], axis=-1)
     if limits.controller is not None:
-        if not again:
-            found = [each.advantage for each in (reward, *costs)]
-            limits = limits._replace(controller=with_spread(limits.controller, found))
+        found = [each.advantage for each in (reward, *costs)]
+        limits = limits._replace(controller=with_spread(limits.controller, found))
         metrics = limit_metrics(config, limits, state.criterion)
-        advantage, _ = _normalised(config, combined(limits.controller, reward, costs), weights)
+        advantage, _ = _normalised(config, combined(limits.controller, reward, costs))
         return BatchTargets(Targets(advantage, value_target), None, metrics, limits)
-    advantage, unit = _normalised(config, reward.advantage, weights)
+    advantage, unit = _normalised(config, reward.advantage)
     unit = unit * value_unit(config, state.criterion)
-    of_costs = cost_batch(config, rollout, weights, limits, costs, unit)
+    of_costs = cost_batch(config, rollout, limits, costs, unit)
     return BatchTargets(Targets(advantage, value_target), of_costs, {}, limits)
 
 
-def _normalised(
-    config: Config, advantage: jax.Array, weights: jax.Array
-) -> tuple[jax.Array, jax.Array | float]:
+def _normalised(config: Config, advantage: jax.Array) -> tuple[jax.Array, jax.Array | float]:
     """[T, N], standardised if the configuration says so, and what they were divided by."""
     if not config.normalize_advantages:
         return advantage, 1.0
-    centred = advantage - weighted_mean(advantage, weights)
-    spread = jnp.sqrt(weighted_mean(centred**2, weights)) + 1e-8
+    centred = advantage - advantage.mean()
+    spread = jnp.sqrt((centred**2).mean()) + 1e-8
     return centred / spread, spread

@@ -26,7 +26,6 @@ from longrun.learning.learn.config_pytree import with_values
 from longrun.learning.learn.criteria import Values, criterion_of
 from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.types import Rollout, TraceState, TrainState
-from longrun.learning.learn.weights import sample_weights, weighted_mean
 from longrun.learning.options.config import Config
 
 FIRST, COMPARED = 5, 10
@@ -149,9 +148,6 @@ def _gradients_of_halves(
     _, gradient = jax.vjp(log_prob, state.params.policy)
     steps, envs = advantage.shape
     half = (2 * jnp.arange(steps)[:, None] // steps + jnp.arange(envs)) % 2
-    weights = sample_weights(config, rollout)
-    counted = advantage - weighted_mean(advantage, weights)
-    if weights.shape[-1]:
-        counted *= weights[..., 0]
+    counted = advantage - advantage.mean()
     [first], [second] = (gradient(counted * (half == k)) for k in (0, 1))
     return first, second

@@ -10,6 +10,11 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 Params = TypeVar("Params")
+DAMPING = 0.1
+"""Multiple of the identity that is added to the Fisher matrix."""
+CG_ITERATIONS = 10
+LINE_SEARCH_STEPS = 10
+"""Halvings of a step before the line search gives up."""
 RESIDUAL = 1e-5
 """Relative residual at which conjugate gradient stops before its last iteration."""
 
@@ -75,9 +80,9 @@ def natural_step(
     params: Params,
     *,
     kl_limit: jax.Array | float,
-    damping: jax.Array | float,
-    cg_iterations: int,
-    line_search_steps: int,
+    damping: jax.Array | float = DAMPING,
+    cg_iterations: int = CG_ITERATIONS,
+    line_search_steps: int = LINE_SEARCH_STEPS,
 ) -> tuple[Params, NaturalStep]:
     """Maximise `surrogate` subject to `mean_kl <= kl_limit`, both functions of the parameters.
 

@@ -57,8 +57,6 @@ class CriterionState(NamedTuple):
     """eta: running mean of the reward, net of reset costs"""
     offset: jax.Array
     """b: running mean of the predicted values"""
-    value_constraint: jax.Array
-    """nu, adapted or not"""
     reset_cost: jax.Array
     """adapted or not"""
     started: jax.Array
@@ -86,7 +84,6 @@ class TrainState(NamedTuple):
 
     params: Networks
     opt_state: Networks
-    """the state of a joint optimiser is in the policy's place, and the value's is empty"""
     criterion: CriterionState
     obs_moments: Moments
     iteration: jax.Array
@@ -112,8 +109,6 @@ class Batch(NamedTuple):
 
     features: jax.Array
     mask: jax.Array
-    weight: jax.Array
-    """[T * N, 1], 0 where a sample counts in no loss; [T * N, 0] where all count"""
     action: jax.Array
     advantage: jax.Array
     value_target: jax.Array

@@ -16,12 +16,13 @@ MLP = "mlp"
 
 @dataclass(frozen=True)
 class Acting:
-    """Options with the names and meanings that they have in a configuration."""
+    """Options with the names and meanings that they have in a configuration, and `bounded_mean`."""
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     normalize_observations: bool = False
     action_bounds: ActionBounds = "clip"
     bounded_mean: bool = False
+    """whether a Gaussian policy's mean is passed through tanh, scaled to the action bounds"""
     activation: str = "tanh"
     layer_norm: bool = False
     policy_network: str | tuple[Any, Any] = MLP
@@ -32,5 +33,5 @@ class Acting:
         return self.policy_network == MLP
 
 
-ACTING = tuple(Acting.__dataclass_fields__)
-"""Names of these options."""
+ACTING = tuple(name for name in Acting.__dataclass_fields__ if name != "bounded_mean")
+"""Names of the options."""

@@ -15,9 +15,12 @@ program.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from importlib import import_module
+from typing import Any, ClassVar, Literal, TypeVar
 
+from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.options.acting import ACTING, Acting
 from longrun.learning.options.option_fields import (
@@ -39,11 +42,19 @@ FEWEST_ITERATIONS = 300
 """Fewest in which lambda adapts: choosing it takes 15 iterations, and lowering it 150."""
 MOST_LIMITS = 8
 """Most limits of a trust-region step, which tries all combinations of limits that may bind."""
+LIMIT_STEP_SIZE = (
+    "how fast limits are approached: the step size of a multiplier's dual ascent (APO, PPO), or the"
+    " share of a cost's distance from its limit that a step may use up, or must correct if the cost"
+    " is above (ATRPO, TRPO); with a share of 1, which is CPO, costs follow the noise of each batch"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Options of every algorithm."""
+
+    algorithm: ClassVar[str]
+    """the name in files and on the command line"""
 
     gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
     adaptive_lambda: bool = choice(
@@ -55,9 +66,6 @@ class Config:
         " with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
     )
     learning_rate: float = number(3e-4, "beta: Adam's step size")
-    max_grad_norm: float = number(
-        10.0, "gradient clipping, by each network's own norm unless joint_optimizer is set", 1e-9
-    )
     num_envs: int = count(10, "environments of one replica", high=2**20)
     rollout_steps: int = count(200, "steps of each environment in an iteration", high=2**24)
     epochs: int = count(10, "M: passes over a rollout")
@@ -72,9 +80,6 @@ class Config:
         "treatment of continuous actions beyond their bounds: 'clip' clips them before the"
         " environment, 'raw' (the authors') passes them on to it, and it may charge for the excess",
         among=("clip", "raw"),
-    )
-    bounded_mean: bool = choice(
-        False, "pass a Gaussian policy's mean through tanh, scaled to the action bounds"
     )
     hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden layers of each network")
     value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if different")
@@ -92,33 +97,17 @@ class Config:
     value_network: str | tuple[Any, Any] = functions(
         "the value's network: 'mlp', or a pair of functions (init, apply)"
     )
-    initialisation: Literal["orthogonal", "torch"] = choice(
-        "orthogonal",
-        "initial weights: 'orthogonal' with biases of 0, or 'torch' (the authors'), uniform within"
-        " 1 / sqrt(inputs), biases too",
-        among=("orthogonal", "torch"),
-    )
     normalize_observations: bool = choice(
         False, "standardise observations by running moments, kept inside the model"
     )
-    time_limit: Literal["bootstrap", "as_termination"] = choice(
-        "bootstrap",
-        "treatment of time limits in the advantages: 'bootstrap' uses the value of the true"
-        " successor; 'as_termination' (the authors') uses 0 as after a termination, so that -V"
-        " propagates to earlier steps, and leaves that one sample out of both losses",
-        among=("bootstrap", "as_termination"),
-    )
     normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
-    recompute_advantages: bool = choice(
-        False,
-        "recompute advantages and value targets before each pass over a rollout, with the current"
-        " value network",
-    )
     scale_rewards: bool = choice(
         False, "divide rewards by the running standard deviation of their decayed sum"
     )
     learning_rate_decay: bool = choice(
-        False, "decrease the learning rate linearly to 0 over the run"
+        False,
+        "decrease the learning rate linearly to 0 over the run, and with it the length of"
+        " trust-region steps (kl_limit with the square) and their limit_step_size",
     )
     limits: tuple[tuple[str, float], ...] = limits(
         "largest long-run averages of costs, by the names that `costs` explains:"
@@ -150,11 +139,6 @@ class Config:
         return tuple(dict.fromkeys((*self.costs, *(name for name, _ in self.limits))))
 
     @property
-    def decays(self) -> bool:
-        """Whether something falls to 0 over the run, so that its length matters from the start."""
-        return self.learning_rate_decay
-
-    @property
     def adapts_lambda(self) -> bool:
         """Whether lambda changes while learning."""
         return self.adaptive_lambda and self.rollout_steps >= SHORTEST_ROLLOUT
@@ -167,7 +151,7 @@ class Config:
         """Whether a run of `steps` that is extended to `more` learns what one of `more` does."""
         iterations = (-(-n // self.steps_per_iteration) for n in (steps, more))
         shorter, longer = map(self.has_time_to_adapt, iterations)
-        return shorter == longer and not self.decays
+        return shorter == longer and not self.learning_rate_decay
 
     @property
     def steps_per_iteration(self) -> int:
@@ -177,8 +161,6 @@ class Config:
     def __post_init__(self) -> None:
         for option in dataclasses.fields(self):
             object.__setattr__(self, option.name, checked(option, getattr(self, option.name)))
-        if self.limits and getattr(self, "joint_optimizer", False):
-            raise InputError("joint_optimizer=True has no place for limits; set it to False")
         if self.steps_per_iteration > MOST_SAMPLES:
             raise InputError(
                 f"num_envs={self.num_envs} x rollout_steps={self.rollout_steps} are more samples of"
@@ -198,27 +180,12 @@ class Average(Config):
     gain_step_size: float = number(
         0.1, "alpha: step size of the running means gain and value offset", high=1
     )
-    gain_estimate: Literal["reward", "td"] = choice(
-        "reward",
-        "how the gain is estimated: 'reward' (the paper's) from the mean reward, 'td' from the mean"
-        " TD error along the chain, through resets",
-        among=("reward", "td"),
-    )
-    value_discount: float = number(
-        1.0,
-        "discount of the differential value, besides the gain: r - gain + discount V(s') - V(s). 1"
-        " is the average criterion; the authors' best settings have .999 on two tasks",
-        high=1,
-    )
     value_constraint: float = number(
         0.1,
-        "nu: (initial) strength of the Average Value Constraint, which pulls the mean value to 0."
+        "nu: strength of the Average Value Constraint, which pulls the mean value to 0."
         " With termination=zero it favours terminations: the 0 after one is then the value of an"
         " average state, and more than that of a bad one",
         high=1,
-    )
-    value_constraint_step_size: float = number(
-        0.0, "step size of nu's dual ascent on the squared offset; 0 keeps nu fixed"
     )
     termination: Literal["zero", "reset"] = choice(
         "zero",
@@ -249,11 +216,6 @@ class Average(Config):
                 f"reset_cost_step_size={self.reset_cost_step_size} is a limit on terminations, and"
                 f" limits has another one on '{TERMINATED}'; set reset_cost_step_size=0"
             )
-        if self.termination == "reset" and self.time_limit == "as_termination":
-            raise InputError(
-                "time_limit='as_termination' takes a value of 0 for what follows, which"
-                " termination='reset' never does; set time_limit='bootstrap' or termination='zero'"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,31 +226,12 @@ class Discounted(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Multipliers(Config):
-    """Options of policy steps that keep limits by multipliers."""
-
-    limit_step_size: float = number(
-        0.05, "step size of the dual ascent of a limit's multiplier (the controller's integral)"
-    )
-    limit_gain: float = number(
-        1.0,
-        "the proportional part of a multiplier's PID controller, which damps the oscillations of"
-        " plain dual ascent",
-    )
-    limit_damping: float = number(0.0, "the derivative part of a multiplier's PID controller")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clipped(Multipliers):
-    """Options of the clipped policy step."""
+class Clipped(Config):
+    """Options of the clipped policy step, which keeps limits by multipliers."""
 
     clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
     entropy_coefficient: float = number(0.01, "weight of the entropy bonus")
-    joint_optimizer: bool = choice(
-        False,
-        "one optimiser for both networks (the authors'): the same minibatches, and gradients"
-        " clipped by their joint norm. Slower on two cores: one program instead of two",
-    )
+    limit_step_size: float = number(0.05, LIMIT_STEP_SIZE, low=1e-6, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -299,25 +242,7 @@ class TrustRegion(Config):
     """
 
     kl_limit: float = number(0.01, "largest mean KL divergence of a policy step", low=1e-12)
-    cg_damping: float = number(0.1, "multiple of the identity added to the Fisher matrix")
-    cg_iterations: int = count(10, "conjugate-gradient iterations")
-    line_search_steps: int = count(10, "halvings of the step before the line search gives up")
-    step_decay: bool = choice(
-        False,
-        "shorten policy steps linearly to 0 over the run: kl_limit falls with the square, and"
-        " limit_approach, with which costs follow the noise of a batch, linearly",
-    )
-    limit_approach: float = number(
-        0.3,
-        "share of a cost's distance from its limit that a step may use up, or must correct if the"
-        " cost is above; 1 is CPO, which follows the noise of each batch",
-        low=1e-6,
-        high=1,
-    )
-
-    @property
-    def decays(self) -> bool:
-        return super().decays or self.step_decay
+    limit_step_size: float = number(0.3, LIMIT_STEP_SIZE, low=1e-6, high=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -332,34 +257,57 @@ class TrustRegion(Config):
 class APOConfig(Average, Clipped):
     """Average Policy Optimization (Ma et al., 2021): average reward, clipped policy step."""
 
+    algorithm: ClassVar[str] = "apo"
+
 
 @dataclass(frozen=True, kw_only=True)
 class PPOConfig(Discounted, Clipped):
     """Proximal Policy Optimization: discounted reward, clipped policy step."""
+
+    algorithm: ClassVar[str] = "ppo"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ATRPOConfig(Average, TrustRegion):
     """Average-reward TRPO: average reward, trust-region policy step."""
 
+    algorithm: ClassVar[str] = "atrpo"
+
 
 @dataclass(frozen=True, kw_only=True)
 class TRPOConfig(Discounted, TrustRegion):
     """Trust Region Policy Optimization: discounted reward, trust-region policy step."""
 
+    algorithm: ClassVar[str] = "trpo"
+
 
 TERMINATED = "terminated"
 """The cost that an adaptive reset cost limits as well."""
 ALGORITHMS: dict[str, type[Config]] = {
-    "apo": APOConfig,
-    "ppo": PPOConfig,
-    "atrpo": ATRPOConfig,
-    "trpo": TRPOConfig,
+    kind.algorithm: kind for kind in (APOConfig, PPOConfig, ATRPOConfig, TRPOConfig)
 }
+ELSEWHERE = {
+    "apo-authors": ("longrun.lab.paper.authors", "AuthorsAPO"),
+    "ppo-authors": ("longrun.lab.paper.authors", "AuthorsPPO"),
+}
+"""Module and class of further algorithms, which are imported when first used."""
 
 
-def algorithm_name(config: Config) -> str:
-    return next(name for name, kind in ALGORITHMS.items() if kind is type(config))
+def kind_of(algorithm: str) -> type[Config]:
+    """The configuration of an algorithm; an unknown name raises an InputError."""
+    if algorithm in ELSEWHERE:
+        module, name = ELSEWHERE[algorithm]
+        kind: type[Config] = getattr(import_module(module), name)
+        return kind
+    return ALGORITHMS[known("algorithm", algorithm, ALGORITHMS)]
+
+
+T = TypeVar("T")
+
+
+def of_kind(table: Mapping[type[Config], T], config: Config) -> T:
+    """The table's entry for the nearest of the configuration's classes."""
+    return next(table[kind] for kind in type(config).__mro__ if kind in table)
 
 
 def numeric_fields(kind: type[Config] | Config) -> list[str]:

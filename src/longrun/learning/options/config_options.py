@@ -9,7 +9,7 @@ from typing import Any
 from longrun.base.checks import known
 from longrun.base.errors import FolderError, InputError
 from longrun.learning.options.acting import MLP
-from longrun.learning.options.config import ALGORITHMS, TERMINATED, Average, Config
+from longrun.learning.options.config import ALGORITHMS, TERMINATED, Average, Config, kind_of
 from longrun.learning.options.other_names import hint, lack
 from longrun.learning.options.presets import DEFAULT, PRESETS
 
@@ -23,7 +23,7 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     the preset's lambda fixed unless `adaptive_lambda` is given: they were measured with that.
     """
     changes = PRESETS[known("preset", preset, PRESETS)]
-    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    kind = kind_of(algorithm.lower())
     names = _field_names(kind)
     mine = {k: v for k, v in changes.items() if k in names}
     if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
@@ -42,7 +42,7 @@ def _limits_terminations(limits: Any) -> bool:
 
 def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
     """A configuration as it was saved, independent of the current presets."""
-    kind = ALGORITHMS[known("algorithm", algorithm.lower(), ALGORITHMS)]
+    kind = kind_of(algorithm.lower())
     names = _field_names(kind)
     for name in options:
         if why := why_unknown(name, [algorithm.lower()]):
@@ -56,7 +56,7 @@ def why_unknown(name: str, algorithms: Sequence[str]) -> str | None:
 
     It is another library's name, or an option of other algorithms; None if it is neither.
     """
-    options = {option for a in algorithms for option in _field_names(ALGORITHMS[a])}
+    options = {option for a in algorithms for option in _field_names(kind_of(a))}
     if name in options:
         return None
     if other := hint(name, options, algorithms):
@@ -91,7 +91,7 @@ def function_name(function: Any) -> str:
 
 def require_all_options(file: str, algorithm: str, options: Mapping[str, Any]) -> None:
     """Raise FolderError unless a file, named as in a message, has every option of the algorithm."""
-    missing = [name for name in _field_names(ALGORITHMS[algorithm]) if name not in options]
+    missing = [name for name in _field_names(kind_of(algorithm)) if name not in options]
     if missing:
         raise FolderError(
             f"{file} is of another version of longrun: it has no option '{missing[0]}'; train it"

@@ -8,13 +8,6 @@ PRESETS: dict[str, dict[str, Any]] = {
     "paper": {  # the fields' defaults except for this, which suits simulators that clamp
         "action_bounds": "raw",
     },
-    "authors": {  # what the released code does but the paper does not state (docs/design.md)
-        "action_bounds": "raw",
-        "bounded_mean": True,
-        "time_limit": "as_termination",
-        "initialisation": "torch",
-        "joint_optimizer": True,
-    },
     "tuned": {  # chosen on MuJoCo tasks with seeds 100 and above (results/tuned.md)
         "gae_lambda": 0.9,
         "adaptive_lambda": True,
@@ -55,7 +48,6 @@ DEFAULT = "tuned"
 """The preset of everything but the paper's experiments. Folder names and labels leave it out."""
 PRESETS_IN_WORDS = {
     "paper": "the paper's settings",
-    "authors": "the paper's settings with every difference of its authors' code",
     "tuned": "normalisation, learning-rate decay, and for the average reward a lambda and a reset"
     " cost that adapt; for control tasks",
     "queueing": "1024 environments and scaled rewards, for jax: queueing networks",

@@ -13,7 +13,7 @@ from typing import Any
 
 from longrun.base.checks import MOST_STEPS, STEP_TIMEOUT, checked_timeout, known, whole_number
 from longrun.base.errors import FolderError, InputError
-from longrun.learning.options.config import ALGORITHMS, Config, algorithm_name
+from longrun.learning.options.config import Config, kind_of
 from longrun.learning.options.config_options import (
     differing,
     require_all_options,
@@ -96,7 +96,7 @@ class RunSpec:
 
     @property
     def algorithm(self) -> str:
-        return algorithm_name(self.configs[0])
+        return self.configs[0].algorithm
 
     @property
     def per_iteration(self) -> int:
@@ -164,7 +164,7 @@ class RunSpec:
         algorithm, options, replicas = (content[n] for n in ("algorithm", "options", "replicas"))
         others = {name: content[name] for name in ENTRIES if name in _PLAIN}
         try:
-            known("algorithm", algorithm, ALGORITHMS)
+            kind_of(algorithm)
             require_all_options(file, algorithm, options)
             return cls(
                 configs=tuple(

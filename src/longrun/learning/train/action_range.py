@@ -26,7 +26,7 @@ def warn_of_wide_actions(spaces: Spaces, configs: Iterable[Config]) -> None:
     finite = np.isfinite(low) & np.isfinite(high)
     low, high = low[finite], high[finite]
     for config in configs:
-        mean = (low + high) / 2 if config.bounded_mean else 0.0
+        mean = (low + high) / 2 if config.acting.bounded_mean else 0.0
         reach = np.maximum(high - mean, mean - low).max(initial=0.0)
         deviation = math.exp(config.initial_log_std)
         if reach > REACH * deviation:

@@ -11,11 +11,10 @@ import jax.numpy as jnp
 from longrun.base.errors import InputError
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner
-from longrun.learning.learn.limits import LimitState
 from longrun.learning.learn.trace import shortest_trace
 from longrun.learning.learn.types import CriterionState
 from longrun.learning.options.acting import ACTING
-from longrun.learning.options.config import Config, algorithm_name
+from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import saved_config
 from longrun.learning.train.loops import Loop
 from longrun.learning.train.snapshot import Snapshot
@@ -24,15 +23,11 @@ FIXED = (
     *(name for name in ACTING if name != "action_bounds"),
     "value_hidden_sizes",
     "value_network",
-    "joint_optimizer",
-    "initialisation",
     "initial_log_std",
     "limits",
 )
 """Options that say what the networks compute or how they start, which is part of what was saved. Of
 limits it is the names; their rates may change."""
-STARTS = ("value_constraint", "reset_cost")
-"""Options of which the state has a copy, since they may adapt: one that is changed starts there."""
 
 
 def changed_at_load(
@@ -62,7 +57,7 @@ def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
     """
     if "gae_lambda" in options:
         options = {"adaptive_lambda": False, **options}
-    changed = saved_config(algorithm_name(config), vars(config) | dict(options))
+    changed = saved_config(config.algorithm, vars(config) | dict(options))
     for name in options:
         before, after = getattr(config, name), getattr(changed, name)
         # Other rates are other goals; what is learned depends on the names alone.
@@ -80,41 +75,30 @@ def _changed_snapshot(
     """The snapshot for other options.
 
     Iterations are counted in those of the new size, rounded down. What is kept for each environment
-    starts anew if their number changes.
+    starts anew if their number changes. A reset cost that is changed starts there.
     """
     state = snapshot.state
     steps = int(state.iteration) * before.steps_per_iteration
     like = jax.eval_shape(lambda: learner.init(after, spaces, jax.random.key(0)))
-    starts = {
-        name: jnp.float32(getattr(after, name))
-        for name in STARTS
-        if getattr(before, name, None) != getattr(after, name, None)
-    }
+    criterion, limits = _changed_criterion(state.criterion, like.criterion), state.limits
+    cost = getattr(after, "reset_cost", 0.0)
+    if cost != getattr(before, "reset_cost", 0.0):
+        criterion = criterion._replace(reset_cost=jnp.float32(cost))
+    if limits is not None:
+        own = tuple(_changed_criterion(each, like.criterion) for each in limits.criteria)
+        limits = limits._replace(criteria=own)
     trace = state.trace or shortest_trace(after)  # values that were learned need no long one
     state = state._replace(
-        criterion=_changed_criterion(state.criterion, like.criterion, starts),
-        limits=_changed_limits(state.limits, like.criterion, starts),
+        criterion=criterion,
+        limits=limits,
         iteration=jnp.int32(steps // after.steps_per_iteration),
         trace=trace if after.adapts_lambda else None,
     )
     return snapshot._replace(state=state)
 
 
-def _changed_criterion(
-    state: CriterionState, like: CriterionState, starts: Mapping[str, Any]
-) -> CriterionState:
-    """like: shapes for the new options; starts: values of options that have been changed."""
-    if state.reward_sum.shape != like.reward_sum.shape:
-        state = state._replace(reward_sum=jnp.zeros(like.reward_sum.shape, jnp.float32))
-    return state._replace(**starts)
-
-
-def _changed_limits(
-    state: LimitState | None, like: CriterionState, starts: Mapping[str, Any]
-) -> LimitState | None:
-    """Each limited cost is learned as the reward is, but for the reset cost."""
-    if state is None:
-        return None
-    own = {name: value for name, value in starts.items() if name != "reset_cost"}
-    criteria = tuple(_changed_criterion(each, like, own) for each in state.criteria)
-    return state._replace(criteria=criteria)
+def _changed_criterion(state: CriterionState, like: CriterionState) -> CriterionState:
+    """like: shapes for the new options."""
+    if state.reward_sum.shape == like.reward_sum.shape:
+        return state
+    return state._replace(reward_sum=jnp.zeros(like.reward_sum.shape, jnp.float32))

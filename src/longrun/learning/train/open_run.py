@@ -54,7 +54,9 @@ def extended(run: OpenRun, steps: int, **changes: Any) -> OpenRun:
     `learn`: what has fallen to 0 starts anew.
     """
     done = min(run.done)
-    another = any(c.decays for c in run.spec.configs) and run.spec.steps <= done < steps
+    another = (
+        any(c.learning_rate_decay for c in run.spec.configs) and run.spec.steps <= done < steps
+    )
     begins = done if another else min(run.spec.begins, done)
     return replace(run, spec=replace(run.spec, steps=steps, begins=begins, **changes))
 

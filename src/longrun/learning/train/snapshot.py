@@ -48,7 +48,7 @@ def fresh_state(config: Config, spaces: Spaces, seed: int) -> TrainState:
     for name in own_networks(vars(config)):
         if isinstance(network := getattr(config, name), str):
             raise InputError(f"{name}={network!r} must be 'mlp' or a pair of functions")
-    require_bounds(config.bounded_mean, spaces)
+    require_bounds(config.acting.bounded_mean, spaces)
     _require_room(config, spaces)
     use_compilation_cache()
     state: TrainState = learner.init(config, spaces, jax.random.key(seed))

@@ -122,7 +122,7 @@ class Replica:
         Returns the future of line 10, None if it is done, and the metrics.
         """
         rollout = self._rollout(pool)
-        if learner.is_one_program(self.config):
+        if not learner.training_of(self.config).is_apart:
             return None, self._improve_both(pool, rollout, shuffles, progress)
         config = with_shorter_steps(self.config, progress)
         batch, state, metrics = _done(preparation.prepare(config, self.spaces, self.state, rollout))
@@ -144,7 +144,7 @@ class Replica:
     def _improve_both(
         self, pool: Pool, rollout: Rollout, shuffles: Networks, progress: float
     ) -> dict[str, float]:
-        """Lines 5 to 10 in one program, for options where a policy step needs the new value."""
+        """Lines 5 to 10 in one program, where both networks are trained as one."""
         state, metrics = _done(
             learner.update(self.config, self.spaces, self.state, rollout, shuffles, progress)
         )

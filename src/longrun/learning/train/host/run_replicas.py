@@ -103,7 +103,7 @@ def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
         costs=np.zeros((t, n, len(config.recorded)), np.float32) if config.recorded else None,
     )
     order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
-    if learner.is_one_program(config):
+    if not learner.training_of(config).is_apart:
         jax.block_until_ready(
             learner.update(config, spaces, state, facts, Networks(order, order), 0.0)
         )

@@ -27,11 +27,11 @@ from typing import Any
 import gymnasium
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from longrun.learning.envs.mujoco_tasks import TASKS, Array, FastStepper
+from longrun.learning.envs.mujoco_tasks import TASKS, FastStepper
 from longrun.learning.envs.mujoco_velocity import SpeedCost
 
 
-def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
+def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
     """A stepper for `env`, or None where Gymnasium's own `step` is needed.
 
     It takes exactly the v5 classes of Swimmer, HalfCheetah, Hopper, Walker2d, Ant and Humanoid (no
@@ -51,25 +51,7 @@ def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | N
         return None
 
 
-class SpeedStepper:
-    """A velocity task: a stepper of its task, with the cost as `info`."""
-
-    def __init__(self, stepper: FastStepper, wrapper: SpeedCost) -> None:
-        self._stepper, self._wrapper = stepper, wrapper
-        self.info: dict[str, float] = {"cost": 0.0}
-        self.reset = stepper.reset
-        self.save_state, self.load_state = stepper.save_state, stepper.load_state
-
-    def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
-        stepper, dt = self._stepper, self._stepper.dt
-        x_before, y_before = stepper.place()
-        facts = stepper.step(action, obs_out)
-        x, y = stepper.place()
-        self.info["cost"] = self._wrapper.cost((x - x_before) / dt, (y - y_before) / dt)
-        return facts
-
-
-def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
+def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
     task: Any = env
     max_steps, speed = math.inf, None
     while type(task) in (TimeLimit, OrderEnforcing, PassiveEnvChecker, SpeedCost):
@@ -81,9 +63,9 @@ def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | SpeedStepper | None:
     stepper_class = TASKS.get(f"{type(task).__module__}.{type(task).__qualname__}")
     if stepper_class is None or task.render_mode is not None:
         return None
-    stepper = stepper_class(env, task, max_steps)
+    stepper = stepper_class(env, task, max_steps, speed)
     _skip_islands(task)
-    return stepper if speed is None else SpeedStepper(stepper, speed)
+    return stepper
 
 
 def _skip_islands(task: Any) -> None:

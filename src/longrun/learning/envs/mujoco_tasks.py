@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+
+from longrun.learning.envs.mujoco_velocity import SpeedCost
 
 Array = NDArray[np.floating[Any]]
 
@@ -22,28 +22,32 @@ def sum_of_squares(x: Array) -> np.floating[Any]:
 
 
 class FastStepper(ABC):
-    """One MuJoCo task. A subclass gives the x coordinate, reward and termination of its task.
+    """One MuJoCo task. A subclass gives the place, reward and termination of its task.
 
     The stepper keeps one piece of state of its own, the steps since the last reset. Hence, between
     two resets, step either the stepper or the environment, not both.
     """
 
-    info: Mapping[str, Any] = MappingProxyType({})
-    """Empty: making it would take time, and who needs it steps the environment itself."""
-
     # Leading root coordinates (x, or x and y) that the observation leaves out by default.
     _n_hidden = 1
 
-    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        task: Any,
+        max_steps: float,
+        speed: SpeedCost | None = None,
+    ) -> None:
         """`env` is the whole wrapper chain, `task` its innermost environment."""
         from mujoco import mj_step
 
-        self._env = env
+        self._env, self._speed = env, speed
         self._mj_step = mj_step
         self._model, self._data = task.model, task.data
         self._frame_skip, self._dt = task.frame_skip, task.dt
         self._max_steps = max_steps
         self._elapsed = 0
+        self._before = self._after = (0.0, 0.0)
 
         self._qpos: Array = task.data.qpos
         self._qvel: Array = task.data.qvel
@@ -67,10 +71,11 @@ class FastStepper(ABC):
         Returns (reward, terminated, truncated). For an action beyond its bounds MuJoCo applies the
         bound, and the control cost is charged on the action itself, as in Gymnasium's step.
         """
-        x_before = self._x()
+        self._before = self.place()
         self._ctrl[:] = action
         self._mj_step(self._model, self._data, self._frame_skip)
-        reward, terminated = self._outcome((self._x() - x_before) / self._dt, action)
+        self._after = self.place()
+        reward, terminated = self._outcome((self._after[0] - self._before[0]) / self._dt, action)
         np.concatenate(self._obs_parts, out=obs_out)
         self._elapsed += 1
         return reward, terminated, self._elapsed >= self._max_steps
@@ -103,17 +108,16 @@ class FastStepper(ABC):
             array[...] = values.reshape(array.shape)
 
     @property
-    def dt(self) -> float:
-        """Seconds of a step."""
-        return float(self._dt)
+    def info(self) -> dict[str, float]:
+        """The cost of the last step of a velocity task. Others have none, which would take time."""
+        if self._speed is None:
+            return {}
+        velocities = [(b - a) / self._dt for a, b in zip(self._before, self._after, strict=True)]
+        return {"cost": self._speed.cost(*velocities)}
 
     def place(self) -> tuple[float, float]:
-        """x and y, from which Gymnasium computes velocities; y is 0 where a task has none."""
-        return self._x(), 0.0
-
-    def _x(self) -> float:
-        """The coordinate whose rate of change is rewarded."""
-        return self._qpos.item(0)
+        """x, whose rate of change is rewarded, and y, which is 0 where a task has none."""
+        return self._qpos.item(0), 0.0
 
     @abstractmethod
     def _outcome(self, x_velocity: float, action: Array) -> tuple[float, bool]:
@@ -135,16 +139,16 @@ class Swimmer(HalfCheetah):
 class HealthTask(FastStepper):
     """A task that rewards being healthy and may terminate when unhealthy."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
-        super().__init__(env, task, max_steps)
+    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, *more: Any) -> None:
+        super().__init__(env, task, *more)
         self._healthy_reward = float(task._healthy_reward)
         self._ends_unhealthy = bool(task._terminate_when_unhealthy)
         self._z_min, self._z_max = map(float, task._healthy_z_range)
 
 
 class Walker2d(HealthTask):
-    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
-        super().__init__(env, task, max_steps)
+    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, *more: Any) -> None:
+        super().__init__(env, task, *more)
         self._angle_min, self._angle_max = map(float, task._healthy_angle_range)
         self._clipped_qvel = np.empty_like(self._qvel)
         self._obs_parts[1] = self._clipped_qvel
@@ -163,8 +167,8 @@ class Walker2d(HealthTask):
 
 
 class Hopper(Walker2d):
-    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
-        super().__init__(env, task, max_steps)
+    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, *more: Any) -> None:
+        super().__init__(env, task, *more)
         self._state_min, self._state_max = map(float, task._healthy_state_range)
 
     def is_healthy(self) -> bool:
@@ -178,18 +182,18 @@ class ContactTask(HealthTask):
 
     _n_hidden = 2
 
-    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, *more: Any) -> None:
         from mujoco import mj_rnePostConstraint
 
-        super().__init__(env, task, max_steps)
+        super().__init__(env, task, *more)
         self._compute_cfrc_ext = mj_rnePostConstraint  # mj_step itself does not compute cfrc_ext
         self._cfrc_ext: Array = task.data.cfrc_ext  # (bodies, 6)
         self._contact_weight = float(task._contact_cost_weight)
 
 
 class Ant(ContactTask):
-    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
-        super().__init__(env, task, max_steps)
+    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, *more: Any) -> None:
+        super().__init__(env, task, *more)
         self._main_body_xyz: Array = task.data.body(task._main_body).xpos
         self._lagging.append(self._main_body_xyz)
         self._force_min, self._force_max = task._contact_force_range
@@ -199,9 +203,6 @@ class Ant(ContactTask):
 
     def place(self) -> tuple[float, float]:
         return self._main_body_xyz.item(0), self._main_body_xyz.item(1)
-
-    def _x(self) -> float:
-        return self._main_body_xyz.item(0)
 
     def is_healthy(self) -> bool:
         return self._z_min <= self._qpos.item(2) <= self._z_max and all(
@@ -219,8 +220,8 @@ class Ant(ContactTask):
 
 
 class Humanoid(ContactTask):
-    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, max_steps: float) -> None:
-        super().__init__(env, task, max_steps)
+    def __init__(self, env: gymnasium.Env[Any, Any], task: Any, *more: Any) -> None:
+        super().__init__(env, task, *more)
         data = task.data
         self._mass: Array = task.model.body_mass  # (bodies,)
         self._total_mass = float(self._mass.sum())
@@ -240,9 +241,6 @@ class Humanoid(ContactTask):
         # All three coordinates, though two are used: a shorter einsum may round differently.
         x, y, _ = np.einsum("b,bj->j", self._mass, self._xipos).tolist()
         return x / self._total_mass, y / self._total_mass
-
-    def _x(self) -> float:
-        return self.place()[0]
 
     def _outcome(self, x_velocity: float, action: Array) -> tuple[float, bool]:
         self._compute_cfrc_ext(self._model, self._data)

@@ -95,22 +95,17 @@ class Comparison:
         """The rows of `to_pandas`, as the CSV file of `longrun compare` has them, too."""
         found: list[dict[str, Any]] = []
         for row in self.rows:
-            record: dict[str, Any] = {"env": row.env, "setting": row.label}
-            names = ("metric", "seeds", "steps", "evaluations", "scores")
-            record |= {name: getattr(row, name) for name in names}
+            names = ("env", "label", "metric", "seeds", "steps", "evaluations", "scores")
+            record = {name.replace("label", "setting"): getattr(row, name) for name in names}
             for name in AGGREGATES:
                 record |= _ends(name, row.aggregates.get(name))
             record["baseline"] = self.baselines.get(row.env)
             found.append(record | _ends("improvement", row.improvement))
         for cost in self.costs:
-            about: dict[str, Any] = {
-                "env": cost.env,
-                "setting": cost.label,
-                "metric": f"cost_{cost.cost}",
-            }
-            about |= {"seeds": len(cost.rates), "scores": cost.rates, "mean": np.mean(cost.rates)}
-            about |= {"limit": cost.limit, "kept": None if cost.limit is None else sum(cost.kept)}
-            found.append(about)
+            about = {"env": cost.env, "setting": cost.label, "metric": f"cost_{cost.cost}"}
+            rates = {"seeds": len(cost.rates), "scores": cost.rates, "mean": np.mean(cost.rates)}
+            kept = {} if cost.limit is None else {"limit": cost.limit, "kept": sum(cost.kept)}
+            found.append(about | rates | kept)
         return found
 
 
@@ -133,7 +128,7 @@ def compare(
     results
         What to compare: paths of run and sweep folders, or settings that `read_results` returned.
     metrics
-        One or several of `average_reward`, `episode_return` and `episode_average_reward`.
+        One or several of `average_reward`, `episode_return`, `episode_average_reward`.
     baseline
         Label of the setting to beat, or words that only one label has. By default the first.
     at

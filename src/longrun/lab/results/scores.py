@@ -42,11 +42,9 @@ def scores_of(
     values = setting.values[metric][: len(steps)]
     if best:
         scores = np.where(np.isfinite(values), values, -np.inf).max(0)
-        return np.where(np.isfinite(scores), scores, np.nan), int(steps[-1])
-    values = values[_is_final(steps) if at is None else steps == steps[-1]]
-    known = np.isfinite(values).all(0)
-    scores = np.where(known, values, 0).sum(0) / len(values)
-    return np.where(known, scores, np.nan), int(steps[-1])
+    else:
+        scores = values[_is_final(steps) if at is None else steps == steps[-1]].mean(0)
+    return np.where(np.isfinite(scores), scores, np.nan), int(steps[-1])
 
 
 def final_evaluations(setting: Setting) -> int:

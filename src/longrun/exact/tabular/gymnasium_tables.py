@@ -8,6 +8,7 @@ episodes. Time limits are not part of a table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -39,16 +40,24 @@ def from_gymnasium(env_or_table: Any, initial: ArrayLike | None = None, **make_k
             env = gymnasium.make(env_or_table, **make_kwargs)
         except gymnasium.error.Error as error:
             raise InputError(f"environment '{env_or_table}': {error}") from None
-        try:
-            return _of_environment(env, initial)
-        finally:
-            env.close()
+        with closing(env):
+            return from_gymnasium(env, initial)
     if make_kwargs:
         names = ", ".join(make_kwargs)
         raise InputError(f"{names} is for gymnasium.make; give an environment id with it")
     if isinstance(env_or_table, (Mapping, Sequence)):
         return _of_table(env_or_table, initial, "")
-    return _of_environment(env_or_table, initial)
+    inner = getattr(env_or_table, "unwrapped", env_or_table)
+    name = str(getattr(getattr(env_or_table, "spec", None), "id", type(inner).__name__))
+    table = getattr(inner, "P", None)
+    if not isinstance(table, (Mapping, Sequence)):
+        raise InputError(
+            f"{name} has no transition table P; give an environment that has one, such as "
+            "FrozenLake-v1, or the table itself"
+        )
+    if initial is None:
+        initial = getattr(inner, "initial_state_distrib", None)
+    return _of_table(table, initial, name)
 
 
 def to_gymnasium(mdp: MDP) -> MDPEnv:
@@ -70,20 +79,6 @@ def transition_table(mdp: MDP) -> Table:
             (float(p), int(j), reward, False) for p, j in zip(probabilities, columns, strict=True)
         ]
     return table
-
-
-def _of_environment(env: Any, initial: ArrayLike | None) -> MDP:
-    inner = getattr(env, "unwrapped", env)
-    name = str(getattr(getattr(env, "spec", None), "id", type(inner).__name__))
-    table = getattr(inner, "P", None)
-    if not isinstance(table, (Mapping, Sequence)):
-        raise InputError(
-            f"{name} has no transition table P; give an environment that has one, such as "
-            "FrozenLake-v1, or the table itself"
-        )
-    if initial is None:
-        initial = getattr(inner, "initial_state_distrib", None)
-    return _of_table(table, initial, name)
 
 
 def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Never
 
 from numpy.typing import ArrayLike
 
@@ -57,14 +57,14 @@ def solve(
     max_iterations: int | None = None,
     linear_solver: str = "auto",
     on_iteration: OnIteration = lambda iteration, low, high: None,
-    **unknown: Any,
+    **unknown: Never,
 ) -> Solution:
     """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
 
     method: one of METHODS; "auto" is policy iteration, or with limits what suits the size.
     costs, limits: by name, arrays [S, A] or [S] (default: the model's own) and the largest
-    long-run averages that the policy may have. The policy may then
-    randomise; limits that no policy keeps raise `InfeasibleLimits`, which says by how much.
+    long-run averages that the policy may have. The policy may then randomise; limits that no
+    policy keeps raise `InfeasibleLimits`, which says by how much.
     Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
     linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
     A model whose optimal gain depends on the start raises an error that says why. Where rounding
@@ -73,7 +73,7 @@ def solve(
     still open after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
     """
     if unknown:
-        raise InputError(_unknown(*next(iter(unknown.items()))))
+        raise InputError(_unknown(unknown))
     require_mdp("solve", mdp)
     limited = costs is not None or limits is not None
     if limited:
@@ -97,18 +97,17 @@ def solve(
     return _solved(mdp, chosen, tolerance, most, on_iteration)
 
 
-def _unknown(name: str, value: Any) -> str:
-    """The message for an argument that `solve` does not have."""
-    if name == "discount":
-        return (
-            "solve has no discount: it maximises the long-run average; give evaluate(mdp, policy,"
-            f" discount={value!r}) or trust_region_policy_iteration(mdp, discount={value!r})"
-        )
-    return f"unknown argument of solve {name!r}; {suggestion(name, ARGUMENTS)}"
-
-
-ARGUMENTS = tuple(inspect.signature(solve).parameters)[:-1]
-"""Names of the arguments of `solve`."""
+def _unknown(given: Mapping[str, object]) -> str:
+    """The message for arguments that `solve` does not have."""
+    name = next(iter(given))
+    if name != "discount":
+        valid = list(inspect.signature(solve).parameters)[:-1]
+        return f"unknown argument of solve {name!r}; {suggestion(name, valid)}"
+    value = given[name]
+    return (
+        "solve has no discount: it maximises the long-run average; give evaluate(mdp, policy,"
+        f" discount={value!r}) or trust_region_policy_iteration(mdp, discount={value!r})"
+    )
 
 
 def _solved(

@@ -63,7 +63,7 @@ def max_weight(env: QueueingEnv) -> Policy:
     """
     costs = np.array(env.network.holding_costs, np.float32)
     pressure = np.eye(len(costs), dtype=np.float32) - env.network.routing_matrix()
-    rates = np.array(_of_outputs(env, lambda activity: activity.rate), np.float32)
+    rates = np.array(_each(env, lambda activity: activity.rate), np.float32)
     weights = rates[:, None] * (env.outputs.queue @ pressure) * costs  # [O, classes]
     return lambda state: _highest(env, state, jnp.sum(weights * env.queues(state), axis=1))
 
@@ -98,18 +98,21 @@ def steps_left(network: Network) -> list[int]:
 
 def _static(env: QueueingEnv, score: Callable[[Activity], float]) -> Policy:
     """The policy of priorities that do not depend on the state."""
-    scores = jnp.array(_of_outputs(env, score), jnp.float32)
+    scores = jnp.array(_each(env, score), jnp.float32)
     return lambda state: _highest(env, state, scores)
 
 
-def _of_outputs(env: QueueingEnv, score: Callable[[Activity], float]) -> list[float]:
-    """[O] the scores of all choices; idling is chosen only where the mask allows nothing else."""
+def _each(env: QueueingEnv, score: Callable[[Activity], float]) -> list[float]:
+    """[O] the scores of all choices; 0 for idling, which `_highest` leaves aside."""
     choices = [activity for decision in env.decisions for activity in decision.choices]
     return [0.0 if activity is None else score(activity) for activity in choices]
 
 
 def _highest(env: QueueingEnv, state: Any, scores: jax.Array) -> jax.Array:
-    """[columns] for each decision the first allowed choice with the highest score [O]."""
+    """[columns] for each decision the first allowed choice with the highest score [O].
+
+    Idling is chosen only where the mask allows nothing else.
+    """
     idles = env.outputs.least == 0
     allowed = jnp.where(env.mask(env.queues(state)), jnp.where(idles, -1e30, scores), -jnp.inf)
     ends = np.cumsum(env.spaces.categories)

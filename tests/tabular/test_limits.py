@@ -207,7 +207,7 @@ def test_garnets_against_the_program(seed: int, method: str) -> None:
 def test_the_limit_of_large_models_is_for_speed_only(method: str, monkeypatch) -> None:
     """The same by sparse equations, which large models need."""
     monkeypatch.setattr("longrun.exact.tabular.limits.rates.DENSE", 10)
-    monkeypatch.setattr(policy_iteration_module, "DENSE", 10)
+    monkeypatch.setattr(policy_iteration_module, "ELIMINATED", 10)
     mdp = NETWORKS["n-model"](size=12)
     costs = {"customers": np.indices(mdp.shape)[1].ravel()}
     found = solve(mdp, method, costs=costs, limits={"customers": 1.0})

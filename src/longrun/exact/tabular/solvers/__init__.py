@@ -19,11 +19,7 @@ from longrun.exact.tabular.limits.solver import solve_limited
 from longrun.exact.tabular.mdp import MDP, require_mdp
 from longrun.exact.tabular.room import require_room_to_solve
 from longrun.exact.tabular.solvers.linear_program import linear_program
-from longrun.exact.tabular.solvers.policy_iteration import (
-    EVALUATIONS,
-    one_recurrent_class,
-    policy_iteration,
-)
+from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class, policy_iteration
 from longrun.exact.tabular.solvers.solution import (
     LimitedSolution,
     OnIteration,
@@ -55,7 +51,6 @@ def solve(
     limits: Mapping[str, float] | None = None,
     tolerance: float = 1e-8,
     max_iterations: int | None = None,
-    linear_solver: str = "auto",
     on_iteration: OnIteration = lambda iteration, low, high: None,
     **unknown: Never,
 ) -> Solution:
@@ -66,7 +61,6 @@ def solve(
     long-run averages that the policy may have. The policy may then randomise; limits that no
     policy keeps raise `InfeasibleLimits`, which says by how much.
     Where the gain is near 0, the width is relative to a thousandth of the rewards that are taken.
-    linear_solver: how policy iteration evaluates: "dense", "lu", "krylov", or "auto" by size.
     A model whose optimal gain depends on the start raises an error that says why. Where rounding
     keeps the bracket wider than `tolerance`, as in slow models, the result is as precise as
     rounding allows and a `PrecisionWarning` says so. A bracket wider than a tenth of the gain, or
@@ -79,7 +73,6 @@ def solve(
     if limited:
         known("method under limits", method, ("auto", *LIMITED_METHODS))
     known("method", method, ("auto", *METHODS))
-    known("linear_solver", linear_solver, ("auto", *EVALUATIONS))
     if not isinstance(tolerance, Real) or not 0 < tolerance < 1:
         raise InputError(f"tolerance={tolerance!r} is not between 0 and 1; take 1e-8, for example")
     if max_iterations is not None:
@@ -92,8 +85,6 @@ def solve(
         return solve_limited(problem, method, tolerance, most, on_iteration)
     chosen = METHODS["policy_iteration" if method == "auto" else method]
     most = max_iterations or (200 if chosen in (policy_iteration, linear_program) else 1_000_000)
-    if chosen is policy_iteration:
-        chosen = partial(policy_iteration, linear_solver=linear_solver)
     return _solved(mdp, chosen, tolerance, most, on_iteration)
 
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import linalg as sparse_linalg
 
 from longrun.exact.tabular.chain import DENSE, dense, relative_values, stationary
 from longrun.exact.tabular.mdp import MDP, Array, Matrix
@@ -40,6 +39,8 @@ FORCING = 1e-2
 """An iterative evaluation stops at this fraction of its initial residual."""
 EFFORT = 100
 """Limit on its multigrid cycles; a partly evaluated policy can be improved as well."""
+ELIMINATED = DENSE
+"""States up to which policies are evaluated by elimination; above, by a Krylov method."""
 WATCHED = 1 - 1e-4
 """Discount for a policy that is too slow to be evaluated: ten thousand steps show where more is
 earned, and every solver can handle them (a million of RiverSwim's stall conjugate residuals)."""
@@ -50,7 +51,6 @@ def policy_iteration(
     tolerance: float,
     max_iterations: int,
     on_iteration: OnIteration,
-    linear_solver: str = "auto",
     policy: Actions | None = None,
     values: Array | None = None,
 ) -> Solution:
@@ -60,9 +60,8 @@ def policy_iteration(
     is certified for any h. It stays wider than the tolerance where rounding allows no more.
     policy, values: [S] each, to start from; values without the policy's own are of use too.
     """
-    if linear_solver == "auto":
-        linear_solver = "dense" if mdp.num_states <= DENSE else "krylov"
-    evaluate, scale = EVALUATIONS[linear_solver](), reward_scale(mdp)
+    iterative = mdp.num_states > ELIMINATED
+    evaluate, scale = EVALUATIONS["krylov" if iterative else "dense"](), reward_scale(mdp)
     started = np.zeros(mdp.num_states) if values is None else values - values[0]
     found = best = bracket(mdp, started, policy)
     sweeps = 0
@@ -71,7 +70,7 @@ def policy_iteration(
         if iteration > 1 or policy is None or values is not None:
             found, more = _swept(mdp, found, tolerance, scale)
             sweeps += more
-            if linear_solver == "krylov" and found.closed(mdp, tolerance, scale):
+            if iterative and found.closed(mdp, tolerance, scale):
                 on_iteration(iteration, found.low, found.high)
                 return finished("policy_iteration", iteration, found, sweeps)
             policy, best = found.policy, best.joined(found)
@@ -79,7 +78,7 @@ def policy_iteration(
         goal = max(FORCING * best.width, 0.1 * tolerance * abs(best.low))
         bias, done = _evaluated(evaluate, mdp, policy, found.values, best.width, goal)
         found = bracket(mdp, bias, policy)
-        settled = done and linear_solver != "krylov" and bool((found.policy == policy).all())
+        settled = done and not iterative and bool((found.policy == policy).all())
         on_iteration(iteration, found.low, found.high)
         if found.closed(mdp, tolerance, scale):
             return finished("policy_iteration", iteration, found, sweeps)
@@ -113,7 +112,7 @@ def _evaluated(
 
     before = missed(values)
     for discount, most in ((1.0, min(before, width)), (WATCHED, before)):
-        singular = suppress(np.linalg.LinAlgError, RuntimeError)  # of NumPy and of SuperLU
+        singular = suppress(np.linalg.LinAlgError)
         with singular, np.errstate(all="ignore"):
             bias = values + evaluate(transition, residual, discount, tolerance)
             bias -= bias[0]  # rounding grows with the values, not only with their differences
@@ -141,14 +140,6 @@ def _dense(transition: Matrix, rewards: Array, discount: float, tolerance: float
     return relative_values(transition, rewards, discount)
 
 
-def _lu(transition: Matrix, rewards: Array, discount: float, tolerance: float) -> Array:
-    system = sparse.identity(len(rewards), format="csc") - discount * sparse.csc_array(transition)
-    ones = sparse.csc_array(np.ones((len(rewards), 1)))
-    solution = sparse_linalg.splu(sparse.hstack([ones, system[:, 1:]], format="csc")).solve(rewards)
-    solution[0] = 0
-    return np.asarray(solution)
-
-
 class _Krylov:
     """Policies differ little, so the mergers of states of the first one are reused."""
 
@@ -166,7 +157,6 @@ class _Krylov:
 
 EVALUATIONS: dict[str, Callable[[], Evaluate]] = {
     "dense": lambda: _dense,
-    "lu": lambda: _lu,
     "krylov": _Krylov,
 }
 

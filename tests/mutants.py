@@ -463,7 +463,7 @@ LOOPS = (
 SOLVERS = (
     Mutant(
         "value iteration is not made aperiodic",
-        "exact/tabular/solvers/value_iteration.py",
+        "exact/tabular/solvers/policy_iteration.py",
         "values = values + (1 - STAY) * (found.best - values)",
         "values = found.best",
         ("tabular/test_solvers.py::test_periodic_models",),

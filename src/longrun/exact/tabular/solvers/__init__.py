@@ -19,7 +19,11 @@ from longrun.exact.tabular.limits.solver import solve_limited
 from longrun.exact.tabular.mdp import MDP, require_mdp
 from longrun.exact.tabular.room import require_room_to_solve
 from longrun.exact.tabular.solvers.linear_program import linear_program
-from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class, policy_iteration
+from longrun.exact.tabular.solvers.policy_iteration import (
+    one_recurrent_class,
+    policy_iteration,
+    relative_value_iteration,
+)
 from longrun.exact.tabular.solvers.solution import (
     LimitedSolution,
     OnIteration,
@@ -27,7 +31,6 @@ from longrun.exact.tabular.solvers.solution import (
     as_precise_as_possible,
     relative_width,
 )
-from longrun.exact.tabular.solvers.value_iteration import relative_value_iteration
 from longrun.exact.tabular.structure import require_constant_gain
 
 __all__ = ["METHODS", "LimitedSolution", "NoConvergence", "Solution", "solve"]

@@ -1,4 +1,4 @@
-"""Howard's policy iteration: evaluate and improve, until no action is better."""
+"""Policy iteration, value iteration, and modified policy iteration between the two."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ from longrun.exact.tabular.solvers.solution import (
     gave_up,
     reward_scale,
 )
-from longrun.exact.tabular.solvers.value_iteration import STAY
 from longrun.exact.tabular.sparse_products import longest_row
 from longrun.exact.tabular.structure import chain_structure
 
 Evaluate = Callable[[Matrix, Array, float, float], Array]
 """(P [S, S], r [S], gamma, tolerance) -> x [S], (I - gamma P) x = r up to a constant each side."""
 
+STAY = 0.1
+"""Aperiodicity transform (Schweitzer 1971): each step happens with probability 1 - STAY. Gain and
+policies per step are unchanged, and every chain is aperiodic."""
 SWEEPS = 50
 """Steps of value iteration in a batch, before an evaluation: they propagate the value of a better
 action over as many states, and cost little in comparison. (Without them it propagates by one state,
@@ -89,6 +91,36 @@ def policy_iteration(
     raise gave_up(
         "policy_iteration", max_iterations, best, "raise max_iterations or tolerance", sweeps
     )
+
+
+def relative_value_iteration(
+    mdp: MDP, tolerance: float, max_iterations: int, on_iteration: OnIteration, sweeps: int = 0
+) -> Solution:
+    """h <- h + (1 - STAY) (T h - h), less its value in state 0 (White 1963).
+
+    With `sweeps` > 0 this is modified policy iteration (Puterman and Shin 1978): each application
+    of T is followed by that many steps under the greedy policy alone, which cost less.
+    """
+    method = "modified_policy_iteration" if sweeps else "value_iteration"
+    values, policy, scale = np.zeros(mdp.num_states), None, reward_scale(mdp)
+    best = None
+    for iteration in range(1, max_iterations + 1):
+        found = bracket(mdp, values, policy)
+        best = found if best is None else best.joined(found)
+        on_iteration(iteration, found.low, found.high)
+        if found.closed(mdp, tolerance, scale):
+            return finished(method, iteration, found)
+        if found.at_rounding:
+            return finished(method, iteration, best)
+        values = values + (1 - STAY) * (found.best - values)
+        if sweeps:
+            policy = found.policy
+            transition, rewards = mdp.chain(policy)
+            for _ in range(sweeps):
+                values = STAY * values + (1 - STAY) * (rewards + transition @ values)
+        values -= values[0]
+    assert best is not None
+    raise gave_up(method, max_iterations, best, "raise max_iterations or take policy_iteration")
 
 
 def _evaluated(

@@ -6,7 +6,7 @@ A `Chain` is such an environment episode after episode.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -15,28 +15,11 @@ from longrun.base.errors import InputError
 from longrun.learning.envs import seeding
 from longrun.learning.envs.env_state import SavedState
 from longrun.learning.envs.mujoco_fast import fast_stepper
+from longrun.learning.envs.mujoco_tasks import FastStepper
 from longrun.learning.envs.row_hashes import UNKNOWN, row_hashes
 from longrun.learning.envs.space_forms import action_maker, row_writer
 from longrun.learning.envs.spaces import Array, form_of
 from longrun.learning.envs.watchdog import TURN, Heartbeat
-
-
-class Stepper(Protocol):
-    def reset(self, seed: int, obs_out: Array) -> None:
-        """Start an episode; the first observation goes to `obs_out` [D]."""
-
-    def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
-        """(reward, terminated, truncated); the true successor goes to `obs_out` [D]."""
-
-    @property
-    def info(self) -> Mapping[str, Any]:
-        """What the environment says about its last step; only where it was asked for."""
-
-    def save_state(self) -> bytes:
-        """All that the next steps depend on; b"" if the environment cannot save it."""
-
-    def load_state(self, state: bytes) -> None:
-        """Set a state that `save_state` returned, after a reset."""
 
 
 class GymnasiumStepper:
@@ -48,10 +31,11 @@ class GymnasiumStepper:
         self._env = env
         self._write = row_writer(form_of(env.observation_space))
         self._read = action_maker(form_of(env.action_space))
-        self._state = SavedState(env)
-        self.save_state, self.load_state = self._state.save, self._state.load
+        state = SavedState(env)
+        self.save_state, self.load_state = state.save, state.load
 
     def reset(self, seed: int, obs_out: Array) -> None:
+        """Start an episode; the first observation goes to `obs_out` [D]."""
         after = self._env.reset(seed=seed)
         if not isinstance(after, tuple | list):  # an array or dict of two could be unpacked
             raise InputError(f"reset returned a {type(after).__name__}")
@@ -59,6 +43,7 @@ class GymnasiumStepper:
         self._write(observation, obs_out)
 
     def step(self, action: Array, obs_out: Array) -> tuple[float, bool, bool]:
+        """(reward, terminated, truncated); the true successor goes to `obs_out` [D]."""
         after = self._env.step(self._read(action))
         if len(after) == 6:  # safety-gymnasium's: the cost stands after the reward
             observation, reward, cost, terminated, truncated, info = after
@@ -76,6 +61,7 @@ class GymnasiumStepper:
         return reward, terminated, truncated
 
 
+Stepper = GymnasiumStepper | FastStepper
 MOST_STATE_BYTES = 2**18
 """Most bytes of the state that `get_state` gives; a larger one is not saved. Only what is used
 takes memory."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from multiprocessing.connection import wait
-from typing import Any, Protocol
+from typing import Any
 
 from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import EnvironmentFailure, NonFiniteError, WorkerError
@@ -36,25 +36,6 @@ A socket takes a few hundred small messages; with many replicas the sender would
 """
 EXIT_SECONDS = 2.0
 """Time for a worker that has closed its connection to end by itself."""
-
-
-class Pool(Protocol):
-    """Runs a shard's methods for a replica; `start` returns a wait for the replica's shards."""
-
-    arrays: dict[str, Array]
-
-    @property
-    def has_failed(self) -> bool: ...
-    def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]: ...
-    def look(self) -> None: ...
-    def close(self) -> None: ...
-
-
-def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) -> Pool:
-    """`step_timeout`: seconds that a request may go without progress, 0 for no limit."""
-    if num_workers:
-        return ProcessPool(plan, num_workers, step_timeout)
-    return LocalPool(plan, step_timeout)
 
 
 class Worker(Child):
@@ -205,6 +186,17 @@ class ProcessPool:
             for worker in self._workers:
                 while worker.waiting:
                     worker.waiting.popleft()[0].set_exception(self._failure)
+
+
+Pool = LocalPool | ProcessPool
+"""Runs methods of shards for a replica; `start` returns a wait for the replica's shards."""
+
+
+def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) -> Pool:
+    """`step_timeout`: seconds that a request may go without progress, 0 for no limit."""
+    if num_workers:
+        return ProcessPool(plan, num_workers, step_timeout)
+    return LocalPool(plan, step_timeout)
 
 
 def _owners(num_workers: int, replicas: int, per_replica: int) -> dict[int, list[int]]:

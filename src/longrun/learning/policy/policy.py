@@ -127,10 +127,10 @@ def _are_several(obs: Any, form: Form) -> bool:
 def _not_finite(rows: Array, finite: Array, batched: bool) -> str:
     """What to say of the first value in rows [n, D] that is not finite."""
     row, component = np.argwhere(~finite)[0]
-    where = f"row {row} of the observations" if batched else "the observation"
     return (
-        f"component {component} of {where} is {rows[row, component]}; a policy needs finite"
-        " numbers of float32: replace the value, or take no action for this observation"
+        f"component {component} of {_observation(row, batched)} is {rows[row, component]}; a policy"
+        " needs finite numbers of float32: replace the value, or take no action for this"
+        " observation"
     )
 
 
@@ -140,12 +140,15 @@ def _none_allowed(allowed: Array, batched: bool) -> str:
     As `training_checks.require_healthy` does, for one observation.
     """
     row, component = np.argwhere(~allowed)[0]
-    where = f"row {row} of the observations" if batched else "the observation"
     which = f" of component {component}" if allowed.shape[1] > 1 else ""
     return (
-        f"the action mask of {where} forbids every choice{which}; let each mask allow at least one"
-        " choice of each component"
+        f"the action mask of {_observation(row, batched)} forbids every choice{which}; let each"
+        " mask allow at least one choice of each component"
     )
+
+
+def _observation(row: int, batched: bool) -> str:
+    return f"row {row} of the observations" if batched else "the observation"
 
 
 def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:

@@ -89,10 +89,10 @@ def _note_without_gain(metrics: Sequence[str], training: Sequence[Setting]) -> N
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
     """Settings with evaluations, and settings with training metrics, as far as needed."""
+    from longrun.lab.results.metric_names import SCORES
     from longrun.lab.results.read import (
-        EVALUATION_COLUMNS,
+        EVALUATIONS,
         METRICS,
-        cost_columns,
         evaluations_of,
         measured,
         training_of,
@@ -100,7 +100,7 @@ def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting],
     from longrun.lab.results.settings import scan
 
     found = scan(paths)
-    evaluated = [*EVALUATION_COLUMNS, "episode_average_reward", *cost_columns(found)]
+    evaluated = dict.fromkeys([*SCORES, *measured(found, EVALUATIONS)])
     training = [metric for metric in metrics if metric not in evaluated]
     for metric in training:
         known("metric", metric, [*evaluated, *measured(found, METRICS)])

@@ -21,13 +21,6 @@ from longrun.learning.runs.run_csv import Rows, columns_of, read_rows
 EVALUATIONS = "evaluations.csv"
 METRICS = "metrics.csv"
 GAIN = "gain"
-EVALUATION_COLUMNS = (
-    "average_reward",
-    "average_reward_low",
-    "average_reward_high",
-    "episode_return",
-    "episode_length",
-)
 SETTLED = "settled"
 """Column of evaluations.csv: 0 where the steps cannot tell the long-run average reward."""
 NEARLY = 0.9
@@ -112,7 +105,7 @@ def read_metrics(paths: Paths, columns: Sequence[str]) -> Results:
 
 def evaluations_of(found: Scan) -> list[Setting]:
     """What `read_results` returns."""
-    settings = _read(found, EVALUATIONS, [*EVALUATION_COLUMNS, SETTLED, *cost_columns(found)])
+    settings = _read(found, EVALUATIONS, measured(found, EVALUATIONS))
     for setting in settings:
         values = setting.values
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -140,11 +133,6 @@ def measured(found: Scan, file: str) -> list[str]:
     """All measured columns of metrics.csv or evaluations.csv of these runs."""
     headers = [columns_of(run.path / file) for run in found.runs]
     return list(dict.fromkeys(name for header in headers for name in header))
-
-
-def cost_columns(found: Scan) -> list[str]:
-    """Columns of the costs that evaluations of these runs recorded: cost_NAME and its interval."""
-    return [name for name in measured(found, EVALUATIONS) if name.startswith("cost_")]
 
 
 class _Curve(NamedTuple):

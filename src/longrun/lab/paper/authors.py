@@ -1,8 +1,8 @@
 """APO and PPO as the code of the paper's authors has them (github.com/xtma/apo).
 
 Two further algorithms, `apo-authors` and `ppo-authors`, for `longrun reproduce --as authors`. What
-they do otherwise than the paper's text is listed in docs/design.md. They are added to the learner
-from outside: each is a kind of configuration with entries in the learner's tables.
+they do otherwise than the paper's text is listed in docs/decisions/001. They are added to the
+learner from outside: each is a kind of configuration with entries in the learner's tables.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Trained(NamedTuple):
     """averaged over the last pass"""
 
 
-# One flat vector for all layers: a dozen small kernels become one (measured, docs/design.md). The
+# One flat vector for all layers: a dozen small kernels become one (docs/decisions/010). The
 # learning rate is not part of it, since it may decay and differ between replicas.
 OPTIMISER = optax.flatten(
     optax.chain(optax.clip_by_global_norm(MAX_GRAD_NORM), optax.scale_by_adam())

@@ -14,7 +14,7 @@ from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.vector_shard import make_shard
-from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, no_progress, place
+from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, no_progress
 
 
 class LocalPool:
@@ -58,10 +58,9 @@ class LocalPool:
 
     def stalled(self) -> str | None:
         """The message about a request without progress, if there is one."""
-        busy = [self._lock.locked()]
-        if not self._watchdog.is_due() or not (found := self._watchdog.stalled(busy)):
+        if not self._watchdog.is_due():
             return None
-        return no_progress(self._who, found[1], place(self.arrays["heartbeat"][0]))
+        return self._watchdog.stalled([self._lock.locked()], lambda _: self._who)
 
     def close(self) -> None:
         """Close the environments, never while one is being stepped. Raises HungError."""

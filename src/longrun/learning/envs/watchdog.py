@@ -102,8 +102,11 @@ class Watchdog:
     def is_due(self) -> bool:
         return time.monotonic() - self._looked >= LOOK_SECONDS
 
-    def stalled(self, busy: Sequence[bool]) -> tuple[int, float] | None:
-        """A worker that has reached its limit, and that limit in seconds; None if all are well."""
+    def stalled(self, busy: Sequence[bool], name: Callable[[int], str]) -> str | None:
+        """The message about a worker that has reached its limit; None if all are well.
+
+        `name` says what a worker is called.
+        """
         now = time.monotonic()
         # When this process could not look, the workers may have been frozen or starved as well.
         passed = min(now - self._looked, 2 * LOOK_SECONDS)
@@ -115,7 +118,7 @@ class Watchdog:
         longest = max(self._step_timeout, START_SECONDS)
         limits = np.where(rows[:, ACTIVITY] <= MAKING, longest, self._step_timeout)
         for worker in np.flatnonzero(self._still >= limits):
-            return int(worker), float(limits[worker])
+            return no_progress(name(int(worker)), limits[worker], place(rows[worker]))
         return None
 
 

@@ -26,7 +26,7 @@ from longrun.learning.envs.processes import (
 )
 from longrun.learning.envs.shared_memory import SharedArrays, file_of
 from longrun.learning.envs.spaces import Array
-from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, no_progress, place
+from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, place
 from longrun.learning.envs.worker_part import parts_of
 
 AHEAD = 2
@@ -152,9 +152,9 @@ class ProcessPool:
             if worker.has_ended():
                 self._fail(self._death(number))
                 del alive[number]
-        if stalled := self._watchdog.stalled([bool(worker.waiting) for worker in self._workers]):
-            number, seconds = stalled
-            self._fail(WorkerError(no_progress(self._name(number), seconds, self._place(number))))
+        busy = [bool(worker.waiting) for worker in self._workers]
+        if message := self._watchdog.stalled(busy, self._name):
+            self._fail(WorkerError(message))
 
     def _finish(self, worker: Worker) -> None:
         with self._lock:
@@ -172,13 +172,11 @@ class ProcessPool:
         what = "closed its connection, wrote to it, or exited"
         if status:
             what = f"died: {cause_of_exit(status)}"
-        return WorkerError(f"{self._name(number)} {what}; {self._place(number)}")
+        where = place(self.arrays["heartbeat"][number])
+        return WorkerError(f"{self._name(number)} {what}; {where}")
 
     def _name(self, number: int) -> str:
         return f"worker {number} (process {self._workers[number].process.pid})"
-
-    def _place(self, number: int) -> str:
-        return place(self.arrays["heartbeat"][number])
 
     def _fail(self, error: EnvironmentFailure) -> None:
         with self._lock:

@@ -151,22 +151,18 @@ def end_components(mdp: MDP) -> Labels:
 
     Actions that may leave their class are removed and classes recomputed, until none is removed.
     """
-    states, count = mdp.num_states, mdp.num_actions
-    edges = sparse.coo_array(mdp.kernel)
-    rows, targets = edges.coords[0], edges.coords[1]
+    states = mdp.num_states
+    rows, targets = sparse.coo_array(mdp.kernel).coords
     origins = rows % states
     usable = mdp.available.T.ravel().copy()
-    while True:
+    leaves = np.ones(1, bool)
+    while leaves.any():
         kept = usable[rows]
-        graph = sparse.csr_array(
-            (np.ones(int(kept.sum())), (origins[kept], targets[kept])), (states, states)
-        )
-        labels, _ = _classes(graph)
+        edges = np.ones(int(kept.sum())), (origins[kept], targets[kept])
+        labels, _ = _classes(sparse.csr_array(edges, (states, states)))
         leaves = kept & (labels[origins] != labels[targets])
-        if not leaves.any():
-            break
         usable[rows[leaves]] = False
-    held = usable.reshape(count, states).any(0)
+    held = usable.reshape(-1, states).any(0)
     _, names = np.unique(labels[held], return_inverse=True)
     result = np.full(states, -1, np.int32)
     result[held] = names

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError
-from longrun.exact.tabular.mdp import MDP, Array, Successors
+from longrun.exact.tabular.mdp import MDP, Successors
 from longrun.exact.tabular.models.laws import (
     binomial_laws,
     distinct_numbers,
@@ -88,16 +88,13 @@ def riverswim(length: int = 6) -> MDP:
             return [(0.4, last - 1, 1.0), (0.6, last, 1.0)]
         return [(0.05, state - 1, 0.0), (0.6, state, 0.0), (0.35, state + 1, 0.0)]
 
-    first = np.eye(1, length)[0]
-    name = f"RiverSwim, {length} states"
-    effort = np.tile([0.0, 1.0], (length, 1))
     return MDP.from_function(
         successors,
         length,
         ("left", "right"),
-        initial=first,
-        costs={"effort": effort},
-        name=name,
+        initial=np.eye(1, length)[0],
+        costs={"effort": np.tile([0.0, 1.0], (length, 1))},
+        name=f"RiverSwim, {length} states",
     )
 
 
@@ -136,25 +133,21 @@ def access_control(
             for head in range(kinds)
         ]
 
+    states = list(np.ndindex(servers + 1, kinds))
+    free, kind = np.array(states).T
+    rejects, accepts = np.eye(2)
+    rejected = {f"rejected_{k + 1}": (kind == k)[:, None] * rejects for k in range(kinds)}
+    busy = (servers - free)[:, None] + accepts
     return MDP.from_function(
         successors,
-        [(free, kind) for free in range(servers + 1) for kind in range(kinds)],
+        states,
         ("reject", "accept"),
-        initial=np.repeat(np.eye(1, servers + 1, servers)[0], kinds) / kinds,  # all are free
-        costs=_access_costs(servers, kinds),
+        initial=(free == servers) / kinds,
+        costs={"rejected": np.tile(rejects, (len(free), 1)), **rejected, "busy": busy},
         name=f"access control, {servers} servers",
         shape=(servers + 1, kinds),
         sides=("free servers", "priority"),
     )
-
-
-def _access_costs(servers: int, kinds: int) -> dict[str, Array]:
-    """[S, A] each; the actions are to reject and to accept."""
-    free, kind = np.indices((servers + 1, kinds)).reshape(2, -1)
-    rejects, accepts = np.eye(2)
-    rejected = {f"rejected_{k + 1}": (kind == k)[:, None] * rejects for k in range(kinds)}
-    busy = (servers - free)[:, None] + accepts
-    return {"rejected": np.tile(rejects, (len(free), 1)), **rejected, "busy": busy}
 
 
 def machine_replacement(
@@ -196,17 +189,16 @@ def machine_replacement(
             (holds * (1 - wear_probability), wear, -cost),
         ]
 
-    new, name = np.eye(1, levels + 1)[0], f"machine replacement, {levels} levels"
     return MDP.from_function(
         successors,
         levels + 1,
         ("keep", "replace"),
-        initial=new,
+        initial=np.eye(1, levels + 1)[0],
         costs={
             "failed": np.eye(1, levels + 1, levels)[0],
             "replaced": np.tile([0.0, 1.0], (levels + 1, 1)),
         },
-        name=name,
+        name=f"machine replacement, {levels} levels",
         cost=True,
     )
 
@@ -288,14 +280,12 @@ def admission(
         rate = accept * arrival_rate * reward - holding_cost * customers
         return [(arrival, customers + accept, rate), (service, max(customers - 1, 0), rate)]
 
-    empty = np.eye(1, size + 1)[0]
-    name = f"admission to an M/M/1 queue, up to {size}"
     rejected = np.tile([arrival_rate, 0.0], (size + 1, 1))
     return MDP.from_function(
         successors,
         size + 1,
         ("reject", "accept"),
-        initial=empty,
+        initial=np.eye(1, size + 1)[0],
         costs={"customers": np.arange(size + 1), "rejected": rejected},
-        name=name,
+        name=f"admission to an M/M/1 queue, up to {size}",
     )

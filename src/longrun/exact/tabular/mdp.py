@@ -116,8 +116,7 @@ class MDP:
         the action is not available there. Probabilities of a successor that occurs twice are added.
         """
         places, choices = labels("states", states), labels("actions", actions)
-        if isinstance(places, range):
-            require_room(f"states={len(places)}", len(places), len(places) * len(choices))
+        require_room(f"states={len(places)}", len(places), len(places) * len(choices))
         index = numbered(places)
         tables = [tabulated(successors, index, action) for action in choices]
         if not isinstance(choices, range):

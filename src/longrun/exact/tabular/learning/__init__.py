@@ -121,9 +121,8 @@ def learn(
         steps,
         snapshots,
     )
-    ended = np.asarray(history.stopped)
+    gains, policies, ended = map(np.asarray, history)
     stopped = at[np.where(ended.any(1), ended.argmax(1), -1)]
-    gains, policies = np.asarray(history.gain), np.asarray(history.policy)
     return LearningCurves(method, at, gains, policies, np.asarray(learner.q), stopped)
 
 

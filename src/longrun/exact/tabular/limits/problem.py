@@ -70,14 +70,12 @@ def limited_problem(
             raise InputError(f"limits name '{name}', which is no cost; {told}")
         if isinstance(limit, bool) or not isinstance(limit, Real) or not math.isfinite(limit):
             raise InputError(f"limit {name}={limit!r} is not a finite number; give a rate")
-    ranges = [_range(tables[name], mdp) for name in limits]
-    return LimitedProblem(
-        mdp, tuple(limits), tables, np.array(list(limits.values()), float), np.array(ranges)
-    )
 
+    def unit(cost: Array) -> float:
+        """Largest cost minus the least; the size of a constant cost, or 1."""
+        least = float(np.min(cost, where=mdp.available, initial=np.inf))
+        most = float(np.max(cost, where=mdp.available, initial=-np.inf))
+        return (most - least) or abs(most) or 1.0
 
-def _range(cost: Array, mdp: MDP) -> float:
-    """Largest cost minus the least; the size of a constant cost, or 1."""
-    least = float(np.min(cost, where=mdp.available, initial=np.inf))
-    most = float(np.max(cost, where=mdp.available, initial=-np.inf))
-    return (most - least) or abs(most) or 1.0
+    units = np.array([unit(tables[name]) for name in limits])
+    return LimitedProblem(mdp, tuple(limits), tables, np.array(list(limits.values()), float), units)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from longrun.base.errors import InputError
+from longrun.exact.tabular.validation import require_at_least
 from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.queueing.environment import QueueingEnv
 
@@ -41,8 +41,7 @@ class OrderedQueueingEnv(QueueingEnv):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.capacity < 1:
-            raise InputError(f"capacity={self.capacity} is too small; give 1 or more")
+        require_at_least(1, capacity=self.capacity)
 
     @staticmethod
     def of(env: QueueingEnv, capacity: int = 1024) -> OrderedQueueingEnv:

@@ -14,7 +14,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from longrun.base.checks import STEP_TIMEOUT
-from longrun.base.errors import EnvironmentFailure, NonFiniteError, WorkerError
+from longrun.base.errors import EnvironmentFailure, WorkerError
 from longrun.learning.envs.factories import pickled
 from longrun.learning.envs.local_pool import LocalPool
 from longrun.learning.envs.plan import Plan
@@ -126,25 +126,19 @@ class ProcessPool:
             for number, worker in list(alive.items()):
                 if worker.connection in ready:
                     try:
-                        kind, detail, trace = worker.connection.recv()
+                        failure = worker.connection.recv()
+                        if not isinstance(failure, EnvironmentFailure | None):
+                            raise TypeError
                     except Exception:  # it was closed, or what comes is not of the worker
                         self._fail(self._death(number))
                         del alive[number]
                     else:
-                        self._handle(number, kind, detail, trace)
+                        if failure is None:
+                            self._finish(worker)
+                        else:
+                            self._fail(failure)
             if self._watchdog.is_due():
                 self._look(alive)
-
-    def _handle(self, number: int, kind: str, detail: str, trace: str) -> None:
-        """A worker's message: a command is done, or has failed."""
-        if kind == "done":
-            self._finish(self._workers[number])
-        elif kind == "non-finite":
-            self._fail(NonFiniteError(detail))
-        else:
-            error = WorkerError(f"worker {number} failed: {detail}")
-            error.add_note(trace)
-            self._fail(error)
 
     def _look(self, alive: dict[int, Worker]) -> None:
         """Fail if a worker is dead or has stalled, which no message tells."""

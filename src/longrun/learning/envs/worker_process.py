@@ -15,15 +15,13 @@ from multiprocessing.connection import Connection
 
 import cloudpickle
 
-from longrun.base.errors import NonFiniteError, text_of
+from longrun.base.errors import EnvironmentFailure, NonFiniteError, WorkerError, text_of
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.processes import end_with
 from longrun.learning.envs.shared_memory import SharedArrays, content_of
 from longrun.learning.envs.vector_shard import make_shard
 
 LONGEST_TRACEBACK = 3000
-Message = tuple[str, str, str]
-"""Kind ("done", "non-finite", "failed"), text of one line, traceback."""
 
 
 def main() -> None:
@@ -42,8 +40,11 @@ def main() -> None:
 
 def _serve(
     worker: int, num_workers: int, connection: Connection, program_fd: int, memory_fd: int
-) -> Message | None:
-    """Run the parent's commands until `close`, or until one fails: the message about that."""
+) -> EnvironmentFailure | None:
+    """Run the parent's commands until `close`, or until one fails: the error that says so.
+
+    For a command that is done, None is sent.
+    """
     try:
         plan: Plan = cloudpickle.loads(content_of(program_fd))
         if not plan.acting.is_mlp:
@@ -54,7 +55,7 @@ def _serve(
         shard = make_shard(plan, arrays, worker, num_workers)
         shard.heartbeat.rest()
     except BaseException as error:
-        return _failure(error)
+        return _failure(worker, error)
     while True:
         command, arguments = connection.recv()
         try:
@@ -63,20 +64,22 @@ def _serve(
                 return None
             getattr(shard, command)(*arguments)
         except NonFiniteError as error:
-            return "non-finite", str(error), ""
+            return error
         except BaseException as error:
-            return _failure(error)
+            return _failure(worker, error)
         shard.heartbeat.rest()
-        connection.send(("done", "", ""))
+        connection.send(None)
 
 
-def _failure(error: BaseException) -> Message:
-    """The message about the exception that is being handled.
+def _failure(worker: int, error: BaseException) -> WorkerError:
+    """The error about the exception that is being handled.
 
     The traceback's end must do, so that the message fits into one packet of the socket: the parent
     does not wait for a second one.
     """
-    return "failed", text_of(error), traceback.format_exc()[-LONGEST_TRACEBACK:]
+    failed = WorkerError(f"worker {worker} failed: {text_of(error)}")
+    failed.add_note(traceback.format_exc()[-LONGEST_TRACEBACK:])
+    return failed
 
 
 if __name__ == "__main__":

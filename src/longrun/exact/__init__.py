@@ -1,1 +1,1 @@
-"""Exact theory: finite models, queueing networks, policy maps."""
+"""Exact theory: finite models and queueing networks."""

@@ -1,1 +1,1 @@
-"""Multiclass queueing networks: descriptions, exact models, classical policies."""
+"""Multiclass queueing networks: descriptions, events, exact models."""

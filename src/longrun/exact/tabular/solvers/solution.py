@@ -40,9 +40,9 @@ class Solution:
     """[S] an action for each state, or under limits [S, A] probabilities; one recurrent class, its
     gain at least `gain_low`."""
     bias: Array
-    """[S] relative values of the optimality equation (of the Lagrangian's), 0 in state 0."""
+    """[S] relative values of the optimality equation (under limits the Lagrangian's)."""
     iterations: int
-    """Lagrangian problems that were solved, under limits."""
+    """Steps of the method; under limits, Lagrangian problems that were solved."""
     method: str
     sweeps: int = 0
     """Steps of value iteration that policy iteration took before and between its evaluations."""

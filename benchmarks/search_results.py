@@ -61,24 +61,31 @@ def collect(sweep: Path) -> list[Row]:
     """A row for each trial: its options, the return on each environment, the score."""
     from longrun.lab.results.read import read_results
     from longrun.lab.results.scores import scores_of
-    from longrun.lab.sweeps.study import read_studies
+    from longrun.lab.sweeps.optuna_search import OptunaSearch
     from longrun.lab.sweeps.sweep_folder import SweepFolder
 
-    folder, studies = SweepFolder.open(sweep), read_studies(sweep)
-    objective = {study.block.algorithm: study.objective for study in studies}
+    folder = SweepFolder.open(sweep)
+    search, design = OptunaSearch(folder), folder.search
     rows = []
-    for algorithm, number in sorted({(run.algorithm, _trial(run.name)) for run in folder.runs}):
-        runs = [r for r in folder.runs if (r.algorithm, _trial(r.name)) == (algorithm, number)]
-        options = dict(runs[0].options)
+    trials = {(run.algorithm, _trial(name)) for name, run in folder.runs.items()}
+    for algorithm, number in sorted(trials):
+        runs = {
+            name: run
+            for name, run in folder.runs.items()
+            if (run.algorithm, _trial(name)) == (algorithm, number)
+        }
+        [config] = {run.configs[0] for run in runs.values()}
+        space = design.space(algorithm)
+        options = {option: getattr(config, option) for option in (*space.lists, *space.ranges)}
         shape = f"{options.pop('num_envs')} x {options.pop('rollout_steps')}"
         options["num_envs x rollout_steps"] = shape
-        done = [run for run in runs if folder.is_finished(run)]
+        done = [name for name in runs if folder.is_finished(name)]
         returns = {
-            run.env: float(scores_of(setting, objective[algorithm].metric)[0][0])
-            for run in done
-            for setting in read_results(folder.folder(run))
+            runs[name].env: float(scores_of(setting, design.metric)[0][0])
+            for name in done
+            for setting in read_results(folder.folder(name))
         }
-        score = objective[algorithm].score(folder, runs) if len(done) == len(runs) else None
+        score = search.score(runs) if len(done) == len(runs) else None
         row = {"algorithm": algorithm, "trial": str(number)}
         row |= {name: str(options.get(name, "")) for name in OPTIONS}
         row |= {env: f"{returns[env]:.1f}" if env in returns else "" for env in TASKS}

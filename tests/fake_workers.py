@@ -7,14 +7,16 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from longrun.lab.sweeps.plan import Block, PlannedRun, runs_of, settings_for
+from longrun.lab.sweeps.grids import options_for, points_of
+from longrun.lab.sweeps.plan import Planned, Setting, runs_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import train_run
+from longrun.learning.options.config_options import make_config
 from longrun.learning.train import checkpoint
 from tiny_envs import ITERATION, TINY_FLAGS
 
@@ -32,11 +34,12 @@ class InlineWorkers:
         self.reported: list[tuple[int, dict[str, Any]]] = []
         """Messages that have not been handed out yet."""
 
-    def start(self, slot: int, run: PlannedRun) -> None:
+    def start(self, slot: int, name: str) -> None:
         def report(message: dict[str, Any]) -> None:
             self.reported.append((slot, json.loads(json.dumps(message))))
 
-        report(train_run(run, self._folder.folder(run), report, threading.Event()))
+        run = self._folder.runs[name]
+        report(train_run(run, self._folder.folder(name), report, threading.Event()))
 
     def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
         messages, self.reported = self.reported, []
@@ -56,9 +59,10 @@ class ScriptedWorkers:
         self._script = {seed: list(messages) for seed, messages in script.items()}
         self._messages: list[tuple[int, dict[str, Any]]] = []
 
-    def start(self, slot: int, run: PlannedRun) -> None:
-        self.started.append((slot, run.seeds[0]))
-        messages = self._script.get(run.seeds[0], [])
+    def start(self, slot: int, name: str) -> None:
+        seed = int(name.rpartition("seed")[2])
+        self.started.append((slot, seed))
+        messages = self._script.get(seed, [])
         self._messages.append((slot, messages.pop(0) if messages else {"kind": "done"}))
 
     def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -84,17 +88,30 @@ def run_of(out: Path, seed: int, env: str = ENV) -> Path:
     return out / "runs" / f"{env.replace(':', '-')}_apo_seed{seed}"
 
 
-def a_block(algorithm: str = "apo", env: str = ENV, **changes: Any) -> Block:
-    """Two seeds of a grid of two settings, unless `changes` say otherwise."""
-    grid = changes.pop("grid", {"gae_lambda": [0.8, 0.9]})
-    options = {"steps": 128, "seeds": [0, 1]} | changes
-    return Block(algorithm, env, **{"settings": settings_for(algorithm, grid)} | options)
+def some_runs(
+    algorithm: str = "apo",
+    env: str = ENV,
+    *,
+    settings: Sequence[Mapping[str, Any]] | None = None,
+    grid: Mapping[str, Any] | None = None,
+    seeds: Sequence[int] = (0, 1),
+    steps: int = 128,
+    preset: str = "tuned",
+    fixed: Mapping[str, Any] | None = None,
+    **evaluation: Any,
+) -> list[Planned]:
+    """Two seeds of a grid of two settings, unless the arguments say otherwise."""
+    lists = options_for(algorithm, {"gae_lambda": [0.8, 0.9]} if grid is None else grid)
+    tried = list(points_of(lists)) if settings is None else settings
+    configs = [make_config(algorithm, preset, **{**(fixed or {}), **each}) for each in tried]
+    whole = [Setting(env, c, preset, each) for c, each in zip(configs, tried, strict=True)]
+    return runs_of(whole, seeds, steps, **evaluation)
 
 
-def some_runs(seeds: int) -> list[PlannedRun]:
-    """Planned runs of two iterations."""
+def short_runs(seeds: int) -> list[Planned]:
+    """Runs of two iterations."""
     options = {"num_envs": 2, "rollout_steps": 4, "minibatch_size": 4}
-    return runs_of([Block("apo", ENV, [{}], 8, range(seeds), fixed=options)])
+    return some_runs(grid={}, fixed=options, steps=8, seeds=range(seeds))
 
 
 def content(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -56,7 +56,7 @@ def report_sweep(path: Path) -> Path:
             report_run(path / "runs" / name, [own], **more)
     report_run(path / "runs" / "Hopper-v5_apo_seed0", [(3, 9)], env="Hopper-v5")
     report_run(path / "runs" / "Hopper-v5_ppo_seed0", [(3, 8)], env="Hopper-v5", algorithm="ppo")
-    write_json(path / "sweep.json", {"command": ["longrun", "sweep"], "runs": [{"name": "later"}]})
+    write_json(path / "sweep.json", {"command": ["longrun", "sweep"], "runs": {"later": {}}})
     failure = {"run": "Ant-v5_apo_seed0", "error": "NonFiniteError: the loss is NaN", "attempts": 2}
     write_json(path / "failures.json", [failure])
     return path

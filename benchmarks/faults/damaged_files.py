@@ -16,6 +16,8 @@ from typing import Any
 
 from faults.processes import STEPS, TINY, Checks, train
 from longrun.cli import main as longrun
+from longrun.learning.runs.run_folder import RunFolder
+from longrun.learning.runs.spec import FORMAT
 
 
 def checks(folder: Path) -> Checks:
@@ -32,12 +34,8 @@ def make_folders(folder: Path) -> tuple[Path, Path]:
     runs = {f"apo-{k}": run for k in range(2)}
     for name, source in runs.items():
         shutil.copytree(source, sweep / "runs" / name)
-    planned = [
-        {"name": name, "env": "Pendulum-v1", "algorithm": "apo", "preset": "paper", "options": {}}
-        | {"replicas": [{"seed": 0}], "steps": 4 * STEPS, "settings": {}, "fixed": {}}
-        for name in runs
-    ]
-    (sweep / "sweep.json").write_text(json.dumps({"meaning": 2, "id": "x", "runs": planned}))
+    planned = dict.fromkeys(runs, RunFolder(run).read_spec().as_json())
+    (sweep / "sweep.json").write_text(json.dumps({"format": FORMAT, "id": "x", "runs": planned}))
     (sweep / "failures.json").write_text(
         json.dumps([{"run": "apo-0", "error": "x", "attempts": 1}])
     )

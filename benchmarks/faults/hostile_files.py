@@ -225,12 +225,13 @@ OF_RUNS: dict[str, Harm] = {
 }
 
 
-def _sweep(**changes: Any) -> Harm:
-    """Changes of the first planned run."""
+def _sweep(name: str | None = None, **changes: Any) -> Harm:
+    """Changes of the first run, and of its name."""
 
     def harm(copy: Path) -> None:
         content = json.loads((copy / "sweep.json").read_text())
-        content["runs"][0] |= changes
+        first = next(iter(content["runs"]))
+        content["runs"] |= {name or first: content["runs"][first] | changes}
         (copy / "sweep.json").write_text(json.dumps(content))
 
     return harm
@@ -243,8 +244,6 @@ OF_SWEEPS: dict[str, Harm] = {
     "a run whose name has a NUL": _sweep(name="a\0b"),
     "a run of a module": _sweep(name="new", env="evil:Pendulum-v1"),
     "a run of 10**400 steps": _sweep(name="new", steps=10**400),
-    "settings that are unknown": _sweep(name="new", settings={"x": 1}, steps=4 * STEPS),
-    "settings that are code": _sweep(name="new", settings={"on_log": "print"}, steps=4 * STEPS),
     "options that are unknown": _sweep(name="new", options={"__init__": 1}, steps=4 * STEPS),
     "replicas that are text": _sweep(name="new", replicas="xyz", steps=4 * STEPS),
 }

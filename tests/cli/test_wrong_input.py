@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[list[str], list[str]]] = {
         ["--grid num_envs: ", "longrun sweep --grid num_envs=... trains runs that differ"],
     ),
     "grid values": ([*TRAIN, "--grid", "gae_lambda=a,b"], ["gae_lambda='a' must be a number"]),
-    "grid value twice": ([*TRAIN, "--grid", "gae_lambda=0.9,0.90"], ["lists a value twice"]),
+    "grid value twice": ([*TRAIN, "--grid", "gae_lambda=0.9,0.90"], ["0.9 is listed twice"]),
     "grid without values": ([*TRAIN, "--grid", "gae_lambda"], ["gae_lambda"]),
     "grid out of range": ([*TRAIN, "--grid", "gae_lambda=0.5,2"], ["gae_lambda=2", "0 and 1"]),
     "out of range": ([*TRAIN, "--gae-lambda", "2"], ["gae_lambda=2", "0 and 1"]),

@@ -19,10 +19,9 @@ from longrun import read_results
 from longrun.cli import main
 from longrun.lab.paper import experiments
 from longrun.lab.paper.authors import Authors
-from longrun.lab.paper.experiments import BLOCKS, SCALES, Scale, tasks_of
+from longrun.lab.paper.experiments import SCALES, Scale, runs_of, tasks_of
 from longrun.lab.paper.figures import draw, lines_of
 from longrun.lab.sweeps import run_sweep as start
-from longrun.lab.sweeps.plan import runs_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 
 KIND = "tiny_envs:KindDrift-v0"
@@ -41,15 +40,15 @@ KIND = "tiny_envs:KindDrift-v0"
     ],
 )
 def test_how_many_runs_an_experiment_has(experiment, scale, count):
-    runs = runs_of(BLOCKS[experiment](SCALES[scale], tasks_of(experiment)))
+    runs = runs_of(experiment, SCALES[scale], tasks_of(experiment))
     assert len(runs) == count
     assert len({run.name for run in runs}) == count
-    assert {run.steps for run in runs} == {SCALES[scale].steps}
-    assert set(Counter(run.seeds[0] for run in runs)) == set(range(SCALES[scale].seeds))
+    assert {run.spec.steps for run in runs} == {SCALES[scale].steps}
+    assert set(Counter(run.spec.seeds[0] for run in runs)) == set(range(SCALES[scale].seeds))
 
 
 def test_figure1_starts_with_the_first_seed_of_every_setting():
-    runs = runs_of(BLOCKS["figure1"](SCALES["smoke"], tasks_of("figure1", ["Ant-v5"])))
+    runs = runs_of("figure1", SCALES["smoke"], tasks_of("figure1", ["Ant-v5"]))
     assert [run.name for run in runs[:5]] == [
         "Ant-v5_apo_paper_gae_lambda=0.95_gain_step_size=0.1_value_constraint=0.3_seed0",
         "Ant-v5_ppo_paper_discount=0.9_gae_lambda=0.95_seed0",
@@ -57,41 +56,43 @@ def test_figure1_starts_with_the_first_seed_of_every_setting():
         "Ant-v5_ppo_paper_discount=0.99_gae_lambda=0.95_seed0",
         "Ant-v5_ppo_paper_discount=0.999_gae_lambda=0.95_seed0",
     ]
-    assert runs[0].settings == {"eval_every": 4000}
+    assert runs[0].spec.eval_every == 4000
 
 
 def test_figure2_has_five_constraints_of_the_best_setting():
-    runs = runs_of(BLOCKS["figure2"](SCALES["smoke"], ["Swimmer-v5"]))
-    assert [run.options["value_constraint"] for run in runs] == [0.0, 0.03, 0.1, 0.3, 1.0] * 2
-    assert {(r.options["gae_lambda"], r.options["gain_step_size"]) for r in runs} == {(0.99, 0.03)}
+    runs = runs_of("figure2", SCALES["smoke"], ["Swimmer-v5"])
+    configs = [config for run in runs for config in run.spec.configs]
+    assert [c.value_constraint for c in configs] == [0.0, 0.03, 0.1, 0.3, 1.0] * 2
+    assert {(c.gae_lambda, c.gain_step_size) for c in configs} == {(0.99, 0.03)}
 
 
 def test_longer_scales_evaluate_every_20_000_steps():
     assert {SCALES[name].eval_every for name in ("laptop", "paper")} == {20_000}
-    [run, *_] = runs_of(BLOCKS["figure1"](SCALES["laptop"], ["Ant-v5"]))
-    assert run.settings == {"eval_every": 20_000}
+    [run, *_] = runs_of("figure1", SCALES["laptop"], ["Ant-v5"])
+    assert run.spec.eval_every == 20_000
 
 
 def test_as_authors_has_their_algorithms_and_their_discount_where_they_had_one():
     for experiment in ("figure1", "figure2"):
-        runs = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment), "authors"))
-        assert {run.preset for run in runs} == {"paper"}
+        runs = runs_of(experiment, SCALES["smoke"], tasks_of(experiment), "authors")
+        assert {run.spec.preset for run in runs} == {"paper"}
         assert all("-authors_" in run.name for run in runs)
         for run in runs:
-            [config] = run.configs()
+            [config] = run.spec.configs
             assert isinstance(config, Authors)
             assert config.action_bounds == "raw"
-            if run.algorithm == "apo-authors":
-                is_ant = run.env.startswith("Ant-v5")
+            if run.spec.algorithm == "apo-authors":
+                is_ant = run.spec.env.startswith("Ant-v5")
                 assert config.value_discount == (1.0 if is_ant else 0.999)
-                assert ("cfrc_ext_in_observation=false&contact_cost_weight=0" in run.env) == is_ant
-        usual = runs_of(BLOCKS[experiment](SCALES["smoke"], tasks_of(experiment)))
-        assert {run.algorithm for run in usual} <= {"apo", "ppo"}
-        assert all("value_discount" not in run.options for run in usual)
-        assert not any("?" in run.env for run in usual)
-    grid = runs_of(BLOCKS["grid"](SCALES["smoke"], tasks_of("grid"), "authors"))
-    assert {run.algorithm for run in grid} == {"apo-authors", "ppo-authors"}
-    assert all("value_discount" not in run.options for run in grid), "theirs had none"
+                no_forces = "cfrc_ext_in_observation=false&contact_cost_weight=0"
+                assert (no_forces in run.spec.env) == is_ant
+        usual = runs_of(experiment, SCALES["smoke"], tasks_of(experiment))
+        assert {run.spec.algorithm for run in usual} <= {"apo", "ppo"}
+        assert all("value_discount" not in run.name for run in usual)
+        assert not any("?" in run.spec.env for run in usual)
+    grid = runs_of("grid", SCALES["smoke"], tasks_of("grid"), "authors")
+    assert {run.spec.algorithm for run in grid} == {"apo-authors", "ppo-authors"}
+    assert all("value_discount" not in run.name for run in grid), "theirs had none"
 
 
 @pytest.mark.parametrize(
@@ -115,8 +116,7 @@ def test_wrong_input_is_refused_in_one_line(arguments, expected, tmp_path, capsy
 
 
 def test_another_way_is_another_sweep(tmp_path, capsys):
-    blocks = BLOCKS["figure1"](SCALES["smoke"], ["Swimmer-v5"])
-    SweepFolder.create(tmp_path, runs_of(blocks))
+    SweepFolder.create(tmp_path, runs_of("figure1", SCALES["smoke"], ["Swimmer-v5"]))
     command = ["reproduce", "figure1", "--scale", "smoke", "--env", "Swimmer-v5"]
     assert main([*command, "--as", "authors", "--out", str(tmp_path)]) == 2
     error = capsys.readouterr().err
@@ -150,10 +150,10 @@ def test_an_experiment_is_trained_and_drawn_and_resumed(
     before = content(out / "runs")
     assert main(["sweep", "--resume", "--out", str(out), "--quiet"]) == 0
     assert content(out / "runs") == before
-    for run in SweepFolder.open(out).runs:
-        summary = json.loads((out / "runs" / run.name / "summary.json").read_text())
+    for name in SweepFolder.open(out).runs:
+        summary = json.loads((out / "runs" / name / "summary.json").read_text())
         assert summary["steps"] == 2000
-    written = json.loads((out / "runs" / run.name / "config.json").read_text())
+    written = json.loads((out / "runs" / name / "config.json").read_text())
     assert written["algorithm"] == ("apo-authors" if way else "apo")
     other = ["--as", "paper"] if way else ["--as", "authors"]
     assert main([*command[: len(command) - len(way)], *other]) == 2
@@ -176,12 +176,13 @@ def drawn(tmp_path_factory):
     @cache
     def draw_experiment(experiment: str, way: str = "paper") -> Drawn:
         scale = Scale(1000, seeds=2, whole_grid=True)
-        runs = runs_of(BLOCKS[experiment](scale, ["Ant-v5"], way))
+        runs = runs_of(experiment, scale, ["Ant-v5"], way)
         folder = SweepFolder.create(tmp_path_factory.mktemp("drawn") / experiment, runs)
         for height, run in enumerate(runs):
-            more = {"algorithm": run.algorithm, "env": run.env, "options": [run.options]}
-            more |= {"preset": run.preset}
-            fake_run(folder.folder(run), rising(height), seeds=run.seeds, **more)
+            spec = run.spec
+            more = {"algorithm": spec.algorithm, "env": spec.env, "options": [vars(*spec.configs)]}
+            more |= {"preset": spec.preset, "seeds": spec.seeds}
+            fake_run(folder.folder(run.name), rising(height), **more)
         figures: list[Figure] = []
         save = Figure.savefig
 

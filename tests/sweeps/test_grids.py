@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longrun.lab.sweeps.grids import Range, parse_lists, parse_ranges, written
-from longrun.lab.sweeps.study import Space
+from longrun.lab.sweeps.grids import Range, Space, parse_lists, parse_ranges, written
 
 
 def test_lists_have_the_type_of_their_option():
@@ -34,7 +33,9 @@ def test_lists_have_the_type_of_their_option():
 
 
 def test_ranges_of_integer_options_are_whole():
-    assert parse_ranges(["learning_rate=1e-5:1e-3:log", "num_envs=2:8"]) == {
+    found = parse_ranges(["learning_rate=1e-5:1e-3:log", "num_envs=2:8"])
+    assert found == {"learning_rate": (1e-5, 1e-3, "log"), "num_envs": (2, 8)}
+    assert {name: Range.of(name, given) for name, given in found.items()} == {
         "learning_rate": Range(1e-5, 1e-3, log=True),
         "num_envs": Range(2, 8, whole=True),
     }

@@ -26,7 +26,7 @@ from fake_workers import (
     metric_rows,
     run_of,
     saved_iterations,
-    some_runs,
+    short_runs,
     sweep_arguments,
 )
 from longrun.base.files import FolderLock
@@ -126,7 +126,8 @@ def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkey
 @pytest.mark.slow
 def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
     folder = SweepFolder.open(copy)
-    run, path = folder.runs[0], folder.folder(folder.runs[0])
+    [(name, run), *_] = folder.runs.items()
+    path = folder.folder(name)
     shutil.rmtree(path)
     stopping = threading.Event()
 
@@ -139,20 +140,21 @@ def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
     assert train_run(run, path, report, stopping) == {"kind": "stopped"}
     assert reported == [0, ITERATION]
     assert json.loads((path / "summary.json").read_text())["steps"] == ITERATION
-    assert not folder.is_finished(run)
+    assert not folder.is_finished(name)
     reported.clear()
     assert train_run(run, path, lambda m: reported.append(m["steps"]), threading.Event()) == {
         "kind": "done"
     }
     assert reported[0] == ITERATION
-    assert folder.is_finished(run)
+    assert folder.is_finished(name)
     assert evaluations(path) == evaluations(run_of(whole, 0))
 
 
 @pytest.mark.slow
 def test_a_worker_waits_while_another_is_saving_the_run(copy):
     folder = SweepFolder.open(copy)
-    run, path = folder.runs[0], folder.folder(folder.runs[0])
+    [(name, run), *_] = folder.runs.items()
+    path = folder.folder(name)
     lock = FolderLock(path)
     waiting = threading.Timer(0.4, lock.release)
     waiting.start()
@@ -185,8 +187,8 @@ def test_a_worker_ends_after_its_sweep_even_if_its_environment_hangs(whole):
         start_new_session=True,
     )
     theirs.close()
-    run = SweepFolder.open(whole).runs[0].as_json()
-    ours.send_bytes(json.dumps({"run": run, "path": "nowhere", "step_timeout": 0}).encode())
+    run = next(iter(SweepFolder.open(whole).runs.values())).as_json()
+    ours.send_bytes(json.dumps({"run": run, "path": "nowhere"}).encode())
     assert process.stdout is not None
     child = int(process.stdout.readline())
     ours.close()
@@ -200,9 +202,9 @@ def test_a_dead_worker_is_noticed_though_its_child_keeps_the_connection_open(tmp
     program.write_text("#!/bin/sh\nsleep 600 &\necho $!\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(1))
+    folder = SweepFolder.create(tmp_path / "sweep", short_runs(1))
     workers = LocalWorkers(folder, slots=1, native=False)
-    workers.start(0, folder.runs[0])
+    workers.start(0, next(iter(folder.runs)))
     received: list[Any] = []
     wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)
     ((slot, message),) = received

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fake_workers import ENV, a_block
+from fake_workers import ENV, some_runs
 from longrun.lab.sweeps import live_table as live_module
 from longrun.lab.sweeps.live_table import Live
-from longrun.lab.sweeps.plan import (
-    runs_of,
-)
 
 
 @pytest.fixture
@@ -28,16 +25,15 @@ def progress(steps: int, rate: float = 1.0) -> dict[str, Any]:
 
 
 def test_time_left_is_estimated_from_the_speed_on_each_environment(clock):
-    runs = runs_of(
-        [a_block(grid={}, steps=100, seeds=range(3)), a_block(env="B-v0", grid={}, steps=9)]
-    )
+    runs = some_runs(grid={}, steps=100, seeds=range(3))
+    runs += some_runs(env="B-v0", grid={}, steps=9)
     shown = Live("", wanted=False, log=False)
     for run in runs:
-        shown.add(run, finished=False)
-    slow = [run for run in runs if run.env == ENV]
+        shown.add(run.name, run.spec, finished=False)
+    slow = [run for run in runs if run.spec.env == ENV]
     assert shown.seconds_left() is None
-    shown.started(0, slow[0])
-    shown.started(1, slow[1])
+    shown.started(0, slow[0].name)
+    shown.started(1, slow[1].name)
     shown.progress(0, progress(0))
     shown.progress(1, progress(80))  # a resumed run
     clock[0] = 10.0
@@ -47,16 +43,16 @@ def test_time_left_is_estimated_from_the_speed_on_each_environment(clock):
     # 70 steps took 2 x 10 s; left are 50 + 100 of this, 18 of another environment, for 2 workers.
     assert shown.seconds_left() == pytest.approx(168 * 20 / 70 / 2)
     shown.ended(1, "done")
-    shown.started(1, slow[2])
+    shown.started(1, slow[2].name)
     assert shown.seconds_left() == pytest.approx(100 * 20 / 70)  # of the run that has just started
 
 
 def test_time_left_is_at_least_that_of_the_longest_run(clock):
-    long, short = runs_of([a_block(grid={}, steps=100)])
+    long, short = some_runs(grid={}, steps=100)
     shown = Live("", wanted=False, log=False)
     for slot, run in enumerate((long, short)):
-        shown.add(run, finished=False)
-        shown.started(slot, run)
+        shown.add(run.name, run.spec, finished=False)
+        shown.started(slot, run.name)
     clock[0] = 10.0
     shown.progress(0, progress(0))
     shown.progress(0, progress(10))
@@ -66,11 +62,11 @@ def test_time_left_is_at_least_that_of_the_longest_run(clock):
 
 
 def test_time_left_includes_runs_that_a_search_will_suggest(clock, capsys):
-    (run,) = runs_of([a_block(grid={}, steps=100, seeds=[0])])
+    (run,) = some_runs(grid={}, steps=100, seeds=[0])
     shown = Live("", wanted=False)
-    shown.add(run, finished=False)
+    shown.add(run.name, run.spec, finished=False)
     shown.expect({ENV: (3, 300)})
-    shown.started(0, run)
+    shown.started(0, run.name)
     clock[0] = 10.0
     shown.ended(0, "done")
     assert shown.seconds_left() == pytest.approx(30.0)
@@ -78,10 +74,10 @@ def test_time_left_includes_runs_that_a_search_will_suggest(clock, capsys):
 
 
 def test_the_table_has_a_row_for_each_run_and_a_summary(clock):
-    (run,) = runs_of([a_block(grid={}, steps=100, seeds=[0])])
+    (run,) = some_runs(grid={}, steps=100, seeds=[0])
     shown = Live("sweep", wanted=True)
-    shown.add(run, finished=False)
-    shown.started(0, run)
+    shown.add(run.name, run.spec, finished=False)
+    shown.started(0, run.name)
     shown.progress(0, progress(0, rate=0.0))
     clock[0] = 600.0
     shown.progress(0, progress(25, rate=2500.0))

@@ -8,13 +8,14 @@ import pytest
 
 from fake_workers import (
     ScriptedWorkers,
-    some_runs,
+    short_runs,
 )
 from longrun.lab.sweeps.live_table import Live
-from longrun.lab.sweeps.messages import one_line, progress_message
-from longrun.lab.sweeps.plan import PlannedRun
-from longrun.lab.sweeps.scheduler import Sweep
+from longrun.lab.sweeps.messages import progress_message
+from longrun.lab.sweeps.plan import named
+from longrun.lab.sweeps.scheduler import Search, Sweep
 from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.learning.runs.spec import RunSpec
 
 DIED = {"kind": "died", "error": "the worker died"}
 WRONG = {"kind": "failed", "error": "ValueError: no", "again": False, "traceback": "", "errno": 2}
@@ -31,7 +32,7 @@ WRONG = {"kind": "failed", "error": "ValueError: no", "again": False, "traceback
     ],
 )
 def test_failed_runs_are_retried_after_the_others(retries, script, started, failures, tmp_path):
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(3))
+    folder = SweepFolder.create(tmp_path / "sweep", short_runs(3))
     workers = ScriptedWorkers(1, script)
     outcome = Sweep(folder, workers, Live("", wanted=False, log=False), retries).run()
     assert [seed for _, seed in workers.started[:-1]] == started
@@ -42,52 +43,37 @@ def test_failed_runs_are_retried_after_the_others(retries, script, started, fail
 
 
 def test_every_slot_is_used_and_runs_that_were_started_come_first(tmp_path):
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(4))
-    folder.folder(folder.runs[3]).mkdir(parents=True)
+    folder = SweepFolder.create(tmp_path / "sweep", short_runs(4))
+    folder.folder([*folder.runs][3]).mkdir(parents=True)
     workers = ScriptedWorkers(2, {})
     Sweep(folder, workers, Live("", wanted=False, log=False)).run()
     assert workers.started == [(0, 3), (1, 0), (0, 1), (1, 2), "closed"]
 
 
 def test_a_search_that_suggests_a_finished_run_is_asked_again(tmp_path):
-    runs = some_runs(3)
+    runs = short_runs(3)
     folder = SweepFolder.create(tmp_path / "sweep", [])
     for run in runs[:2]:
-        folder.folder(run).mkdir(parents=True)
-        (folder.folder(run) / "summary.json").write_text('{"steps": 8}')
+        folder.folder(run.name).mkdir(parents=True)
+        (folder.folder(run.name) / "summary.json").write_text('{"steps": 8}')
 
-    class OneByOne:
+    class OneByOne(Search):
         def __init__(self) -> None:
             self.left, self.ended = list(runs), []
 
-        def suggest(self, count: int) -> list[PlannedRun]:
-            return [self.left.pop(0)] if self.left else []
+        def suggest(self, count: int) -> dict[str, RunSpec]:
+            return named([self.left.pop(0)] if self.left else [])
 
-        def finished(self, run: PlannedRun) -> None:
-            self.ended.append(run.seeds[0])
-
-        def to_come(self) -> dict[str, tuple[int, int]]:
-            return {}
+        def finished(self, name: str) -> None:
+            self.ended.append(name)
 
     search, workers = OneByOne(), ScriptedWorkers(1, {})
     Sweep(folder, workers, Live("", wanted=False, log=False), search=search).run()
     assert workers.started == [(0, 2), "closed"]
-    assert search.ended == [0, 1, 2]
-    assert [run.seeds for run in SweepFolder.open(folder.path).runs] == [[0], [1], [2]]
+    assert search.ended == [run.name for run in runs]
+    assert SweepFolder.open(folder.path).runs == named(runs)
 
 
 def test_messages_are_json_even_if_a_reward_is_not_finite():
     message = progress_message(3)
     assert str(json.loads(json.dumps(message))["reward"]) == "nan"
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
-        ("first\nsecond", "first"),
-        (OSError("\nfirst\nsecond"), "first"),
-        (ValueError(), "ValueError()"),
-    ],
-)
-def test_one_line_is_the_first_of_an_error_or_its_name(error, line):
-    assert one_line(error) == line

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
+import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,12 @@ import pytest
 import longrun
 from fake_runs import fake_run, rising
 from fake_workers import ENV, InlineWorkers
+from longrun.base.files import as_read
 from longrun.cli import main
 from longrun.lab.sweeps import run_sweep as start
-from longrun.lab.sweeps.objective import WORST, Objective
-from longrun.lab.sweeps.optuna_search import OptunaSearch
-from longrun.lab.sweeps.plan import Block
-from longrun.lab.sweeps.study import Space, Study, read_studies
+from longrun.lab.sweeps.design import Design
+from longrun.lab.sweeps.grids import Space
+from longrun.lab.sweeps.optuna_search import WORST, OptunaSearch, score_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY, TINY_FLAGS
 
@@ -41,7 +40,7 @@ def arguments(out: Path, trials: int, *more: str) -> list[str]:
 
 
 def searches(out: Path) -> OptunaSearch:
-    return OptunaSearch(SweepFolder.open(out), read_studies(out))
+    return OptunaSearch(SweepFolder.open(out))
 
 
 def trials_of(out: Path) -> dict[str, list[tuple[str, Any, Any]]]:
@@ -69,16 +68,17 @@ def last_reward(run: Path) -> float:
 
 def test_a_trial_is_one_setting_on_all_environments(searched: Path) -> None:
     folder = SweepFolder.open(searched)
-    assert [(run.algorithm, run.env, run.seeds) for run in folder.runs[:4]] == [
-        ("apo", OTHER, [100]),
-        ("apo", ENV, [100]),
-        ("apo", OTHER, [101]),
-        ("apo", ENV, [101]),
+    runs = list(folder.runs.values())
+    assert [(run.algorithm, run.env, run.seeds) for run in runs[:4]] == [
+        ("apo", OTHER, (100,)),
+        ("apo", ENV, (100,)),
+        ("apo", OTHER, (101,)),
+        ("apo", ENV, (101,)),
     ]
-    in_turn = [run.algorithm for run in folder.runs]
+    in_turn = [run.algorithm for run in runs]
     assert in_turn == [a for a in ("apo", "ppo", "apo", "ppo") for _ in range(4)]
     for first in range(0, 16, 4):
-        assert len({json.dumps(run.options) for run in folder.runs[first : first + 4]}) == 1
+        assert len({run.configs for run in runs[first : first + 4]}) == 1
 
 
 def test_its_score_is_the_interquartile_mean_of_scores_by_reference(searched: Path) -> None:
@@ -87,10 +87,9 @@ def test_its_score_is_the_interquartile_mean_of_scores_by_reference(searched: Pa
     assert list(trials) == [f"{algorithm} {OTHER} {ENV}" for algorithm in ("apo", "ppo")]
     for algorithm, found in zip(("apo", "ppo"), trials.values(), strict=True):
         for number, (state, _, value) in enumerate(found):
-            runs = [
-                r for r in folder.runs if r.algorithm == algorithm and f"={number:03}" in r.name
-            ]
-            ratios = sorted(last_reward(folder.folder(r)) / abs(REFERENCES[r.env]) for r in runs)
+            names = [n for n in folder.runs if f"_{algorithm}_trial={number:03}" in n]
+            references = {n: abs(REFERENCES[folder.runs[n].env]) for n in names}
+            ratios = sorted(last_reward(folder.folder(n)) / references[n] for n in names)
             assert len(ratios) == 4
             assert (state, value) == ("COMPLETE", pytest.approx(np.mean(ratios[1:3])))
 
@@ -105,9 +104,9 @@ def test_the_first_trial_is_the_preset_where_the_space_has_it(searched: Path) ->
 def test_a_point_of_the_preset_has_listed_values() -> None:
     lists = {"num_envs": [2, 10], "hidden_sizes": [[8], [64, 64]]}
     lists |= {"scale_rewards": [True], "initial_log_std": [-1, -0.5]}
-    block = Block("apo", ENV, [], 1, [0], "tuned", fixed={"scale_rewards": True})
-    point = Study(block, Space(lists, {}), 1).preset_point()
-    assert point == {
+    design = Design(algorithms=["apo"], envs=[ENV], steps=1, options={"scale_rewards": True})
+    config = as_read(dataclasses.asdict(design.config("apo")))
+    assert Space(lists, {}).contained(config) == {
         "num_envs": 2,
         "hidden_sizes": [64, 64],
         "scale_rewards": True,
@@ -152,10 +151,11 @@ def test_a_search_from_python_has_the_same_objective(tmp_path) -> None:
         quiet=True,
         **{n: v for n, v in TINY.items() if n != "num_envs"},
     )
-    [study] = read_studies(tmp_path)
-    assert study.objective == Objective("average_reward", REFERENCES)
-    assert {run.options["num_envs"] for run in SweepFolder.open(tmp_path).runs} <= {4, 8}
-    with pytest.raises(longrun.InputError, match="references lacks"):
+    folder = SweepFolder.open(tmp_path)
+    assert folder.search is not None
+    assert (folder.search.metric, folder.search.references) == ("average_reward", REFERENCES)
+    assert {run.configs[0].num_envs for run in folder.runs.values()} <= {4, 8}
+    with pytest.raises(longrun.InputError, match=f"{OTHER} has no reference; give one for each"):
         longrun.sweep(
             "apo",
             list(REFERENCES),
@@ -165,19 +165,20 @@ def test_a_search_from_python_has_the_same_objective(tmp_path) -> None:
             references={ENV: 1},
             grid={"epochs": [1]},
         )
-    with pytest.raises(longrun.InputError, match=r"references\['a'\]='1' must be a number"):
-        longrun.sweep("apo", ENV, 1, tmp_path, search="optuna", references={"a": "1"})
+    with pytest.raises(longrun.InputError, match=f"the reference {ENV}='1' must be a number"):
+        given = {"references": {ENV: "1"}, "grid": {"epochs": [1]}}
+        longrun.sweep("apo", ENV, 1, tmp_path, search="optuna", **given)
 
 
 def test_a_trial_that_diverges_has_the_worst_score(tmp_path, monkeypatch, capsys) -> None:
     original = InlineWorkers.start
 
-    def diverging(self: InlineWorkers, slot: int, run: Any) -> None:
-        if run.env == OTHER and run.algorithm == "apo":
+    def diverging(self: InlineWorkers, slot: int, name: str) -> None:
+        if name.startswith(f"{OTHER.replace(':', '-')}_apo"):
             error = "NonFiniteError: the policy of replica 0 became non-finite"
             self.reported.append((slot, {"kind": "failed", "error": error, "again": False}))
         else:
-            original(self, slot, run)
+            original(self, slot, name)
 
     monkeypatch.setattr(InlineWorkers, "start", diverging)
     assert main(arguments(tmp_path, 2)) == 1
@@ -191,26 +192,24 @@ def test_a_trial_that_diverges_has_the_worst_score(tmp_path, monkeypatch, capsys
     assert [len(found) for found in trials_of(tmp_path).values()] == [2, 2]
 
 
-def score(objective: Objective, *runs: Path) -> float | None:
+def score(*runs: Path, metric: str | None = None, **references: float) -> float | None:
     """The score of fake runs, whose environment is their folder's name."""
-    folder: Any = SimpleNamespace(folder=lambda run: run.path)
-    return objective.score(folder, [SimpleNamespace(env=p.name, path=p) for p in runs])  # type: ignore[misc]
+    return score_of([(path.name, path) for path in runs], metric, references)
 
 
 def test_a_score_is_the_mean_over_the_last_tenth(tmp_path) -> None:
     run = fake_run(tmp_path / "A-v0", rising(100, points=50), finished=True)
-    assert score(Objective(), run) == pytest.approx(96)  # 92, 94, ..., 100
-    assert score(Objective("episode_return"), run) == pytest.approx(960)
-    assert score(Objective("episode_return", {"A-v0": -960}), run) == pytest.approx(1)
+    assert score(run) == pytest.approx(96)  # 92, 94, ..., 100
+    assert score(run, metric="episode_return") == pytest.approx(960)
+    assert score(run, metric="episode_return", **{"A-v0": -960}) == pytest.approx(1)
 
 
 def test_without_references_it_is_the_mean_over_seeds(tmp_path) -> None:
     runs = [fake_run(tmp_path / f"{h}", {1000: h}, finished=True) for h in (1.0, 2.0, 3.0, 10.0)]
-    assert score(Objective(), *runs) == pytest.approx(4)
-    ones = dict.fromkeys(["1.0", "2.0", "3.0", "10.0"], 1.0)
-    assert score(Objective(references=ones), *runs) == pytest.approx(2.5)
+    assert score(*runs) == pytest.approx(4)
+    assert score(*runs, **dict.fromkeys(["1.0", "2.0", "3.0", "10.0"], 1.0)) == pytest.approx(2.5)
 
 
 def test_a_score_that_is_not_finite_is_none(tmp_path) -> None:
     run = fake_run(tmp_path / "A-v0", rising(1), ends=False, finished=True)
-    assert score(Objective("episode_return"), run) is None
+    assert score(run, metric="episode_return") is None

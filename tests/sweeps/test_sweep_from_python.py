@@ -15,7 +15,7 @@ import longrun
 from fake_workers import ENV, sweep_arguments
 from longrun import InputError, LongrunError
 from longrun.cli import main
-from longrun.lab.sweeps import from_python, request, run_sweep
+from longrun.lab.sweeps import from_python, run_sweep
 from longrun.lab.sweeps.scheduler import Outcome
 from tiny_envs import ITERATION, TINY
 
@@ -101,15 +101,17 @@ def test_an_ablation_changes_one_option_at_a_time_also_one_that_is_given(
 
 def test_it_writes_what_the_command_writes(inline: None, tmp_path: Path) -> None:
     assert main(sweep_arguments(tmp_path / "command", "--eval-every", "64")) == 0
-    settings = json.loads((tmp_path / "command" / "sweep.json").read_text())["runs"][0]
+    content = json.loads((tmp_path / "command" / "sweep.json").read_text())
+    run = next(iter(content["runs"].values()))
     longrun.sweep(
-        settings["algorithm"],
-        settings["env"],
-        settings["steps"],
+        run["algorithm"],
+        run["env"],
+        run["steps"],
         tmp_path / "python",
         seeds=2,
-        **settings["settings"],
-        **settings["fixed"],
+        eval_every=run["eval_every"],
+        eval_steps=run["eval_steps"],
+        **run["options"],
         quiet=True,
     )
     one, two = (tmp_path / name for name in ("command", "python"))
@@ -139,7 +141,7 @@ def test_a_sweep_leaves_the_device_that_jax_uses_as_it_was(
         raise InputError("enough")
 
     monkeypatch.setattr(run_sweep, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(request, "open_env", opened)
+    monkeypatch.setattr(run_sweep, "open_env", opened)
     with pytest.raises(InputError, match="enough"):
         longrun.sweep("apo", "jax:tandem", 64, tmp_path / "out", quiet=True)
     assert seen == ["cpu"]
@@ -184,32 +186,35 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "environment": ({"envs": lambda: None}, "envs=.* must be a name"),
     "algorithm": ({"algorithms": "dqn"}, "unknown algorithm 'dqn'"),
     "option": ({"lr": 0.9}, "unknown option of APO 'lr'; it is called learning_rate here"),
-    "grid": ({"grid": {"epochs": 3}}, r"grid\['epochs'\]=3 must be a list"),
-    "twice": ({"grid": {"epochs": [3, 3]}}, "lists a value twice"),
-    "no search": ({"ranges": {"gae_lambda": (0.1, 0.9)}}, "^ranges needs search random"),
+    "grid": ({"grid": {"epochs": 3}}, "grid of epochs=3 must be a list"),
+    "twice": ({"grid": {"epochs": [3, 3]}}, "grid of epochs: 3 is listed twice; list each once"),
+    "no search": (
+        {"ranges": {"gae_lambda": (0.1, 0.9)}},
+        "^ranges needs search=random or",
+    ),
     "range": (
         {"ranges": {"gae_lambda": (0.9, 0.1)}, "search": "random"},
-        r"ranges\['gae_lambda'\]: LOW must be below HIGH",
+        r"range of gae_lambda: \[0.9, 0.1\]: low must be below high",
     ),
     "range of text": (
         {"ranges": {"learning_rate": ("1e-5", "1e-3")}, "search": "random"},
-        r"ranges\['learning_rate'\]: LOW='1e-5' and HIGH='1e-3' must be numbers",
+        r"range of learning_rate: low and high of \['1e-5', '1e-3'\] must be numbers",
     ),
     "range of truth": (
         {"ranges": {"learning_rate": (False, True)}, "search": "random"},
-        r"LOW=False and HIGH=True must be numbers",
+        r"low and high of \[False, True\] must be numbers",
     ),
     "no range": (
         {"ranges": {"gae_lambda": 0.9}, "search": "random"},
-        "=0.9 must be .low, high. or",
+        "0.9 must be .low, high. or",
     ),
-    "range as text": ({"ranges": {"gae_lambda": "ab"}, "search": "random"}, "='ab' must be .low"),
+    "range as text": ({"ranges": {"gae_lambda": "ab"}, "search": "random"}, "'ab' must be .low"),
     "three": ({"ranges": {"gae_lambda": (0.1, 0.9, "lin")}}, "must be .low, high. or"),
     "never": (
         {"ranges": {"gae_lambda": (0.1, 0.9)}, "search": "optuna", "eval_every": 0},
-        "search='optuna' needs evaluations; leave out eval_every=0$",
+        "search=optuna needs evaluations, and eval_every=0 has none$",
     ),
-    "seeds": ({"seeds": [1, 1]}, "must be different seeds"),
+    "seeds": ({"seeds": [1, 1]}, "seeds: 1 is listed twice; list each once"),
     "function": ({"policy_network": (print, print)}, "policy_network is a function"),
     "value": ({"grid": {"epochs": [0]}}, "epochs=0"),
 }

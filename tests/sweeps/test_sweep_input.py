@@ -18,7 +18,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no algorithm": ([], "sweep needs an algorithm; valid: apo, ppo, atrpo, trpo"),
     "an unknown algorithm": (["apo", "pppo"], "unknown algorithm 'pppo'; did you mean ppo"),
     "no environment": (["apo", "-no-env"], "sweep needs --env, for example"),
-    "an algorithm twice": (["apo", "apo"], "an algorithm is named twice: apo; name each once"),
+    "an algorithm twice": (["apo", "apo"], "algorithms: 'apo' is listed twice; list each once"),
     "an unknown option": (
         ["apo", "--grid", "gae_lamda=0.9"],
         "unknown option 'gae_lamda'; did you mean gae_lambda",
@@ -54,18 +54,21 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no truth": (["apo", "--grid", "scale_rewards=1"], "'1' must be true or false"),
     "no sizes": (["apo", "--grid", "hidden_sizes=64,x"], "'x' must be sizes such as 64x64, or no"),
     "out of range": (["apo", "--grid", "gae_lambda=0.9,1.5"], "gae_lambda=1.5 is out of range"),
-    "a value twice": (["apo", "--grid", "epochs=1,1e0"], "lists a value twice; list each once"),
+    "a value twice": (
+        ["apo", "--grid", "epochs=1,1e0"],
+        "epochs: 1 is listed twice",
+    ),
     "an option twice": (
         ["apo", "--grid", "epochs=1", "--grid", "epochs=2"],
-        "--grid names epochs twice; list all its values once",
+        "--grid names epochs twice; give it once, with all its values",
     ),
     "grid against flag": (
         ["apo", "--gae-lambda", "0.9", "--grid", "gae_lambda=0.8"],
-        "--gae-lambda contradicts gae_lambda in the grid; give one of the two",
+        "gae_lambda has a value and a grid or range; give one of the two",
     ),
     "grid against range": (
         ["apo", "--search", "random", "--grid", "epochs=1", "--range", "apo.epochs=1:2"],
-        "--grid and --range both name epochs; give one of the two",
+        "epochs has a grid and a range; give one of the two",
     ),
     "values that contradict each other": (
         ["apo", "--grid", "minibatch_size=64,4096"],
@@ -73,44 +76,47 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "a search without a space": (
         ["apo", "--search", "random"],
-        "--search random has nothing to search for apo; give --range or --grid",
+        "search=random has nothing to search for apo; give a range or a grid",
     ),
     "an ablation of nothing": (
         ["apo", "--search", "ablation"],
-        "--search ablation needs --grid, with the values to change one at a time",
+        "search=ablation needs a grid: the values to change one at a time",
     ),
     "a range in an ablation": (
         ["apo", "--search", "ablation", "--grid", "epochs=1", "--range", "gae_lambda=0.8:0.9"],
-        "--range needs --search random or --search optuna",
+        "ranges needs search=random or search=optuna",
     ),
     "a range without a search": (
         ["apo", "--range", "gae_lambda=0.8:0.9"],
-        "--range needs --search random or --search optuna",
+        "ranges needs search=random or search=optuna",
     ),
-    "trials without a search": (["apo", "--trials", "0"], "--trials needs --search random"),
+    "trials without a search": (
+        ["apo", "--trials", "0"],
+        "trials needs search=random or search=optuna",
+    ),
     "no trials": (
         ["apo", "--search", "random", "--trials", "0", "--range", "gae_lambda=0.8:0.9"],
         "trials=0 must be 1 or more, a whole number",
     ),
     "a range the wrong way round": (
         ["apo", "--search", "random", "--range", "gae_lambda=0.9:0.8"],
-        "--range 'gae_lambda=0.9:0.8': LOW must be below HIGH",
+        "range of gae_lambda: (0.9, 0.8): low must be below high",
     ),
     "an endless range": (
         ["apo", "--search", "random", "--range", "reset_cost=0:inf"],
-        "LOW must be below HIGH, both finite",
+        "low must be below high, both finite",
     ),
     "a logarithm of nothing": (
         ["apo", "--search", "random", "--range", "gae_lambda=0:0.8:log"],
-        "LOW must be above 0 for log",
+        "low must be above 0 for log",
     ),
     "half an environment": (
         ["apo", "--search", "random", "--range", "num_envs=0.5:4"],
-        "LOW and HIGH of num_envs must be whole numbers",
+        "low and high of num_envs must be whole numbers",
     ),
     "a range of words": (
         ["apo", "--search", "random", "--range", "termination=0:1"],
-        "termination is not numeric; list its values with --grid",
+        "termination is not numeric; list its values in a grid",
     ),
     "no range": (["apo", "--range", "gae_lambda=0.8"], "must look like learning_rate=1e-5:1e-3"),
     "a range that Optuna may not search": (
@@ -119,11 +125,11 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "Optuna without evaluations": (
         ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9", "--no-eval"],
-        "--search optuna needs evaluations; leave out --no-eval",
+        "search=optuna needs evaluations, and eval_every=0 has none",
     ),
     "Optuna with evaluations never": (
         ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9", "--eval-every", "0"],
-        "--search optuna needs evaluations; leave out --eval-every 0",
+        "search=optuna needs evaluations, and eval_every=0 has none",
     ),
     "a metric without Optuna": (
         [
@@ -135,15 +141,15 @@ REFUSED: dict[str, tuple[list[str], str]] = {
             "--metric",
             "average_reward",
         ],
-        "--metric needs --search optuna",
+        "metric needs search=optuna",
     ),
     "a reference without Optuna": (
         ["apo", "--reference", f"{ENV}=1"],
-        "--reference needs --search optuna",
+        "references needs search=optuna",
     ),
     "an unknown metric": (
         [*SEARCH, "--metric", "return"],
-        "unknown --metric 'return'",
+        "unknown metric 'return'",
     ),
     "a reference without a number": (
         [*SEARCH, "--reference", ENV],
@@ -151,7 +157,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "a reference of nothing": (
         [*SEARCH, "--reference", f"{ENV}=0"],
-        f"--reference {ENV}=0.0 must be a finite number other than 0",
+        f"the reference {ENV}=0.0 must be a number other than 0",
     ),
     "two references": (
         [*SEARCH, "--reference", f"{ENV}=1", "--reference", f"{ENV}=2"],
@@ -159,11 +165,11 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "an environment without a reference": (
         [*SEARCH, "--env", ENV, SLOW, "--reference", f"{ENV}=1"],
-        f"--reference lacks {SLOW}; give one for each --env",
+        f"{SLOW} has no reference; give one for each environment",
     ),
     "a reference without its environment": (
         [*SEARCH, "--reference", f"{ENV}=1", "--reference", f"{SLOW}=1"],
-        f"--reference {SLOW} is not among --env",
+        f"the reference of '{SLOW}' is for none of the environments",
     ),
     "two options at once": (
         ["apo", "--grid", "num_envs+rollout_steps=10+200"],
@@ -177,7 +183,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "no workers": (["apo", "--workers", "0"], "workers=0 must be 1 or more"),
     "less than no retries": (["apo", "--retries", "-1"], "retries=-1 must be 0 or more"),
     "an unknown environment": (["apo", "--env", "Swimer-v5"], "did you mean Swimmer-v5"),
-    "an environment twice": (["apo", "--env", ENV, ENV], f"--env is named twice: {ENV}"),
+    "an environment twice": (
+        ["apo", "--env", ENV, ENV],
+        f"envs: '{ENV}' is listed twice",
+    ),
     "resuming something else": (
         ["apo", "--resume"],
         "--resume takes the sweep as it is in --out; leave out --env",
@@ -212,7 +221,10 @@ def test_a_folder_that_is_not_a_sweep_is_not_changed(tmp_path, capsys):
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize("content", ["{", '{"id": "1"}', '{"id": "1", "runs": [{"name": 3}]}'])
+DAMAGED = ["{", "[]", '{"format": 4}', '{"format": 4, "runs": {"a": {"format": 4}}}']
+
+
+@pytest.mark.parametrize("content", DAMAGED)
 def test_a_damaged_sweep_json_is_reported(content, tmp_path, capsys):
     (tmp_path / "sweep.json").write_text(content)
     assert main(["sweep", "--resume", "--out", str(tmp_path)]) == 2
@@ -258,7 +270,6 @@ def test_the_examples_of_the_help_are_parsed():
 
 
 def test_finished_runs_are_in_the_order_of_the_plan_and_not_of_their_ends():
-    first, second, third = (SimpleNamespace(name=name) for name in "abc")
-    plan = SimpleNamespace(runs=[first, second, third], folder=lambda run: Path(run.name))
-    outcome = SimpleNamespace(finished=[third, first])
+    plan = SimpleNamespace(runs=dict.fromkeys("abc"), folder=Path)
+    outcome = SimpleNamespace(finished=["c", "a"])
     assert finished_folders(plan, outcome) == [Path("a"), Path("c")]

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fake_workers import a_block
-from longrun.lab.sweeps.plan import (
-    LONGEST_NAME,
-    PlannedRun,
-    ablations_for,
-    apart,
-    options_for,
-    run_name,
-    runs_of,
-    settings_for,
-    together,
-)
+from fake_workers import ENV, some_runs
+from longrun.lab.sweeps.design import Design
+from longrun.lab.sweeps.grids import options_for
+from longrun.lab.sweeps.plan import LONGEST_NAME, apart, folder_name, named, together
+from longrun.learning.runs.spec import RunSpec
+
+
+def design(*algorithms: str, **changes: Any) -> Design:
+    about = {"envs": [ENV], "steps": 128, "seeds": [0, 1]}
+    return Design(algorithms=algorithms, **(about | changes))
 
 
 def test_every_setting_has_its_first_seed_before_any_has_its_second():
-    runs = runs_of([a_block(), a_block("ppo", grid={})])
+    runs = design("apo", "ppo", grid={"apo.gae_lambda": [0.8, 0.9]}).runs()
     assert [run.name for run in runs] == [
         "tiny_envs-Drift-v0_apo_gae_lambda=0.8_seed0",
         "tiny_envs-Drift-v0_apo_gae_lambda=0.9_seed0",
@@ -32,24 +31,21 @@ def test_every_setting_has_its_first_seed_before_any_has_its_second():
         "tiny_envs-Drift-v0_apo_gae_lambda=0.9_seed1",
         "tiny_envs-Drift-v0_ppo_seed1",
     ]
-    assert together(runs) == runs  # only native environments are joined
+    assert together(runs) == named(runs)  # only native environments are joined
 
 
-def test_a_run_as_sweep_json_describes_it():
-    run = runs_of([a_block(fixed={"num_envs": 4}, evaluation={"eval_every": 0})])[0]
-    assert run.as_json() == {
-        "name": "tiny_envs-Drift-v0_apo_gae_lambda=0.8_seed0",
-        "env": "tiny_envs:Drift-v0",
-        "algorithm": "apo",
-        "preset": "tuned",
-        "options": {"gae_lambda": 0.8},
-        "replicas": ({"seed": 0},),
-        "steps": 128,
-        "settings": {"eval_every": 0},
-        "fixed": {"num_envs": 4},
-    }
-    assert PlannedRun.from_json(json.loads(json.dumps(run.as_json()))) == run
-    assert (run.configs()[0].num_envs, run.configs()[0].gae_lambda) == (4, 0.8)
+def test_a_run_is_described_in_full():
+    run = some_runs(fixed={"num_envs": 4}, eval_every=0)[0].spec
+    assert (run.env, run.algorithm, run.preset, run.seeds) == (ENV, "apo", "tuned", (0,))
+    assert (run.steps, run.eval_every, run.num_workers) == (128, 0, 0)
+    assert (run.configs[0].num_envs, run.configs[0].gae_lambda) == (4, 0.8)
+    assert RunSpec.from_json(json.loads(json.dumps(run.as_json())), "it") == run
+
+
+def tried(algorithm: str, search: str = "ablation", **changes: Any) -> list[str]:
+    """What the names of the runs of one seed say."""
+    runs = design(algorithm, search=search, seeds=[0], **changes).runs()
+    return [" ".join(run.words[2:-1]) for run in runs]
 
 
 def test_an_ablation_changes_one_thing_at_a_time_and_leaves_out_what_changes_nothing():
@@ -59,31 +55,30 @@ def test_an_ablation_changes_one_thing_at_a_time_and_leaves_out_what_changes_not
         "termination": ["zero"],
         "adaptive_lambda": [False],
     }
-    assert ablations_for("apo", "tuned", {"value_constraint": 0.3}, grid) == [
-        {},
-        {"value_constraint": 0.0},
-        {"reset_cost_step_size": 0.0},
-        {"termination": "zero"},
-        {"adaptive_lambda": False},
+    assert tried("apo", grid=grid, options={"value_constraint": 0.3}) == [
+        "",
+        "value_constraint=0.0",
+        "reset_cost_step_size=0.0",
+        "termination=zero",
+        "adaptive_lambda=false",
     ]
-    assert ablations_for("ppo", "tuned", {}, grid) == [{}]
+    assert tried("ppo", grid={"adaptive_lambda": [False]}) == [""]
 
 
 def test_an_option_applies_to_algorithms_that_have_it_and_a_prefix_restricts_it():
     grid = {"ppo.gae_lambda": [0.5], "gae_lambda": [0.8, 0.9], "value_constraint": [0.0]}
     assert options_for("ppo", grid) == {"gae_lambda": [0.5]}
     assert options_for("apo", grid) == {"gae_lambda": [0.8, 0.9], "value_constraint": [0.0]}
-    assert settings_for("trpo", {"value_constraint": [0.0, 0.1]}) == [{}]
+    assert len(design("apo", "ppo", grid=grid).runs()) == 2 * (2 + 1)
 
 
 def test_names_do_not_depend_on_the_order_of_options_and_fit_into_a_file_system():
     options = {"gae_lambda": 0.8, "epochs": 3}
-    name = run_name("jax:a?b=1&c=[2]", "apo", "queueing", options, "seed0")
-    assert name == "jax-a-b=1-c=-2-_apo_queueing_epochs=3_gae_lambda=0.8_seed0"
-    assert name == run_name(
-        "jax:a?b=1&c=[2]", "apo", "queueing", dict(reversed(options.items())), "seed0"
-    )
-    long = [run_name("é" + "x" * 300 + end, "apo", "paper", {}, "seed7") for end in "ab"]
+    env = "jax:a?b=1&c=[2]"
+    for each in (options, dict(reversed(options.items()))):
+        [run] = some_runs(env=env, preset="queueing", settings=[each], seeds=[0])
+        assert run.name == "jax-a-b=1-c=-2-_apo_queueing_epochs=3_gae_lambda=0.8_seed0"
+    long = [folder_name(["é" + "x" * 300 + end, "apo", "paper", "seed7"]) for end in "ab"]
     assert len(set(long)) == 2
     for name in long:
         assert len(name.encode()) <= LONGEST_NAME
@@ -91,43 +86,33 @@ def test_names_do_not_depend_on_the_order_of_options_and_fit_into_a_file_system(
 
 
 def test_native_replicas_are_joined_for_each_compiled_program():
-    blocks = [a_block(env="jax:tandem", grid={"gae_lambda": [0.8, 0.9], "epochs": [1, 2]})]
-    one, two = together(runs_of(blocks))
-    assert one.name == "jax-tandem_apo_epochs=1_4-replicas"
-    assert (one.options, one.all_steps, one.seeds) == ({"epochs": 1}, 512, [0, 0, 1, 1])
-    assert two.replicas == (
-        {"seed": 0, "gae_lambda": 0.8},
-        {"seed": 0, "gae_lambda": 0.9},
-        {"seed": 1, "gae_lambda": 0.8},
-        {"seed": 1, "gae_lambda": 0.9},
-    )
-    assert [config.gae_lambda for config in one.configs()] == [0.8, 0.9, 0.8, 0.9]
+    runs = some_runs(env="jax:tandem", grid={"gae_lambda": [0.8, 0.9], "epochs": [1, 2]})
+    joined = together(runs)
+    assert list(joined) == [f"jax-tandem_apo_epochs={n}_4-replicas" for n in (1, 2)]
+    for epochs, run in zip((1, 2), joined.values(), strict=True):
+        assert (run.seeds, run.steps) == ((0, 0, 1, 1), 128)
+        assert [config.gae_lambda for config in run.configs] == [0.8, 0.9, 0.8, 0.9]
+        assert {config.epochs for config in run.configs} == {epochs}
 
 
 def test_replicas_whose_options_change_the_program_otherwise_are_not_joined():
     """A given gae_lambda is fixed, where that of the preset adapts."""
     settings = [{}, {"gae_lambda": 0.8}, {"learning_rate": 1e-3}, {"epochs": 5}]
-    runs = together(runs_of([a_block(env="jax:tandem", settings=settings, seeds=[0])]))
-    assert [[c.adaptive_lambda for c in run.configs()] for run in runs] == [[True] * 3, [False]]
-    assert runs[0].replicas == (
-        {"seed": 0},
-        {"seed": 0, "learning_rate": 1e-3},
-        {"seed": 0, "epochs": 5},
-    )
+    runs = list(together(some_runs(env="jax:tandem", settings=settings, seeds=[0])).values())
+    assert [[c.adaptive_lambda for c in run.configs] for run in runs] == [[True] * 3, [False]]
+    assert [config.learning_rate for config in runs[0].configs] == [3e-4, 1e-3, 3e-4]
 
 
 def test_joined_runs_that_share_no_option_have_names_of_their_own():
     settings = [{}, {"learning_rate": 1e-3}, {"gae_lambda": 0.8}, {"gae_lambda": 0.9}]
-    runs = together(runs_of([a_block(env="jax:tandem", settings=settings, seeds=[0])]))
-    names = ["jax-tandem_apo_2-replicas", "jax-tandem_apo_2-replicas-2"]
-    assert [run.name for run in runs] == names
+    runs = together(some_runs(env="jax:tandem", settings=settings, seeds=[0]))
+    assert list(runs) == ["jax-tandem_apo_2-replicas", "jax-tandem_apo_2-replicas-2"]
 
 
 def test_replicas_are_joined_whose_limits_differ_in_their_rates_alone():
     limits = [[["terminated", 0.1]], [["terminated", 0.2]], {"blocked": 0.1}]
-    grid = {"limits": limits}
-    runs = together(runs_of([a_block(env="jax:tandem", grid=grid, seeds=[0])]))
-    assert [len(run.replicas) for run in runs] == [2, 1]
+    runs = together(some_runs(env="jax:tandem", grid={"limits": limits}, seeds=[0]))
+    assert [len(run.seeds) for run in runs.values()] == [2, 1]
 
 
 @given(
@@ -137,12 +122,13 @@ def test_replicas_are_joined_whose_limits_differ_in_their_rates_alone():
 )
 def test_apart_is_the_inverse_of_together(lambdas, epochs, seeds):
     grid = {"gae_lambda": lambdas, "epochs": epochs}
-    runs = runs_of([a_block(env="jax:tandem", grid=grid, seeds=seeds)])
-    again = [single for run in together(runs) for single in apart(run)]
+    runs = some_runs(env="jax:tandem", grid=grid, seeds=seeds)
+    again = [single for run in together(runs).values() for single in apart(run)]
     assert len(runs) == len(lambdas) * len(epochs) * len(seeds)
-    assert sorted(run.identity for run in again) == sorted(run.identity for run in runs)
+    assert len(again) == len(runs)
+    assert set(again) == {run.spec for run in runs}
 
 
 def test_the_same_run_twice_is_refused():
     with pytest.raises(ValueError, match=r"'tiny_envs-Drift-v0_ppo_seed0' twice; list each"):
-        runs_of([a_block("ppo", grid={}), a_block("ppo", grid={})])
+        some_runs("ppo", settings=[{}, {}])

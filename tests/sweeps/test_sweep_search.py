@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from fake_workers import ENV, InlineWorkers, content, some_runs
+from fake_workers import ENV, InlineWorkers, content, short_runs
 from longrun.cli import main
 from longrun.lab.sweeps import run_sweep as start
 from longrun.lab.sweeps.optuna_search import OptunaSearch
-from longrun.lab.sweeps.study import read_studies
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from tiny_envs import ITERATION, TINY_FLAGS
 
 SPACE = ["--range", "learning_rate=1e-4:1e-2:log", "--grid", "scale_rewards=true,false"]
+TRIED = ("learning_rate", "scale_rewards")
 
 
 @pytest.fixture(autouse=True)
@@ -32,13 +32,13 @@ def arguments(out: Path, search: str, trials: int, *more: str) -> list[str]:
 
 
 def tried(out: Path) -> list[dict[str, Any]]:
-    return [dict(run.options) for run in SweepFolder.open(out).runs]
+    runs = SweepFolder.open(out).runs.values()
+    return [{name: getattr(run.configs[0], name) for name in TRIED} for run in runs]
 
 
 def trials_of(out: Path) -> list[tuple[str, Any]]:
     """State and result of each trial in the journal."""
-    folder = SweepFolder.open(out)
-    search = OptunaSearch(folder, read_studies(out))
+    search = OptunaSearch(SweepFolder.open(out))
     (journal,) = search.optuna_studies.values()
     return [(trial.state.name, trial.values) for trial in journal.get_trials()]
 
@@ -68,20 +68,19 @@ def test_a_random_search_is_the_same_for_the_same_seed(tmp_path, capsys):
 
 def test_the_score_of_a_trial_is_the_mean_over_seeds_of_the_last_evaluation(searched):
     folder = SweepFolder.open(searched)
-    assert [run.name for run in folder.runs] == [
+    assert list(folder.runs) == [
         f"tiny_envs-Drift-v0_apo_trial=00{trial}_seed{seed}"
         for trial in range(3)
         for seed in range(2)
     ]
     finals = [
-        json.loads((folder.folder(run) / "summary.json").read_text())["final"][0]["average_reward"]
-        for run in folder.runs
+        json.loads((folder.folder(name) / "summary.json").read_text())["final"][0]["average_reward"]
+        for name in folder.runs
     ]
     expected = [("COMPLETE", [pytest.approx((finals[i] + finals[i + 1]) / 2)]) for i in (0, 2, 4)]
     assert trials_of(searched) == expected
-    for run in folder.runs:
-        assert set(run.options) == {"learning_rate", "scale_rewards"}
-        assert 1e-4 <= run.options["learning_rate"] <= 1e-2
+    for run in folder.runs.values():
+        assert 1e-4 <= run.configs[0].learning_rate <= 1e-2
 
 
 def test_the_best_of_a_search_is_printed_as_options(searched, capsys):
@@ -134,7 +133,7 @@ def test_a_search_by_another_preset_is_refused_and_says_which(tmp_path, capsys):
     assert "with --preset paper --" in capsys.readouterr().out
     before = content(out)
     assert main(arguments(out, "optuna", 1)) == 2
-    why = "holds another sweep: it has preset=paper, not tuned (--preset paper extends it); choose"
+    why = "holds another sweep: it has preset=paper, not tuned; choose"
     assert why in capsys.readouterr().err
     assert content(out) == before
 
@@ -147,11 +146,11 @@ def test_a_search_by_another_preset_is_refused_and_says_which(tmp_path, capsys):
         (["--seeds", "1"], "seeds=[0, 1], not [0]"),
         (["--eval-every", "999"], f"eval_every={ITERATION}, not 999"),
         (["--learning-rate-decay"], "learning_rate_decay=False, not True"),
-        (["--grid", "activation=tanh,relu"], "activation=None, not tanh,relu"),
-        (["--metric", "episode_return"], "metric=average_reward, not episode_return"),
+        (["--grid", "activation=tanh,relu"], "activation=None, not ['tanh', 'relu']"),
+        (["--metric", "episode_return"], "metric=None, not episode_return"),
         (["--reference", f"{ENV}=2"], f"{ENV}=None, not 2.0"),
-        (["--env", ENV, "CartPole-v1"], "no search of apo CartPole-v1"),
-        (["--env", "CartPole-v1"], "no search of apo CartPole-v1"),
+        (["--env", ENV, "CartPole-v1"], f"envs=['{ENV}'], not ['{ENV}', 'CartPole-v1']"),
+        (["--env", "CartPole-v1"], f"envs=['{ENV}'], not ['CartPole-v1']"),
     ],
 )
 def test_another_search_in_the_folder_is_refused_by_what_differs(more, why, searched, capsys):
@@ -166,21 +165,22 @@ def test_another_search_in_the_folder_is_refused_by_what_differs(more, why, sear
 def test_another_range_is_named_as_it_is_given(searched, capsys):
     words = " ".join(arguments(searched, "optuna", 3, "--seeds", "2"))
     assert main(words.replace("1e-4:1e-2:log", "1e-4:1e-2").split()) == 2
-    why = "holds another sweep: it has learning_rate=0.0001:0.01:log, not 0.0001:0.01; choose"
+    why = "holds another sweep: it has learning_rate=[0.0001, 0.01, 'log'], not [0.0001, 0.01]; "
     assert why in capsys.readouterr().err
 
 
 def test_a_search_is_not_put_into_a_sweep_of_another_kind(tmp_path, capsys):
-    SweepFolder.create(tmp_path, some_runs(1))
+    SweepFolder.create(tmp_path, short_runs(1))
     assert main(arguments(tmp_path, "optuna", 1)) == 2
-    assert "holds another sweep: it is not a search; choose" in capsys.readouterr().err
+    assert "holds another sweep: it is no search; choose" in capsys.readouterr().err
 
 
 def test_a_run_that_the_search_has_not_suggested_is_refused(tmp_path, capsys):
     """Only a file of someone else has one: its environment would be made without a question."""
     command = arguments(tmp_path, "optuna", 1)
     assert main(command) == 0
-    SweepFolder.open(tmp_path).add([dataclasses.replace(some_runs(1)[0], env="other:Env-v0")])
+    [run] = short_runs(1)
+    SweepFolder.open(tmp_path).add({run.name: dataclasses.replace(run.spec, env="other:Env-v0")})
     assert main(command) == 2
     why = "tiny_envs-Drift-v0_apo_seed0' is not part of this one; choose"
     assert why in capsys.readouterr().err
@@ -189,12 +189,12 @@ def test_a_run_that_the_search_has_not_suggested_is_refused(tmp_path, capsys):
 def test_a_trial_that_was_not_fully_suggested_is_replaced(tmp_path):
     out = tmp_path / "sweep"
     assert main(arguments(out, "optuna", 1)) == 0
-    search = OptunaSearch(SweepFolder.open(out), read_studies(out))
+    search = OptunaSearch(SweepFolder.open(out))
     (journal,) = search.optuna_studies.values()
     journal.ask().suggest_categorical("scale_rewards", ["true", "false"])  # and no learning rate
     assert main(arguments(out, "optuna", 2)) == 0
     assert [state for state, _ in trials_of(out)] == ["COMPLETE", "FAIL", "COMPLETE"]
-    assert [run.name[-15:] for run in SweepFolder.open(out).runs] == [
+    assert [name[-15:] for name in SweepFolder.open(out).runs] == [
         "trial=000_seed0",
         "trial=002_seed0",
     ]
@@ -219,7 +219,7 @@ def test_a_search_is_extended_by_more_trials(tmp_path, capsys):
 def test_a_failed_trial_gets_its_score_when_its_run_succeeds(tmp_path, monkeypatch, capsys):
     out = tmp_path / "sweep"
 
-    def broken(self: InlineWorkers, slot: int, run: Any) -> None:
+    def broken(self: InlineWorkers, slot: int, name: str) -> None:
         self.reported.append((slot, {"kind": "failed", "error": "no", "again": False}))
 
     with monkeypatch.context() as patch:

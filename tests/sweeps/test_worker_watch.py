@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -10,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from fake_workers import launch, run_of, some_runs, sweep_arguments
+from fake_workers import launch, run_of, short_runs, some_runs, sweep_arguments
 from longrun.lab.sweeps import local_workers, worker_watch
 from longrun.lab.sweeps.local_workers import LocalWorkers
-from longrun.lab.sweeps.plan import Block, runs_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import train_run
 from longrun.lab.sweeps.worker_watch import WorkerWatch
@@ -85,9 +85,9 @@ def test_a_worker_that_is_stopped_is_ended_and_reported(tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\nkill -STOP $$\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(1))
+    folder = SweepFolder.create(tmp_path / "sweep", short_runs(1))
     workers = LocalWorkers(folder, slots=1, native=False, step_timeout=0.5)
-    workers.start(0, folder.runs[0])
+    workers.start(0, next(iter(folder.runs)))
     (pid,) = [child.process.pid for child in workers._children.values()]
     received: list[Any] = []
     wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)
@@ -100,8 +100,9 @@ def test_a_worker_that_is_stopped_is_ended_and_reported(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_run_whose_environment_hangs_fails_and_its_worker_has_to_end(tmp_path):
-    (run,) = runs_of([Block("apo", HANGING, [{}], ITERATION, [0], fixed=TINY)])
-    message = train_run(run, tmp_path / "run", lambda _: None, threading.Event(), 0.6)
+    [run] = some_runs(env=HANGING, grid={}, steps=ITERATION, seeds=[0], fixed=TINY)
+    spec = dataclasses.replace(run.spec, step_timeout=0.6)
+    message = train_run(spec, tmp_path / "run", lambda _: None, threading.Event())
     assert message["error"].startswith(
         "HungError: the training process made no progress for 0.6 s: environment 0 of replica 0 at"
     )
@@ -110,7 +111,7 @@ def test_a_run_whose_environment_hangs_fails_and_its_worker_has_to_end(tmp_path)
 
 def test_a_worker_that_has_to_end_is_replaced(tmp_path, monkeypatch):
     """Its slot gets another run at once: that must not be given to the process that ends."""
-    folder = SweepFolder.create(tmp_path / "sweep", some_runs(2))
+    folder = SweepFolder.create(tmp_path / "sweep", short_runs(2))
     workers = LocalWorkers(folder, slots=1, native=False)
     started = []
 

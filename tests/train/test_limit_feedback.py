@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fake_workers import some_runs
 from longrun import ATRPO
 from longrun.base.errors import InputError
 from longrun.cli import main
 from longrun.lab.sweeps.grids import parse_lists, written
-from longrun.lab.sweeps.plan import Block, runs_of, settings_for, together
+from longrun.lab.sweeps.plan import together
 from longrun.learning.envs.native import Step
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner, preparation
@@ -73,12 +74,12 @@ def test_a_grid_lists_costs_and_limits() -> None:
 
 
 def test_runs_that_differ_in_rates_are_joined_on_a_device() -> None:
-    settings = settings_for("atrpo", parse_lists(["limits=busy=6,busy=7,rejected=0.5"]))
-    runs = runs_of([Block("atrpo", "jax:access-control", settings, 1000, [0, 1])])
+    grid = parse_lists(["limits=busy=6,busy=7,rejected=0.5"])
+    runs = some_runs("atrpo", "jax:access-control", grid=grid)
     assert len({run.name for run in runs}) == 6
-    joined = together(runs)
-    assert [len(run.replicas) for run in joined] == [4, 2]
-    rates = [config.limits[0][1] for config in joined[0].configs()]
+    joined = list(together(runs).values())
+    assert [len(run.seeds) for run in joined] == [4, 2]
+    rates = [config.limits[0][1] for config in joined[0].configs]
     assert rates == [6.0, 7.0, 6.0, 7.0]
 
 

@@ -15,12 +15,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from fake_workers import short_runs
 from longrun import APO, FolderError, InputError, read_results
 from longrun.base.files import read_bytes, read_json
 from longrun.cli import main
-from longrun.lab.sweeps.objective import Objective
-from longrun.lab.sweeps.plan import Block
-from longrun.lab.sweeps.study import Space, Study, written_studies
+from longrun.lab.sweeps.design import Design
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.learning.train import checkpoint
 from tiny_envs import ITERATION, TINY
@@ -105,30 +104,28 @@ def test_a_report_films_what_a_file_names_only_if_it_is_trusted(evil):
     assert "which runs its code" in Path("page.html").read_text()
 
 
+def hostile_sweep(path: Path, *, name: str = "a", **changes: Any) -> dict[str, Any]:
+    """The content of a sweep.json with a run of which something was changed."""
+    [run] = short_runs(1)
+    folder = SweepFolder.create(path, [run])
+    content = json.loads((path / "sweep.json").read_text())
+    content["runs"] = {name: content["runs"][run.name] | changes}
+    (folder.path / "sweep.json").write_text(json.dumps(content))
+    return content
+
+
 def test_a_sweep_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, capsys):
-    (tmp_path / "sweep").mkdir()
-    planned = {"name": "a", "env": "evil_module:Evil-v0", "algorithm": "apo", "preset": "paper"}
-    planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
-    content = {"meaning": 4, "id": "x", "runs": [planned]}
-    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(content))
+    hostile_sweep(tmp_path / "sweep", env="evil_module:Evil-v0")
     assert main(["sweep", "--resume", "--out", "sweep", "--quiet"]) == 2
     assert "imports the module 'evil_module'" in capsys.readouterr().err
     assert not evil.exists()
 
 
-@pytest.mark.parametrize("where", ["env", "references"])
-def test_a_search_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, capsys, where):
+def test_a_search_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, capsys):
     """Its environments are not those of its runs, which are suggested later."""
-    hostile = "evil_module:Evil-v0"
-    study = Study(
-        Block("apo", hostile if where == "env" else "Pendulum-v1", [], 64, [0]),
-        Space({"epochs": [1, 2]}, {}),
-        trials=1,
-        objective=Objective(references={hostile: 1.0} if where == "references" else {}),
-    )
-    (tmp_path / "sweep").mkdir()
-    content = {"meaning": 4, "id": "x", "runs": [], "search": written_studies([study])}
-    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(content))
+    hostile, grid = "evil_module:Evil-v0", {"epochs": [1, 2]}
+    search = Design(algorithms=["apo"], envs=[hostile], steps=64, search="optuna", grid=grid)
+    SweepFolder.create(tmp_path / "sweep", [], search=search)
     assert main(["sweep", "--resume", "--out", "sweep", "--quiet"]) == 2
     assert "imports the module 'evil_module'" in capsys.readouterr().err
     assert not evil.exists()
@@ -138,10 +135,10 @@ def test_a_search_is_resumed_with_modules_only_if_it_is_trusted(evil, tmp_path, 
 
 @pytest.mark.parametrize(
     "search",
-    [None, 5, [None], [{"block": []}], [{"block": {"env": {}}}], [{"block": {"env": "Ant-v5"}}]],
+    [None, 5, [None], {"envs": []}, {"envs": {}}, {"algorithms": 5, "envs": ["x"], "steps": 1}],
 )
 def test_a_search_that_lacks_something_is_damaged(tmp_path, capsys, search):
-    content = {"meaning": 4, "id": "x", "runs": [], "search": search}
+    content = hostile_sweep(tmp_path) | {"search": search}
     (tmp_path / "sweep.json").write_text(json.dumps(content))
     assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
     errors = capsys.readouterr().err
@@ -151,24 +148,18 @@ def test_a_search_that_lacks_something_is_damaged(tmp_path, capsys, search):
 # Names and sizes of files.
 
 
-@pytest.mark.parametrize("name", ["../elsewhere", "/elsewhere", "..", "", "a/b", 5, None])
+@pytest.mark.parametrize("name", ["../elsewhere", "/elsewhere", "..", ".", "", "a/b"])
 def test_the_runs_of_a_sweep_are_in_its_folder(tmp_path, capsys, name):
-    planned = {"name": name, "env": "Pendulum-v1", "algorithm": "apo", "preset": "paper"}
-    planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
-    content = {"meaning": 4, "id": "x", "runs": [planned]}
-    (tmp_path / "sweep.json").write_text(json.dumps(content))
+    hostile_sweep(tmp_path, name=name)
     assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
-    assert "sweep.json' is damaged: TypeError" in capsys.readouterr().err
+    assert "sweep.json' is damaged: the name of a run is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("env", [5, None, {}, []])
 def test_the_runs_of_a_sweep_have_an_environment(tmp_path, capsys, env):
-    planned = {"name": "a", "env": env, "algorithm": "apo", "preset": "paper"}
-    planned |= {"options": {}, "replicas": [{"seed": 0}], "steps": 64, "settings": {}, "fixed": {}}
-    content = {"meaning": 4, "id": "x", "runs": [planned]}
-    (tmp_path / "sweep.json").write_text(json.dumps(content))
+    hostile_sweep(tmp_path, env=env)
     assert main(["sweep", "--resume", "--out", str(tmp_path), "--quiet"]) == 2
-    assert "the name of an environment is" in capsys.readouterr().err
+    assert "sweep.json' is damaged: it has no valid 'env'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

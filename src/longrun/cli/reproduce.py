@@ -38,8 +38,7 @@ example: longrun reproduce figure1 --scale smoke"""
 
 def reproduce_command(arguments: list[str]) -> int:
     given = parse(_parser(), arguments)
-    from longrun.lab.paper.experiments import BLOCKS, SCALES, WAYS, tasks_of
-    from longrun.lab.sweeps.plan import runs_of
+    from longrun.lab.paper.experiments import SCALES, WAYS, runs_of, tasks_of
 
     name = known("experiment", given["experiment"], EXPERIMENTS)
     scale = SCALES[known("scale", given.get("scale", "laptop"), SCALES)]
@@ -47,9 +46,9 @@ def reproduce_command(arguments: list[str]) -> int:
     steps = whole_number("steps", given.get("steps", scale.steps), 1, MOST_STEPS)
     seeds = whole_number("seeds", given.get("seeds", scale.seeds), 1)
     scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
-    runs = runs_of(BLOCKS[name](scale, tasks_of(name, given.get("env")), way))
+    runs = runs_of(name, scale, tasks_of(name, given.get("env")), way)
     from longrun.lab.paper.figures import draw
-    from longrun.lab.sweeps.run_sweep import run_sweep
+    from longrun.lab.sweeps.closing_table import run_sweep
     from longrun.lab.sweeps.sweep_folder import SweepFolder
 
     usual = Path("runs") / (name if way == "paper" else f"{name}-{way}")

@@ -18,11 +18,9 @@ from longrun.cli.options import (
     add_preset_option,
     add_trust_option,
     algorithm_options,
-    evaluations_off,
     parse,
 )
 from longrun.learning.options.config import ALGORITHMS
-from longrun.learning.options.presets import DEFAULT
 
 if TYPE_CHECKING:
     from longrun.lab.sweeps.sweep_folder import SweepFolder
@@ -60,14 +58,11 @@ def sweep_command(arguments: list[str]) -> int:
         for name in itertools.takewhile(lambda a: not a.startswith("-"), arguments)
     ]
     given = parse(sweep_parser(algorithms), arguments[len(algorithms) :])
-    from longrun.lab.sweeps.run_sweep import run_sweep
+    from longrun.lab.sweeps.closing_table import run_sweep
     from longrun.lab.sweeps.sweep_folder import SweepFolder
 
-    running = running_options(given)
     if not given.get("resume"):
-        folder = _create(algorithms, given)
-        folder.require_trusted(given.get("trust", False))
-        return run_sweep(folder, **running)
+        return run_sweep(_create(algorithms, given), **running_options(given))
     others = [name for name in given if name not in (*RUNNING, "resume", "out", "trust")]
     if algorithms or others:
         what = f"--{others[0].replace('_', '-')}" if others else algorithms[0]
@@ -76,7 +71,7 @@ def sweep_command(arguments: list[str]) -> int:
         raise InputError("--resume needs --out, the sweep's folder")
     folder = SweepFolder.open(given["out"])
     folder.require_trusted(given.get("trust", False))
-    return run_sweep(folder, **running)
+    return run_sweep(folder, **running_options(given))
 
 
 def sweep_parser(algorithms: Sequence[str]) -> Parser:
@@ -205,32 +200,41 @@ def _envs(given: Mapping[str, Any]) -> list[str]:
 def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
     """The sweep that the options describe."""
     from longrun.lab.sweeps.grids import parse_lists, parse_ranges
-    from longrun.lab.sweeps.objective import parse_references
-    from longrun.lab.sweeps.request import Request
     from longrun.lab.sweeps.run_sweep import create_sweep
 
     if not algorithms:
         raise InputError(f"sweep needs an algorithm; valid: {', '.join(ALGORITHMS)}")
     if "env" not in given:
         raise InputError("sweep needs --env, for example --env Swimmer-v5 HalfCheetah-v5")
-    if given.get("search") == "optuna" and (off := evaluations_off(given)):
-        raise InputError(f"--search optuna needs evaluations; leave out {off}")
     first = whole_number("seed", given.get("seed", 0))
     count = whole_number("seeds", given.get("seeds", 1), 1)
     evaluation = {name: given[name] for name in ("eval_every", "eval_steps") if name in given}
-    request = Request(
+    plain = ("preset", "search", "trials", "metric")
+    return create_sweep(
+        given.get("out", Path("runs/sweep")),
         algorithms=algorithms,
         envs=_envs(given),
         steps=given.get("steps", 1_000_000),
-        seeds=range(first, first + count),
-        preset=given.get("preset", DEFAULT),
-        fixed={n: v for a in algorithms for n, v in algorithm_options(a, dict(given)).items()},
-        lists=parse_lists(given.get("grid", [])),
+        seeds=[*range(first, first + count)],
+        options={n: v for a in algorithms for n, v in algorithm_options(a, dict(given)).items()},
+        grid=parse_lists(given.get("grid", [])),
         ranges=parse_ranges(given.get("range", [])),
-        search=given.get("search", "grid"),
-        trials=given.get("trials"),
-        metric=given.get("metric"),
-        references=parse_references(given.get("reference", [])),
+        references=_references(given.get("reference", [])),
         evaluation=evaluation | ({"eval_every": 0} if given.get("no_eval") else {}),
+        **{name: given[name] for name in plain if name in given},
     )
-    return create_sweep(request, given.get("out", Path("runs/sweep")))
+
+
+def _references(texts: Sequence[str]) -> dict[str, float]:
+    """The reference score of each environment from texts such as `Ant-v5=4079`."""
+    references: dict[str, float] = {}
+    for text in texts:
+        env, _, number = text.rpartition("=")  # an environment's arguments have "=", too
+        try:
+            reference = float(number if env else "")
+        except ValueError:
+            raise InputError(f"--reference '{text}' must look like Ant-v5=4079") from None
+        if env in references:
+            raise InputError(f"--reference names {env} twice; give one number")
+        references[env] = reference
+    return references

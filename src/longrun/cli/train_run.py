@@ -13,8 +13,7 @@ from typing import Any
 from longrun.base.checks import MOST_STEPS, whole_number
 from longrun.base.errors import FolderError, InputError
 from longrun.cli.options import algorithm_options, evaluations_off
-from longrun.lab.sweeps.grids import parse_lists
-from longrun.lab.sweeps.plan import settings_for
+from longrun.lab.sweeps.grids import parse_lists, points_of
 from longrun.learning import callbacks
 from longrun.learning.envs.env_strings import parse_args, with_args
 from longrun.learning.envs.factories import needs_trust
@@ -173,7 +172,7 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
         _require_shared(name, config)
     pairs = [
         (make_config(algorithm, preset, **{**options, **point}), seed)
-        for point in settings_for(algorithm, grid)
+        for point in points_of(grid)
         for seed in range(first, first + count)
     ]
     if len({tuple(name for name, _ in c.limits) for c, _ in pairs}) > 1:

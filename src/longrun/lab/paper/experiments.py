@@ -8,14 +8,18 @@ it or as the authors' code does, by the algorithms of authors.py.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from longrun.base.checks import known
-from longrun.lab.sweeps.plan import Block
+from longrun.lab.sweeps import plan
+from longrun.lab.sweeps.grids import Options, points_of
+from longrun.lab.sweeps.plan import Planned, Setting
 from longrun.learning.envs.env_strings import with_args
+from longrun.learning.options.config_options import make_config
+
+Tried = list[tuple[str, Options]]
+"""Algorithms, and the options that they are run with."""
 
 FIGURE_TASKS = ("Swimmer-v5", "HalfCheetah-v5", "Ant-v5")
 OTHER_TASKS = ("Hopper-v5", "Walker2d-v5", "Humanoid-v5")
@@ -69,43 +73,46 @@ SCALES_IN_WORDS = {
 }
 
 
-def figure1(scale: Scale, tasks: Sequence[str], way: str = "paper") -> list[Block]:
-    """APO, and PPO with four discount factors."""
-    return [block for task in tasks for block in (_apo(scale, task, way), _ppo(scale, task, way))]
-
-
-def figure2(scale: Scale, tasks: Sequence[str], way: str = "paper") -> list[Block]:
-    """APO with five strengths of the Average Value Constraint."""
-    return [
-        _block(
-            scale,
-            "apo",
-            task,
-            [best_apo(task, way) | {"value_constraint": nu} for nu in CONSTRAINTS],
-            way,
+def runs_of(
+    experiment: str, scale: Scale, tasks: Sequence[str], way: str = "paper"
+) -> list[Planned]:
+    """The runs of an experiment, in one of the `WAYS`."""
+    is_paper = way == "paper"
+    settings = [
+        Setting(
+            task if is_paper else with_args(task, AUTHORS_ENV_ARGS.get(task, {})),
+            make_config(algorithm if is_paper else f"{algorithm}-{way}", "paper", **options),
+            "paper",
+            options,
         )
         for task in tasks
+        for algorithm, options in EXPERIMENTS[experiment](scale, task, way)
     ]
+    return plan.runs_of(settings, range(scale.seeds), scale.steps, eval_every=scale.eval_every)
 
 
-def grid(scale: Scale, tasks: Sequence[str], way: str = "paper") -> list[Block]:
+def figure1(scale: Scale, task: str, way: str) -> Tried:
+    """APO, and PPO with four discount factors."""
+    lambdas = LAMBDAS if scale.whole_grid else (PPO_LAMBDA,)
+    ppo = points_of({"discount": DISCOUNTS, "gae_lambda": lambdas})
+    return [("apo", best_apo(task, way)), *(("ppo", point) for point in ppo)]
+
+
+def figure2(scale: Scale, task: str, way: str) -> Tried:
+    """APO with five strengths of the Average Value Constraint."""
+    return [("apo", best_apo(task, way) | {"value_constraint": nu}) for nu in CONSTRAINTS]
+
+
+def grid(scale: Scale, task: str, way: str) -> Tried:
     """Appendix B: every combination, 60 settings of APO and 16 of PPO for each task.
 
     APO's have no discount, the authors' neither: their grid is the released code's.
     """
-    apo = [
-        {"gae_lambda": lam, "gain_step_size": alpha, "value_constraint": nu}
-        for lam, alpha, nu in itertools.product(LAMBDAS, STEP_SIZES, CONSTRAINTS)
-    ]
-    ppo = [
-        {"discount": gamma, "gae_lambda": lam}
-        for gamma, lam in itertools.product(DISCOUNTS, LAMBDAS)
-    ]
-    return [
-        _block(scale, algorithm, task, settings, way)
-        for task in tasks
-        for algorithm, settings in (("apo", apo), ("ppo", ppo))
-    ]
+    apo = points_of(
+        {"gae_lambda": LAMBDAS, "gain_step_size": STEP_SIZES, "value_constraint": CONSTRAINTS}
+    )
+    ppo = points_of({"discount": DISCOUNTS, "gae_lambda": LAMBDAS})
+    return [*(("apo", point) for point in apo), *(("ppo", point) for point in ppo)]
 
 
 def best_apo(task: str, way: str = "paper") -> dict[str, float]:
@@ -115,38 +122,9 @@ def best_apo(task: str, way: str = "paper") -> dict[str, float]:
     return BEST_APO.get(task, {}) | more
 
 
-def _apo(scale: Scale, task: str, way: str) -> Block:
-    return _block(scale, "apo", task, [best_apo(task, way)], way)
-
-
-def _ppo(scale: Scale, task: str, way: str) -> Block:
-    lambdas = LAMBDAS if scale.whole_grid else (PPO_LAMBDA,)
-    return _block(
-        scale,
-        "ppo",
-        task,
-        [{"discount": gamma, "gae_lambda": lam} for gamma in DISCOUNTS for lam in lambdas],
-        way,
-    )
-
-
-def _block(
-    scale: Scale, algorithm: str, task: str, settings: Sequence[dict[str, Any]], way: str
-) -> Block:
-    is_paper = way == "paper"
-    return Block(
-        algorithm if is_paper else f"{algorithm}-{way}",
-        task if is_paper else with_args(task, AUTHORS_ENV_ARGS.get(task, {})),
-        settings,
-        scale.steps,
-        list(range(scale.seeds)),
-        preset="paper",
-        evaluation={"eval_every": scale.eval_every},
-    )
-
-
-BLOCKS = {"figure1": figure1, "figure2": figure2, "appendix": figure1, "grid": grid}
-TASKS = dict.fromkeys(BLOCKS, FIGURE_TASKS) | {"appendix": (*FIGURE_TASKS, *OTHER_TASKS)}
+EXPERIMENTS: dict[str, Callable[[Scale, str, str], Tried]]
+EXPERIMENTS = {"figure1": figure1, "figure2": figure2, "appendix": figure1, "grid": grid}
+TASKS = dict.fromkeys(EXPERIMENTS, FIGURE_TASKS) | {"appendix": (*FIGURE_TASKS, *OTHER_TASKS)}
 
 
 def tasks_of(experiment: str, wanted: Sequence[str] | None = None) -> Sequence[str]:

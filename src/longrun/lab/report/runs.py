@@ -104,11 +104,10 @@ def _problems(sweeps: Mapping[Path, Any], runs: Sequence[FoundRun]) -> list[Prob
     failures = {source: _failures(source) for source in sweeps}
     failed = {(source, each.run) for source, own in failures.items() for each in own}
     waiting = [
-        Problem(run["name"], "waiting", "not started")
+        Problem(name, "waiting", "not started")
         for source, sweep in sweeps.items()
-        for run in sweep.get("runs", [])
-        if (source, run["name"]) not in failed
-        and not (source / "runs" / run["name"] / "config.json").exists()
+        for name in sweep.get("runs", [])
+        if (source, name) not in failed and not (source / "runs" / name / "config.json").exists()
     ]
     others = [_shortcoming(run) for run in runs if (run.source, run.path.name) not in failed]
     return [*chain(*failures.values()), *waiting, *filter(None, others)]

@@ -7,14 +7,14 @@ from typing import Any
 
 from longrun.lab.results.comparison_table import print_final
 from longrun.lab.results.read import read_results
-from longrun.lab.sweeps.messages import one_line
-from longrun.lab.sweeps.optuna_search import OptunaSearch
+from longrun.lab.sweeps.run_sweep import train_sweep
 from longrun.lab.sweeps.scheduler import Outcome
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 
 
-def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | None) -> None:
-    """Print the tables of the finished runs, then one line for each best point and each failure."""
+def run_sweep(folder: SweepFolder, **running: Any) -> int:
+    """Train all unfinished runs and print tables. The exit status is 1 if a run failed."""
+    outcome, search = train_sweep(folder, **running)
     finished = finished_folders(folder, outcome)
     if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
         print_final(read_results(evaluated))
@@ -25,15 +25,15 @@ def show_ending(folder: SweepFolder, outcome: Outcome, search: OptunaSearch | No
     print(f"{len(outcome.finished)} of {len(folder.runs)} runs are finished in {folder.path}")
     for failure in outcome.failures:
         times = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
-        print(f"failed after {times}: {failure.run}: {one_line(failure.error)}")
+        print(f"failed after {times}: {failure.run}: {failure.error}")
     if outcome.failures:
         print(f"{folder.resume_command()} tries them again")
+    return 1 if outcome.failures else 0
 
 
 def finished_folders(folder: SweepFolder, outcome: Outcome) -> list[Path]:
     """Folders of the finished runs, in the order of the plan and not in that of their ends."""
-    ended = {run.name for run in outcome.finished}
-    return [folder.folder(run) for run in folder.runs if run.name in ended]
+    return [folder.folder(name) for name in folder.runs if name in outcome.finished]
 
 
 def flag(option: str, value: Any) -> str:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 from rich.console import Console, Group
 from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
-from longrun.lab.sweeps.messages import one_line
-from longrun.lab.sweeps.plan import PlannedRun
+from longrun.learning.runs.spec import RunSpec
 
 SHOWN = 32
 """Most runs that the table shows."""
@@ -26,26 +26,22 @@ ToCome = Mapping[str, tuple[int, int]]
 """The number of runs that a search will still suggest for each environment, and their steps."""
 
 
-class Speed(NamedTuple):
-    """Steps done on an environment, and the seconds of workers that they took."""
-
-    steps: int = 0
-    seconds: float = 0.0
-
-    def plus(self, steps: int, seconds: float) -> Speed:
-        return Speed(self.steps + steps, self.seconds + seconds)
-
-
 @dataclass
 class _Running:
-    run: PlannedRun
+    name: str
+    env: str
+    total: int
     start: float
-    first: int = 0
-    """Steps in the first message: a resumed run does not start at 0."""
+    first: int = -1
+    """steps in the first message, since a resumed run does not start at 0; -1 before it"""
     steps: int = 0
     rate: float = 0.0
     reward: float = float("nan")
-    reported: bool = False
+
+    @property
+    def done(self) -> int:
+        """Steps since the start."""
+        return self.steps - max(self.first, 0)
 
 
 class Live:
@@ -59,13 +55,16 @@ class Live:
         self._log = log and not shown
         self._title = title
         self._drawn = 0.0
+        self._runs: dict[str, tuple[str, int]] = {}
+        """Environment and steps of each run, of all replicas together."""
         self._running: dict[int, _Running] = {}
-        self._left: dict[str, int] = {}
+        self._left: Counter[str] = Counter()
         """Steps of each environment in runs that are waiting."""
         self._to_come: ToCome = {}
-        self._measured: dict[str, Speed] = {}
-        """Speed of the finished runs on each environment."""
-        self._counts = {"runs": 0, "finished": 0, "failed": 0}
+        self._steps: defaultdict[str, float] = defaultdict(float)
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        """Steps of the finished runs on each environment, and the seconds that they took."""
+        self._finished = self._failed = 0
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -76,39 +75,39 @@ class Live:
         if self._live is not None:
             self._live.stop()
 
-    def add(self, run: PlannedRun, finished: bool) -> None:
-        self._counts["runs"] += 1
-        self._counts["finished"] += finished
-        if not finished:
-            self._left[run.env] = self._left.get(run.env, 0) + run.all_steps
+    def add(self, name: str, run: RunSpec, finished: bool) -> None:
+        self._runs[name] = run.env, run.steps * len(run.seeds)
+        self._finished += finished
+        self._left[run.env] += 0 if finished else run.steps * len(run.seeds)
 
     def expect(self, to_come: ToCome) -> None:
         self._to_come = to_come
 
-    def started(self, slot: int, run: PlannedRun) -> None:
-        self._running[slot] = _Running(run, time.monotonic())
-        self._left[run.env] -= run.all_steps
+    def started(self, slot: int, name: str) -> None:
+        env, total = self._runs[name]
+        self._running[slot] = _Running(name, env, total, time.monotonic())
+        self._left[env] -= total
 
     def progress(self, slot: int, message: Mapping[str, Any]) -> None:
         running = self._running[slot]
         running.steps, running.reward = message["steps"], message["reward"]
         running.rate = message["steps_per_second"]
-        if not running.reported:
-            running.first, running.reported = running.steps, True
+        if running.first < 0:
+            running.first = running.steps
 
     def ended(self, slot: int, how: Literal["done", "again", "failed"], error: str = "") -> None:
-        running = self._running.pop(slot)
-        run, seconds = running.run, time.monotonic() - running.start
+        run = self._running.pop(slot)
+        seconds = time.monotonic() - run.start
         if how == "done":
-            self._counts["finished"] += 1
-            speed = self._measured.get(run.env, Speed())
-            self._measured[run.env] = speed.plus(run.all_steps - running.first, seconds)
+            self._finished += 1
+            self._steps[run.env] += run.total - max(run.first, 0)
+            self._seconds[run.env] += seconds
         elif how == "again":
-            self._left[run.env] += run.all_steps
+            self._left[run.env] += run.total
         else:
-            self._counts["failed"] += 1
+            self._failed += 1
         what = {"done": "done", "again": "failed, will be retried", "failed": "failed"}[how]
-        line = f"{run.name}: {what} ({seconds:.0f} s){error and f': {one_line(error)}'}"
+        line = f"{run.name}: {what} ({seconds:.0f} s){error and f': {error}'}"
         if self._log or (how != "done" and self._live is None):
             print(f"{self._summary()}  {line}", flush=True)
         elif how != "done":
@@ -121,31 +120,32 @@ class Live:
 
     def seconds_left(self) -> float | None:
         """Estimated seconds until all runs are finished; None before any speed was measured."""
-        now, speeds = time.monotonic(), dict(self._measured)
-        for r in self._running.values():
-            speed = speeds.get(r.run.env, Speed())
-            speeds[r.run.env] = speed.plus(r.steps - r.first, now - r.start)
-        everything = Speed(*(sum(column) for column in zip(*speeds.values(), strict=True)))
-        if not everything.steps:
+        now = time.monotonic()
+        steps, seconds = self._steps.copy(), self._seconds.copy()
+        for run in self._running.values():
+            steps[run.env] += run.done
+            seconds[run.env] += now - run.start
+        total = sum(steps.values())
+        if not total:
             return None
 
-        def seconds(env: str, steps: int) -> float:
-            speed = speeds.get(env, everything)
-            speed = speed if speed.steps else everything
-            return steps * speed.seconds / speed.steps
+        def time_of(env: str, more: int) -> float:
+            """The time at the speed of the environment, or of all where none is known."""
+            if steps[env]:
+                return more * seconds[env] / steps[env]
+            return more * sum(seconds.values()) / total
 
-        running = [seconds(r.run.env, r.run.all_steps - r.steps) for r in self._running.values()]
-        waiting = [seconds(env, steps) for env, steps in self._left.items()]
-        later = [seconds(env, steps) for env, (_, steps) in self._to_come.items()]
+        running = [time_of(run.env, run.total - run.steps) for run in self._running.values()]
+        waiting = [time_of(env, more) for env, more in self._left.items()]
+        later = [time_of(env, more) for env, (_, more) in self._to_come.items()]
         # Workers share all runs, but each run is trained by one worker.
         share = sum(running + waiting + later) / max(1, len(running))
         return max([share, *running])
 
     def _summary(self) -> str:
-        counts = self._counts
-        runs = counts["runs"] + sum(runs for runs, _ in self._to_come.values())
-        text = f"{counts['finished']} of {runs} runs finished"
-        return text + (f", {counts['failed']} failed" if counts["failed"] else "")
+        runs = len(self._runs) + sum(runs for runs, _ in self._to_come.values())
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"{self._finished} of {runs} runs finished{failed}"
 
     def table(self) -> Group:
         """The running runs, and a line about all of them."""
@@ -153,14 +153,14 @@ class Live:
         table.add_column("run", overflow="fold")
         for column in ("done", "reward", "steps/s"):
             table.add_column(column, justify="right")
-        for _, running in sorted(self._running.items())[:SHOWN]:
+        for _, run in sorted(self._running.items())[:SHOWN]:
             table.add_row(
-                running.run.name,
-                f"{100 * running.steps / running.run.all_steps:.0f} %",
-                "starting" if math.isnan(running.reward) else f"{running.reward:.3g}",
-                f"{running.rate:,.0f}" if running.rate else "-",
+                run.name,
+                f"{100 * run.steps / run.total:.0f} %",
+                "starting" if math.isnan(run.reward) else f"{run.reward:.3g}",
+                f"{run.rate:,.0f}" if run.rate else "-",
             )
-        rate = sum(running.rate for running in self._running.values())
+        rate = sum(run.rate for run in self._running.values())
         left = self.seconds_left()
         time_left = "-" if left is None else _duration(left)
         return Group(table, Text(f"{self._summary()}; {rate:,.0f} steps/s; {time_left} left"))

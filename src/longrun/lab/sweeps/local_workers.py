@@ -6,13 +6,13 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Protocol
 
 from longrun.base.checks import STEP_TIMEOUT
 from longrun.lab.sweeps.messages import Message
-from longrun.lab.sweeps.plan import PlannedRun
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import STOP_SECONDS
 from longrun.lab.sweeps.worker_watch import WorkerWatch
@@ -31,7 +31,7 @@ class Workers(Protocol):
 
     slots: int
 
-    def start(self, slot: int, run: PlannedRun) -> None: ...
+    def start(self, slot: int, name: str) -> None: ...
     def messages(self, seconds: float) -> Iterator[tuple[int, Message]]: ...
     def close(self) -> None: ...
 
@@ -57,14 +57,11 @@ class LocalWorkers:
         self._watch = WorkerWatch(step_timeout)
         self._children: dict[int, Child] = {}
 
-    def start(self, slot: int, run: PlannedRun) -> None:
+    def start(self, slot: int, name: str) -> None:
         if slot not in self._children:
             self._spawn(slot)
-        order = {
-            "run": run.as_json(),
-            "path": str(self._folder.folder(run).absolute()),
-            "step_timeout": self._step_timeout,
-        }
+        run = replace(self._folder.runs[name], step_timeout=self._step_timeout)
+        order = {"run": run.as_json(), "path": str(self._folder.folder(name).absolute())}
         self._watch.started(slot)
         with suppress(OSError):  # the worker died: `messages` reports it
             self._children[slot].connection.send_bytes(json.dumps(order).encode())

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from longrun.base.errors import FolderError, InputError, NonFiniteError
+from longrun.base.files import as_read
+from longrun.lab.results.metric_names import SCORES
+from longrun.lab.results.read import read_results
+from longrun.lab.results.scores import scores_of
+from longrun.lab.results.statistics import interquartile_mean
 from longrun.lab.sweeps.grids import Options, written
-from longrun.lab.sweeps.objective import WORST
-from longrun.lab.sweeps.plan import PlannedRun
-from longrun.lab.sweeps.study import Space, Study
+from longrun.lab.sweeps.scheduler import Search
 from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.learning.envs.native.lookup import is_native
 from longrun.learning.options.presets import DEFAULT
+from longrun.learning.runs.spec import RunSpec
+
+WORST = -math.inf
+"""The score of a setting whose training diverged."""
+Trial = tuple[str, int]
+"""The name of its study, and its number there."""
 
 
-class OptunaSearch:
+class OptunaSearch(Search):
     """Asks Optuna for points and passes it their scores; its journal is in the sweep's folder.
 
     The first trial has the values of the preset where the space contains them. A trial without a
@@ -27,88 +40,85 @@ class OptunaSearch:
     neighbourhood. Only a trial that was not fully written is replaced.
     """
 
-    def __init__(self, folder: SweepFolder, studies: Sequence[Study]) -> None:
-        self._folder = folder
-        self._studies = {study.name: study for study in studies}
+    def __init__(self, folder: SweepFolder) -> None:
+        assert folder.search is not None
+        self._folder, self._design = folder, folder.search
+        self._studies = {study.name: study for study in self._design.studies()}
         self._optuna = import_optuna()
-        self.optuna_studies = {name: self._open(study) for name, study in self._studies.items()}
+        self.optuna_studies = {name: self._open(name) for name in self._studies}
         """Optuna's own record of each study."""
-        self._trial_of: dict[str, tuple[str, int]] = {}
+        self._trial_of: dict[str, Trial] = {}
         """The trial of each run that is not finished."""
-        self._runs_of: dict[tuple[str, int], list[PlannedRun]] = {}
-        written = {run.name for run in folder.runs}
-        open_runs = [run for name in self._studies for run in self._open_runs(name)]
-        self._unwritten = [run for run in open_runs if run.name not in written]
+        self._runs_of: dict[Trial, list[str]] = {}
+        found = [run for name in self._studies for run in self._open_runs(name).items()]
+        self._unwritten = {name: run for name, run in found if name not in folder.runs}
         """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
 
-    def suggest(self, count: int) -> list[PlannedRun]:
+    def suggest(self, count: int) -> dict[str, RunSpec]:
         """Suggest about so many further runs, each of the study that lacks most of its trials."""
-        runs, self._unwritten = self._unwritten, []
+        runs, self._unwritten = self._unwritten, {}
         while len(runs) < count:
             name = max(self._studies, key=self._unasked)
             if self._unasked(name) <= 0:
                 break
-            runs += self._ask(name)
+            runs |= self._ask(name)
         return runs
 
-    def finished(self, run: PlannedRun) -> None:
+    def finished(self, name: str) -> None:
         """Pass the trial's score to Optuna if this was the last of its runs."""
-        trial = self._trial_of.pop(run.name, None)
+        trial = self._trial_of.pop(name, None)
         if trial is None or trial in self._trial_of.values():
             return
-        score = self.score(trial)
+        score = self.score(self._runs_of[trial])
         if score is not None:
             self.optuna_studies[trial[0]].tell(trial[1], score)
 
-    def failed(self, run: PlannedRun, error: str) -> None:
+    def failed(self, name: str, error: str) -> None:
         """Give the trial the worst score if the run diverged; it would do so again."""
-        trial = self._trial_of.get(run.name)
+        trial = self._trial_of.get(name)
         if trial is not None and error.startswith(NonFiniteError.__name__):
-            self._trial_of = {name: t for name, t in self._trial_of.items() if t != trial}
+            self._trial_of = {n: t for n, t in self._trial_of.items() if t != trial}
             self.optuna_studies[trial[0]].tell(trial[1], WORST)
 
-    def score(self, trial: tuple[str, int]) -> float | None:
+    def score(self, names: Iterable[str]) -> float | None:
         """The score of a trial whose runs are finished; None if one is not finite."""
-        return self._studies[trial[0]].objective.score(self._folder, self._runs_of[trial])
+        folders = [(self._folder.runs[name].env, self._folder.folder(name)) for name in names]
+        return score_of(folders, self._design.metric, self._design.references)
 
     def to_come(self) -> dict[str, tuple[int, int]]:
         """The runs on each environment that have not been suggested yet, and their steps."""
-        found: dict[str, tuple[int, int]] = {}
+        trials: Counter[str] = Counter()
         for name, study in self._studies.items():
-            for env, (runs, steps) in study.runs_to_come(max(0, self._unasked(name))).items():
-                before = found.get(env, (0, 0))
-                found[env] = (before[0] + runs, before[1] + steps)
-        return found
+            trials.update(dict.fromkeys(study.envs, max(0, self._unasked(name))))
+        seeds = len(self._design.seeds)
+        runs = {e: 1 if self._design.batched and is_native(e) else seeds for e in trials}
+        return {e: (n * runs[e], n * seeds * self._design.steps) for e, n in trials.items()}
 
     def best(self) -> list[tuple[str, Options, float]]:
         """The name, the best options and their score, of each study that has a score.
 
         Where the preset is not the default, it is among the options.
         """
+        preset = {} if self._design.preset == DEFAULT else {"preset": self._design.preset}
         return [
-            (name, self._best_options(name, study.best_params), study.best_value)
+            (name, preset | self._options(name, study.best_params), study.best_value)
             for name, study in self.optuna_studies.items()
             if any((t.values or [WORST])[0] > WORST for t in study.get_trials(deepcopy=False))
         ]
-
-    def _best_options(self, name: str, params: Mapping[str, Any]) -> Options:
-        study = self._studies[name]
-        preset = {} if study.block.preset == DEFAULT else {"preset": study.block.preset}
-        return preset | _options_of(study.space, params)
 
     def _unasked(self, name: str) -> int:
         """Trials of a study that have not been suggested yet."""
         trials = self.optuna_studies[name].get_trials(deepcopy=False)
         asked = sum(trial.state.name != "FAIL" for trial in trials)
-        return self._studies[name].trials - int(asked)
+        return (self._design.trials or 0) - int(asked)
 
-    def _ask(self, name: str) -> list[PlannedRun]:
-        journal, study = self.optuna_studies[name], self._studies[name]
+    def _ask(self, name: str) -> dict[str, RunSpec]:
+        journal, space = self.optuna_studies[name], self._studies[name].space
         journal.sampler = self._sampler(name)
         trial = journal.ask()
-        for option, values in study.space.lists.items():
+        for option, values in space.lists.items():
             trial.suggest_categorical(option, [written(value) for value in values])
-        for option, r in study.space.ranges.items():
+        for option, r in space.ranges.items():
             if r.whole:
                 trial.suggest_int(option, int(r.low), int(r.high), log=r.log)
             else:
@@ -117,51 +127,80 @@ class OptunaSearch:
 
     def _sampler(self, name: str) -> Any:
         """Seeded by the trial's number, so that a resumed search does not repeat earlier points."""
-        study, samplers = self._studies[name], self._optuna.samplers
+        samplers = self._optuna.samplers
         number = len(self.optuna_studies[name].get_trials(deepcopy=False))
-        seed = np.random.SeedSequence((study.block.seeds[0], number)).generate_state(1)[0]
+        seed = np.random.SeedSequence((self._design.seeds[0], number)).generate_state(1)[0]
         sampler = samplers.TPESampler(seed=int(seed))
-        if self._unasked(name) < study.trials:
+        if self._unasked(name) < (self._design.trials or 0):
             return sampler
+        study = self._studies[name]
+        config = as_read(dataclasses.asdict(self._design.config(study.algorithm)))
         lists = study.space.lists
-        first = {n: written(v) if n in lists else v for n, v in study.preset_point().items()}
+        first = study.space.contained(config)
+        first = {n: written(value) if n in lists else value for n, value in first.items()}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", self._optuna.exceptions.ExperimentalWarning)
             return samplers.PartialFixedSampler(first, sampler)
 
-    def _open_runs(self, name: str) -> list[PlannedRun]:
+    def _open_runs(self, name: str) -> dict[str, RunSpec]:
         """Runs of all trials that have no score yet."""
-        space, runs = self._studies[name].space, []
-        for trial in self.optuna_studies[name].get_trials(deepcopy=False):
+        journal, space = self.optuna_studies[name], self._studies[name].space
+        runs: dict[str, RunSpec] = {}
+        for trial in journal.get_trials(deepcopy=False):
             if trial.state.is_finished():
                 continue
             if trial.params.keys() == {*space.lists, *space.ranges}:
-                runs += self.register(name, trial.number, trial.params)
+                runs |= self.register(name, trial.number, trial.params)
             else:  # the sweep was killed before all options were suggested
-                self.optuna_studies[name].tell(
-                    trial.number, state=self._optuna.trial.TrialState.FAIL
-                )
+                journal.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
         return runs
 
-    def register(self, name: str, number: int, params: Mapping[str, Any]) -> list[PlannedRun]:
+    def register(self, name: str, number: int, params: Mapping[str, Any]) -> dict[str, RunSpec]:
         """The runs of a trial, whose ends are now waited for."""
-        study = self._studies[name]
-        runs = study.runs(number, _options_of(study.space, params))
-        self._runs_of[name, number] = runs
-        self._trial_of |= {run.name: (name, number) for run in runs}
+        runs = self._design.trial(self._studies[name], number, self._options(name, params))
+        self._runs_of[name, number] = list(runs)
+        self._trial_of |= dict.fromkeys(runs, (name, number))
         return runs
 
-    def _open(self, study: Study) -> Any:
-        optuna = self._optuna
+    def _options(self, name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Options from Optuna's parameters, where listed values are text."""
+        space = self._studies[name].space
+        listed = {n: {written(v): v for v in values} for n, values in space.lists.items()}
+        return {
+            n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()
+        }
+
+    def _open(self, name: str) -> Any:
         journal = self._folder.path / "optuna.journal"
         _require_whole(journal)
-        backend = optuna.storages.journal.JournalFileBackend(str(journal))
-        return optuna.create_study(
-            study_name=study.name,
-            storage=optuna.storages.JournalStorage(backend),
+        journals = self._optuna.storages.journal
+        return self._optuna.create_study(
+            study_name=name,
+            storage=self._optuna.storages.JournalStorage(journals.JournalFileBackend(str(journal))),
             direction="maximize",
             load_if_exists=True,
         )
+
+
+def score_of(
+    runs: Iterable[tuple[str, Path]], metric: str | None, references: Mapping[str, float]
+) -> float | None:
+    """The final scores of runs, given by environment and folder, as one number.
+
+    The mean over seeds; with references the interquartile mean over environments and seeds of
+    score / |reference|, which no environment dominates. None if a score is not finite.
+    """
+    scores = np.array(
+        [
+            score / abs(references.get(env, 1.0))
+            for env, path in runs
+            for setting in read_results(path)
+            for score in scores_of(setting, metric or SCORES[0])[0]
+        ]
+    )
+    if not np.isfinite(scores).all():
+        return None
+    return float(interquartile_mean(scores[None]) if references else scores.mean())
 
 
 def _require_whole(journal: Path) -> None:
@@ -172,12 +211,6 @@ def _require_whole(journal: Path) -> None:
         )
 
 
-def _options_of(space: Space, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Options from Optuna's parameters, where listed values are text."""
-    listed = {n: {written(v): v for v in values} for n, values in space.lists.items()}
-    return {n: listed[n][v] if n in listed else space.ranges[n].short(v) for n, v in params.items()}
-
-
 def import_optuna() -> Any:
     """The optuna module. Raises InputError if it is not installed."""
     try:
@@ -185,6 +218,6 @@ def import_optuna() -> Any:
             warnings.simplefilter("ignore")
             import optuna
     except ImportError:
-        raise InputError("--search optuna needs a package; pip install optuna") from None
+        raise InputError("search=optuna needs a package; pip install optuna") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -30,36 +30,27 @@ class RemoteWorker:
         self._stopping = threading.Event()
 
     def train(
-        self,
-        run: Mapping[str, Any],
-        folder: str,
-        token: str,
-        saved: Sequence[Any],
-        step_timeout: float,
+        self, run: Mapping[str, Any], folder: str, token: str, saved: Sequence[Any]
     ) -> tuple[dict[str, Any], Files]:
         """Train a run; the last message, and its files if the sweep's folder is not visible here.
 
         `saved` holds a reference to the files of a run that was started before: Ray transfers them
         only where they are needed.
         """
-        from longrun.lab.sweeps.plan import PlannedRun
         from longrun.lab.sweeps.worker_process import train_run
+        from longrun.learning.runs.spec import RunSpec
 
-        def train_in(path: Path) -> dict[str, Any]:
-            planned = PlannedRun.from_json(run)
-            return train_run(planned, path, self.report, self._stopping, step_timeout)
-
+        spec, path = RunSpec.from_json(run, "the order"), Path(folder)
         self._latest = None
-        path = Path(folder)
         if _is_sweep(path.parent.parent, token):
-            return train_in(path), {}
+            return train_run(spec, path, self.report, self._stopping), {}
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / path.name
             for reference in saved:
                 import ray
 
                 write_files(path, ray.get(reference))
-            return train_in(path), read_files(path)
+            return train_run(spec, path, self.report, self._stopping), read_files(path)
 
     def progress(self) -> dict[str, Any] | None:
         """The latest message, once; None if there is no new one."""

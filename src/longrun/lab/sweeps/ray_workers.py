@@ -15,13 +15,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import InputError
 from longrun.lab.sweeps.local_workers import worker_variables
 from longrun.lab.sweeps.messages import Message, one_line
-from longrun.lab.sweeps.plan import PlannedRun
 from longrun.lab.sweeps.ray_actor import RemoteWorker, read_files, write_files
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import STOP_SECONDS
@@ -96,7 +96,7 @@ class RayWorkers:
         self.slots = slots or max(1, int(devices or resources.get("CPU", 1)))
         self._needs = {"num_gpus": 1} if devices else {"num_cpus": 1}
         self._actors: dict[int, Any] = {}
-        self._runs: dict[int, PlannedRun] = {}
+        self._names: dict[int, str] = {}
         self._results: dict[int, Any] = {}
         """References to what `RemoteWorker.train` will return, by busy slot."""
         self._asked: dict[int, Any] = {}
@@ -104,14 +104,15 @@ class RayWorkers:
         self._step_timeout = step_timeout
         self._watch = WorkerWatch(step_timeout)
 
-    def start(self, slot: int, run: PlannedRun) -> None:
+    def start(self, slot: int, name: str) -> None:
         if slot not in self._actors:
             self._actors[slot] = self._new_actor()
-        self._runs[slot] = run
-        path = self._folder.folder(run).absolute()
+        self._names[slot] = name
+        run = replace(self._folder.runs[name], step_timeout=self._step_timeout)
+        path = self._folder.folder(name).absolute()
         saved = [self._ray.put(read_files(path))] if path.exists() else []
         self._results[slot] = self._actors[slot].train.remote(
-            run.as_json(), str(path), self._folder.token, saved, self._step_timeout
+            run.as_json(), str(path), self._folder.token, saved
         )
 
     def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
@@ -183,6 +184,6 @@ class RayWorkers:
         self._watch.ended(slot)
         if outcome.get("ends"):
             self._end(slot, "")
-        write_files(self._folder.folder(self._runs[slot]), files)
+        write_files(self._folder.folder(self._names[slot]), files)
         done: Message = outcome
         return done

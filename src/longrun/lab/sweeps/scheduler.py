@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from longrun.lab.sweeps.live_table import Live, ToCome
 from longrun.lab.sweeps.local_workers import Workers
 from longrun.lab.sweeps.messages import Message
-from longrun.lab.sweeps.plan import PlannedRun
 from longrun.lab.sweeps.sweep_folder import Failure, SweepFolder
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.stop_signals import StopRequest
 
 WAIT_SECONDS = 1.0
@@ -20,39 +19,21 @@ WAIT_SECONDS = 1.0
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-class Search(Protocol):
-    """Suggests runs, from the results so far."""
+class Search:
+    """Suggests runs, from the results so far; this one has no more than those of the folder."""
 
-    def suggest(self, count: int) -> list[PlannedRun]:
-        """Suggest about so many further runs; an empty list if there are none, now or at all."""
-        ...
+    def suggest(self, count: int) -> Mapping[str, RunSpec]:
+        """Suggest about so many further runs; none if there are none, now or at all."""
+        return {}
 
-    def finished(self, run: PlannedRun) -> None:
+    def finished(self, name: str) -> None:
         """Called when a run is finished and its summary is written."""
-        ...
 
-    def failed(self, run: PlannedRun, error: str) -> None:
+    def failed(self, name: str, error: str) -> None:
         """Called when a run has failed for good; `error` begins with the exception's name."""
-        ...
 
     def to_come(self) -> ToCome:
         """What will still be suggested."""
-        ...
-
-
-class NoSearch:
-    """A sweep whose runs are all known from the start."""
-
-    def suggest(self, count: int) -> list[PlannedRun]:
-        return []
-
-    def finished(self, run: PlannedRun) -> None:
-        pass
-
-    def failed(self, run: PlannedRun, error: str) -> None:
-        pass
-
-    def to_come(self) -> ToCome:
         return {}
 
 
@@ -60,7 +41,7 @@ class NoSearch:
 class Outcome:
     """Runs that are finished and runs that failed for good."""
 
-    finished: list[PlannedRun] = field(default_factory=list)
+    finished: list[str] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -77,11 +58,11 @@ class Sweep:
         stop: StopRequest | None = None,
     ) -> None:
         self._folder, self._workers, self._live = folder, workers, live
-        self._search = search or NoSearch()
+        self._search = search or Search()
         self._retries = retries
         self._stop = StopRequest() if stop is None else stop  # one without a signal is false
-        self._waiting: deque[PlannedRun] = deque()
-        self._running: dict[int, PlannedRun] = {}
+        self._waiting: deque[str] = deque()
+        self._running: dict[int, str] = {}
         self._attempts: dict[str, int] = {}
         self._outcome = Outcome()
 
@@ -105,20 +86,20 @@ class Sweep:
             self._workers.close()
         return self._outcome
 
-    def _take(self, runs: Sequence[PlannedRun]) -> None:
+    def _take(self, names: Iterable[str]) -> None:
         """Put unfinished runs into the queue, those that were started before ahead of new ones."""
-        new: list[PlannedRun] = []
-        for run in runs:
-            self._folder.require_own(run)
-            finished = self._folder.is_finished(run)
-            self._live.add(run, finished)
+        new: list[str] = []
+        for name in names:
+            self._folder.require_own(name)
+            finished = self._folder.is_finished(name)
+            self._live.add(name, self._folder.runs[name], finished)
             if finished:
-                self._outcome.finished.append(run)
-                self._search.finished(run)
-            elif self._folder.folder(run).exists():
-                self._waiting.append(run)
+                self._outcome.finished.append(name)
+                self._search.finished(name)
+            elif self._folder.folder(name).exists():
+                self._waiting.append(name)
             else:
-                new.append(run)
+                new.append(name)
         self._waiting.extend(new)
 
     def _fill(self) -> None:
@@ -132,43 +113,43 @@ class Sweep:
             self._folder.add(suggested)
             self._take(suggested)
         self._live.expect(self._search.to_come())
-        for slot, run in zip(idle, list(self._waiting), strict=False):
+        for slot, name in zip(idle, list(self._waiting), strict=False):
             self._waiting.popleft()
-            self._attempts[run.name] = self._attempts.get(run.name, 0) + 1
-            self._running[slot] = run
-            self._workers.start(slot, run)
-            self._live.started(slot, run)
+            self._attempts[name] = self._attempts.get(name, 0) + 1
+            self._running[slot] = name
+            self._workers.start(slot, name)
+            self._live.started(slot, name)
 
     def on_message(self, slot: int, message: Message) -> None:
         """Update the state of the slot's run."""
-        run = self._running.get(slot)
-        if run is None:
+        name = self._running.get(slot)
+        if name is None:
             return  # a worker that died while it was idle
         if message["kind"] == "progress":
             self._live.progress(slot, message)
             return
         del self._running[slot]
         if message["kind"] == "done":
-            self._outcome.finished.append(run)
-            self._folder.forget_failures([run])
+            self._outcome.finished.append(name)
+            self._folder.forget_failures([name])
             self._live.ended(slot, "done")
-            self._search.finished(run)
+            self._search.finished(name)
         else:
-            self._failed(slot, run, message)
+            self._failed(slot, name, message)
 
-    def _failed(self, slot: int, run: PlannedRun, message: Message) -> None:
+    def _failed(self, slot: int, name: str, message: Message) -> None:
         if message.get("errno") in DISK_FULL:
             raise OSError(
                 f"the disk is full; free some space and run the same command again:"
                 f" {len(self._outcome.finished)} of {len(self._folder.runs)} runs are finished"
             )
-        attempts = self._attempts[run.name]
+        attempts = self._attempts[name]
         if message.get("again", True) and attempts <= self._retries:
             self._live.ended(slot, "again", message["error"])
-            self._waiting.append(run)
+            self._waiting.append(name)
             return
-        failure = Failure(run.name, message["error"], attempts, message.get("traceback", ""))
+        failure = Failure(name, message["error"], attempts, message.get("traceback", ""))
         self._live.ended(slot, "failed", message["error"])
         self._outcome.failures.append(failure)
         self._folder.add_failure(failure)
-        self._search.failed(run, failure.error)
+        self._search.failed(name, failure.error)

@@ -1,4 +1,4 @@
-"""The sweep's folder: the plan, the run folders, and which runs failed.
+"""The sweep's folder: the runs, their folders, and which of them failed.
 
     sweep.json      every run of the sweep, and the command that made it
     runs/NAME/      ordinary run folders
@@ -14,31 +14,33 @@ from __future__ import annotations
 
 import dataclasses
 import platform
+import re
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from longrun import __version__
-from longrun.base.errors import FolderError
+from longrun.base.errors import FolderError, InputError
 from longrun.base.files import (
     LEFTOVER,
     FolderLock,
+    as_read,
     make_folder,
     read_json,
     remove_leftovers,
     write_json,
 )
-from longrun.lab.sweeps.differences import difference, refusal
-from longrun.lab.sweeps.plan import PlannedRun, apart, together
+from longrun.lab.sweeps.design import Design
+from longrun.lab.sweeps.plan import Planned, apart, named, together
 from longrun.learning.envs.factories import needs_trust, require_saved
 from longrun.learning.runs.run_folder import RunFolder, is_finished
+from longrun.learning.runs.spec import FORMAT, RunSpec, difference
 
-MEANING = 4
-"""Version of what sweep.json means, the presets that it names included."""
+NAME = re.compile(r"[\w=+-][\w.=+-]*", re.ASCII)
+"""Names of run folders: a file of others must not name a path elsewhere."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,90 +54,87 @@ class Failure:
 
 
 class SweepFolder:
-    """A sweep's folder and the runs planned in it."""
+    """A sweep's folder, and the descriptions of its runs by name."""
 
     def __init__(
-        self, path: Path, token: str, runs: Sequence[PlannedRun], searched: Sequence[str] = ()
+        self, path: Path, token: str, runs: Mapping[str, RunSpec], search: Design | None = None
     ) -> None:
         self.path = path
         self.token = token
         """A random id, by which workers recognise the folder."""
-        self.runs = list(runs)
-        self._searched = list(searched)
-        """Environments of the searches in the folder, whose runs are suggested later."""
+        self.runs = dict(runs)
+        self.search = search
+        """What Optuna searches, if it does; it suggests the runs."""
 
     @classmethod
     def create(
         cls,
         path: Path,
-        runs: Sequence[PlannedRun],
+        runs: Sequence[Planned],
         batched: bool = False,
-        preset_option: str = "--preset",
-        **made_by: Any,
+        search: Design | None = None,
     ) -> SweepFolder:
-        """Create a sweep of these runs, or open the one that is there and add those it lacks.
+        """A sweep of these runs, or the one that is there, which gets those that it lacks.
 
-        If `batched`, replicas that fit into one compiled program become one run. `preset_option` is
-        what the user's command calls a preset, for messages.
+        If `batched`, replicas that fit into one compiled program become one run.
         """
         make_folder(path)
         with FolderLock(path):
             if (path / "sweep.json").exists():
                 folder = cls.open(path)
-                folder._grow(runs, batched, preset_option)
+                if (folder.search is None) != (search is None):
+                    raise folder.another("it is a search" if folder.search else "it is no search")
+                if search is not None:
+                    folder._grow_search(search)
+                else:
+                    folder._grow(runs, batched)
                 return folder
             if not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
                 raise FolderError(
                     f"'{path}' is not empty and is not a sweep folder; choose another --out"
                 )
             remove_leftovers(path)
-            runs = together(runs) if batched else runs
-            folder = cls(path, uuid.uuid4().hex, runs, _searched_envs(made_by))
-            folder._write(made_by)
+            found = together(runs) if batched else named(runs)
+            folder = cls(path, uuid.uuid4().hex, found, search)
+            folder._write()
             return folder
 
     @classmethod
     def open(cls, path: Path) -> SweepFolder:
         """An existing sweep. Raises FolderError if the folder is not one, or is damaged."""
-        if not (path / "sweep.json").exists():
+        file = path / "sweep.json"
+        if not file.exists():
             raise FolderError(f"'{path}' is not a sweep folder: it has no sweep.json")
+        content = read_json(file)
+        if isinstance(content, dict) and content.get("format") != FORMAT:
+            raise FolderError(f"'{file}' is of another version of longrun; choose another --out")
         try:
-            content = read_sweep(path)
-            runs = [PlannedRun.from_json(run) for run in content["runs"]]
-            for run in runs:
-                if not isinstance(run.name, str) or run.name in ("", "..") or "/" in run.name:
-                    raise TypeError(f"the name of a run is {run.name!r}")  # a path elsewhere
-            searched = _searched_envs(content)
-            for env in (*(run.env for run in runs), *searched):
-                if not isinstance(env, str):
-                    raise TypeError(f"the name of an environment is {env!r}")
-            return cls(path, content["id"], runs, searched)
-        except (KeyError, TypeError, AttributeError) as error:
-            raise FolderError(f"'{path / 'sweep.json'}' is damaged: {error!r}") from None
+            for name in content["runs"]:
+                if not NAME.fullmatch(name):
+                    raise FolderError(f"'{file}' is damaged: the name of a run is {name!r}")
+            runs = {n: RunSpec.from_json(c, f"'{file}'") for n, c in content["runs"].items()}
+            search = Design(**content["search"]) if "search" in content else None
+            return cls(path, content["id"], runs, search)
+        except FolderError:
+            raise
+        except (KeyError, TypeError, AttributeError, InputError) as error:
+            raise FolderError(f"'{file}' is damaged: {error!r}") from None
 
-    def add(self, runs: Sequence[PlannedRun]) -> None:
+    def add(self, runs: Mapping[str, RunSpec]) -> None:
         """Add runs that a search suggests; those that are there already are left out."""
-        names = {run.name for run in self.runs}
-        new = [run for run in runs if run.name not in names]
-        if new:
-            self.runs += new
-            self.update()
-
-    def update(self, **made_by: Any) -> None:
-        """Write sweep.json again with the present runs, and these other entries changed."""
-        content = read_sweep(self.path)
-        self._write({k: v for k, v in content.items() if k not in ("id", "runs")} | made_by)
+        self._update(self.runs | {n: run for n, run in runs.items() if n not in self.runs})
 
     @property
     def envs(self) -> list[str]:
-        """Environments of all runs, and of those that searches will suggest; each once."""
-        return list(dict.fromkeys([*(run.env for run in self.runs), *self._searched]))
+        """Environments of all runs, and of those that a search will suggest; each once."""
+        searched = self.search.envs if self.search else []
+        return list(dict.fromkeys([*(run.env for run in self.runs.values()), *searched]))
 
-    def folder(self, run: PlannedRun) -> Path:
-        return self.path / "runs" / run.name
+    def folder(self, name: str) -> Path:
+        return self.path / "runs" / name
 
-    def is_finished(self, run: PlannedRun) -> bool:
-        return is_finished(self.folder(run), run.steps)
+    def is_finished(self, name: str) -> bool:
+        return is_finished(self.folder(name), self.runs[name].steps)
 
     def require_trusted(self, trust: bool) -> None:
         """Raise InputError if workers would import a module that only the sweep's files name."""
@@ -147,18 +146,18 @@ class SweepFolder:
         trust = " --trust" if any(map(needs_trust, self.envs)) else ""
         return f"longrun sweep --resume --out {self.path}{trust}"
 
-    def require_own(self, run: PlannedRun) -> None:
+    def require_own(self, name: str) -> None:
         """Raise FolderError if the run's folder holds another run."""
-        path = self.folder(run)
+        path, wanted = self.folder(name), self.runs[name]
         try:
-            found, wanted = RunFolder(path).read_spec(), run.spec()
+            found = RunFolder(path).read_spec()
         except FolderError:
             return  # not started, or damaged: then this run will fail, and no other
         if not found.may_become(wanted):
-            why = difference("", found.as_json(), wanted.as_json())
             raise FolderError(
-                f"'{path}' belongs to another sweep: it has {why};"
-                " move it away or choose another --out"
+                f"'{path}' belongs to another sweep: it has"
+                f" {difference(found.as_json(), wanted.as_json())}; move it away or choose another"
+                " --out"
             )
 
     def read_failures(self) -> list[Failure]:
@@ -171,11 +170,10 @@ class SweepFolder:
         others = [other for other in self.read_failures() if other.run != failure.run]
         self._write_failures([*others, failure])
 
-    def forget_failures(self, finished: Sequence[PlannedRun]) -> None:
+    def forget_failures(self, finished: Collection[str]) -> None:
         """Remove finished runs from failures.json."""
-        names = {run.name for run in finished}
         failures = self.read_failures()
-        left = [failure for failure in failures if failure.run not in names]
+        left = [failure for failure in failures if failure.run not in finished]
         if len(left) < len(failures):
             self._write_failures(left)
 
@@ -190,32 +188,6 @@ class SweepFolder:
         """Lock the folder for writing. Raises FolderError if another process holds the lock."""
         return FolderLock(self.path)
 
-    def _grow(self, runs: Sequence[PlannedRun], batched: bool, preset_option: str) -> None:
-        """Add runs that are not there yet. Raises FolderError if a run there is not among these."""
-        if "search" in read_json(self.path / "sweep.json"):
-            raise self.another("it is a search")
-        wanted = {run.identity: run for run in runs}
-        named = {run.name: run for run in runs}
-        grown: list[PlannedRun] = []
-        for run in self.runs:
-            steps = run.steps
-            for single in apart(run):
-                here = wanted.pop(single.identity, None) or named.get(run.name)
-                if why := refusal(single, here, runs, preset_option):
-                    raise self.another(f"'{run.name}' {why}")
-                assert here is not None
-                wanted.pop(here.identity, None)
-                steps = max(steps, here.steps)
-            grown.append(dataclasses.replace(run, steps=steps))
-        taken = [run.name for run in grown]
-        new = together(list(wanted.values()), taken) if batched else list(wanted.values())
-        if other := next((run.name for run in new if run.name in taken), None):
-            raise self.another(f"'{other}' is a run with other options")
-        if grown != self.runs:
-            self.runs = grown
-            self.update()
-        self.add(new)
-
     def another(self, why: str) -> FolderError:
         """The error that the folder is not of the requested sweep."""
         return FolderError(
@@ -223,32 +195,71 @@ class SweepFolder:
             f" {self.resume_command()}"
         )
 
-    def _write(self, made_by: Mapping[str, Any]) -> None:
-        about = {
-            "meaning": MEANING,
+    def _grow(self, runs: Sequence[Planned], batched: bool) -> None:
+        """Add steps and runs. Raises FolderError if a run that is there is not requested."""
+        left = {dataclasses.replace(run.spec, steps=0): run for run in runs}
+        requested = named(runs)
+        grown: dict[str, RunSpec] = {}
+        for name, spec in self.runs.items():
+            steps = spec.steps
+            for single in apart(spec):
+                heir = left.pop(dataclasses.replace(single, steps=0), None)
+                here = heir.spec if heir else requested.get(name)
+                if why := _refusal(single, here, runs):
+                    raise self.another(f"'{name}' {why}")
+                assert here is not None
+                steps = max(steps, here.steps)
+            grown[name] = dataclasses.replace(spec, steps=steps)
+        rest = list(left.values())
+        new = together(rest, taken=grown) if batched else named(rest)
+        if other := next((name for name in new if name in grown), None):
+            raise self.another(f"'{other}' is a run with other options")
+        self._update(grown | new)
+
+    def _grow_search(self, search: Design) -> None:
+        """Add trials. Raises FolderError if anything else differs from the search that is there."""
+        assert self.search is not None
+        trials = max(search.trials or 0, self.search.trials or 0)
+        grown = dataclasses.replace(self.search, trials=trials)
+        wanted = dataclasses.replace(search, batched=grown.batched)
+        if why := difference(*(as_read(dataclasses.asdict(each)) for each in (grown, wanted))):
+            raise self.another(f"it has {why}")
+        if other := next((n for n, run in self.runs.items() if run.env not in search.envs), None):
+            raise self.another(f"'{other}' is not part of this one")
+        if grown != self.search:
+            self.search = grown
+            self._write()
+
+    def _update(self, runs: Mapping[str, RunSpec]) -> None:
+        if runs != self.runs:
+            self.runs = dict(runs)
+            self._write()
+
+    def _write(self) -> None:
+        """Write sweep.json; what says how the sweep was made stays as it is."""
+        file = self.path / "sweep.json"
+        made = {
+            "format": FORMAT,
             "versions": {"longrun": __version__, "python": platform.python_version()},
             "command": sys.argv,
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "id": self.token,
         }
-        runs = [run.as_json() for run in self.runs]
-        write_json(
-            self.path / "sweep.json", about | dict(made_by) | {"id": self.token, "runs": runs}
-        )
+        search = {"search": dataclasses.asdict(self.search)} if self.search else {}
+        runs = {"runs": {name: run.as_json() for name, run in self.runs.items()}}
+        write_json(file, made | (read_json(file) if file.exists() else {}) | search | runs)
 
 
-def read_sweep(path: Path) -> dict[str, Any]:
-    """The content of the folder's sweep.json. Raises FolderError if another version wrote it."""
-    content: dict[str, Any] = read_json(path / "sweep.json")
-    if isinstance(content, dict) and content["meaning"] != MEANING:
-        raise FolderError(
-            f"'{path / 'sweep.json'}' is of another version of longrun; choose another --out"
-        )
-    return content
-
-
-def _searched_envs(content: Mapping[str, Any]) -> list[str]:
-    """Environments that the searches of a sweep.json name, used or not."""
-    envs: list[str] = []
-    for study in content.get("search", []):
-        envs += [study["block"]["env"], *study["objective"]["references"]]
-    return envs
+def _refusal(there: RunSpec, here: RunSpec | None, runs: Sequence[Planned]) -> str:
+    """Why a run of the folder is not the requested one with other steps; "" if it is."""
+    presets = list(dict.fromkeys(run.spec.preset for run in runs))
+    if there.preset not in presets:
+        return f"has preset={there.preset}, not {', '.join(presets)}"
+    if here is None:
+        return "is not part of this one"
+    shorter, longer = sorted((there, here), key=lambda run: run.steps)
+    if shorter.may_become(longer):
+        return ""
+    why = difference(there.as_json(), here.as_json())
+    hint = " (a run that decays, or whose lambda adapts only if it is longer, cannot be extended)"
+    return f"has {why}{hint if why.startswith('steps=') and shorter is there else ''}"

@@ -18,10 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.files import FolderLock
 from longrun.lab.sweeps.messages import Message, Report, failure_message, progress_message
-from longrun.lab.sweeps.plan import PlannedRun
+from longrun.learning.runs.spec import RunSpec
 
 REPORT_SECONDS = 0.5
 """Time between two messages about the progress of a run."""
@@ -31,31 +30,22 @@ STOP_SECONDS = 60.0
 """Time for a worker to save its run when the sweep is stopped."""
 
 
-def train_run(
-    run: PlannedRun,
-    path: Path,
-    report: Report,
-    stopping: threading.Event,
-    step_timeout: float = STEP_TIMEOUT,
-) -> Message:
+def train_run(spec: RunSpec, path: Path, report: Report, stopping: threading.Event) -> Message:
     """Start or resume the run in its folder; the message that says how it ended."""
     try:
         if path.exists():  # a worker of a killed sweep may still save the run
             FolderLock(path, STOP_SECONDS, stopping.wait).release()
         if not stopping.is_set():
-            _train(run, path, report, stopping, step_timeout)
+            _train(spec, path, report, stopping)
     except Exception as error:
         return failure_message(error)
     return {"kind": "stopped" if stopping.is_set() else "done"}
 
 
-def _train(
-    run: PlannedRun, path: Path, report: Report, stopping: threading.Event, step_timeout: float
-) -> None:
+def _train(spec: RunSpec, path: Path, report: Report, stopping: threading.Event) -> None:
     from longrun.learning.train.open_run import extended, new_run, saved_run
     from longrun.learning.train.training import Training
 
-    steps = [0] * len(run.replicas)
     reported = 0.0
 
     def on_log(progress: Any) -> bool:
@@ -67,14 +57,13 @@ def _train(
             report(progress_message(sum(steps), rate, reward))
         return not stopping.is_set()
 
-    spec = run.spec(step_timeout)
     if (path / "config.json").exists():
-        saved = saved_run(path, trust=True)  # the plan names the same environment
-        steps[:] = saved.done
-        opened = extended(saved, spec.steps, step_timeout=step_timeout)
+        saved = saved_run(path, trust=True)  # the sweep names the same environment
+        run = extended(saved, spec.steps, step_timeout=spec.step_timeout)
     else:
-        opened = new_run(spec, path)
-    training = Training(opened, on_log)
+        run = new_run(spec, path)
+    steps = run.done
+    training = Training(run, on_log)
     report(progress_message(sum(steps)))  # the speed is measured from here
     training.run(progress_bar=False)
 
@@ -92,8 +81,8 @@ def main() -> None:
     threading.Thread(target=_receive, args=(connection, orders, stopping), daemon=True).start()
     threading.Thread(target=_give_signs, args=(report,), daemon=True).start()
     while (order := orders.get()) is not None and not stopping.is_set():
-        run, path = PlannedRun.from_json(order["run"]), Path(order["path"])
-        ending = train_run(run, path, report, stopping, order["step_timeout"])
+        spec = RunSpec.from_json(order["run"], "the order")
+        ending = train_run(spec, Path(order["path"]), report, stopping)
         report(ending)
         if ending.get("ends"):
             break

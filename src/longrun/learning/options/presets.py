@@ -38,11 +38,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }
 """The options that a preset changes; those that an algorithm does not have are left out, and
-`adaptive_lambda` for the discounted criterion (`make_config`).
-
-Sweeps name their preset: where its values change, `MEANING` in `sweep_folder.py` must,
-too.
-"""
+`adaptive_lambda` for the discounted criterion (`make_config`)."""
 
 DEFAULT = "tuned"
 """The preset of everything but the paper's experiments. Folder names and labels leave it out."""

@@ -445,13 +445,6 @@ LOOPS = (
         ("train/test_settling.py::test_a_start_up_is_left_out_whether_it_can_be_seen_or_not",),
     ),
     Mutant(
-        "a replay does not compare observations",
-        "learning/envs/stepper.py",
-        "same = expected in (UNKNOWN, row_hashes(obs_out))",
-        "same = True",
-        ("train/test_live_environments.py",),
-    ),
-    Mutant(
         "a worker's policy ignores the standard deviation",
         "learning/envs/numpy_policy.py",
         "outputs += np.exp(self._log_std) * noise",

@@ -91,15 +91,6 @@ def test_the_traceback_is_shown_on_request(tmp_path, capsys):
     assert "--debug" not in result.err
 
 
-def test_an_exit_in_an_episode_that_is_repeated_starts_a_new_one():
-    agent = APO(Drift, num_workers=0, **TINY).learn(ITERATION)
-    resumed = APO(partial(Failing, faults.exit_with_0, VICTIM), num_workers=0, **TINY)
-    resumed.snapshot = agent.snapshot
-    with pytest.warns(UserWarning, match="1 of 4 environments did not repeat their episodes"):
-        resumed.learn(ITERATION)
-    assert resumed.snapshot.environments["number"].tolist() == [0, 0, 0, 1]
-
-
 def test_an_exit_in_an_evaluation_is_named():
     seed = seeding.episode_seed(0, seeding.MEASUREMENT, 0, 0, 0)
     env = partial(Failing, faults.exit_with_0, seed)

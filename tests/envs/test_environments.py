@@ -69,7 +69,7 @@ WAYS: dict[str, Any] = {
 
 @cache
 def learnt() -> Any:
-    return bits(APO(MORTAL, num_workers=0, **TINY).learn(ITERATION).snapshot)
+    return bits(APO(MORTAL, num_workers=0, **TINY).learn(ITERATION).state)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def registry(monkeypatch):
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_name_an_environment_gives_the_same_learning(way, registry):
     agent = APO(WAYS[way](), num_workers=1, **TINY).learn(ITERATION)
-    assert bits(agent.snapshot) == learnt()
+    assert bits(agent.state) == learnt()
 
 
 def test_an_id_may_name_the_module_that_registers_it():
@@ -103,7 +103,7 @@ def test_a_factory_that_cannot_be_pickled_works_without_workers():
             return Drift(limit=9, wall=1.5)
 
     agent = APO(factory, num_workers=0, **TINY).learn(ITERATION)
-    assert bits(agent.snapshot) == learnt()
+    assert bits(agent.state) == learnt()
     with pytest.raises(ValueError, match=r"cannot be copied to worker processes.*lock"):
         APO(factory, num_workers=2, **TINY).learn(ITERATION)
 

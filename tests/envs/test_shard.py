@@ -21,7 +21,6 @@ from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.worker_part import parts_of
 from longrun.learning.options.acting import Acting
 from tiny_envs import (
-    ENDLESS,
     ITERATION,
     TINY,
     Counter,
@@ -78,17 +77,6 @@ def test_actions_are_clipped_for_the_environment_but_kept_as_sampled():
     assert np.abs(raw).max() > 0.5
     assert [action.tolist() for action in seen] == np.clip(raw, -0.5, 0.5).tolist()
     assert all(PUSH.contains(action) for action in seen)
-
-
-def test_a_replay_restores_the_environments():
-    shard, facts = shard_for(ENDLESS, num_envs=2, steps=5)
-    shard.rollout(0, 0)
-    there = facts["obs"][-1].copy()
-    shard.restart(0, [0, 0])
-    assert facts["obs"][-1, :, 1].tolist() == [0, 0]
-    shard.replay(0, [5, 2])
-    assert facts["obs"][-1, 0].tolist() == there[0].tolist()
-    assert facts["obs"][-1, 1, 1] == np.float32(0.2)
 
 
 def test_an_evaluation_takes_the_mode_and_counts_every_reward_and_end():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import signal
 import warnings
 import weakref
@@ -18,7 +17,7 @@ import pytest
 from longrun import APO
 from longrun.learning.envs.env_state import decode, encode
 from longrun.learning.envs.worker_pool import Pool
-from longrun.learning.train.host import episodes, kept_pools
+from longrun.learning.train.host import kept_pools
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits, is_running, wait_until
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}
@@ -49,18 +48,12 @@ class Saved(Counted):
         assert state["history"].tolist() == list(range(self.time))
 
 
-class Unseeded(Drift):
-    """`reset` ignores its seed."""
+class Stateless(Drift):
+    """Drift whose state cannot be saved: an attribute is no data."""
 
-    def __init__(self, constant_start: bool = False) -> None:
-        super().__init__()
-        self.constant_start = constant_start
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=random.SystemRandom().randrange(2**32))
-        if self.constant_start:
-            self.place = 0.0
-        return self.observe(), {}
+    def __init__(self, **others: Any) -> None:
+        super().__init__(**others)
+        self.handle = object()
 
 
 @pytest.fixture(autouse=True)
@@ -86,11 +79,10 @@ def test_live_environments_give_what_one_call_gives(env: Any) -> None:
     assert bits(parts.snapshot) == bits(whole.snapshot)
 
 
-def test_an_episode_of_any_length_continues_in_the_next_call(monkeypatch: Any) -> None:
-    monkeypatch.setattr(episodes, "LONGEST_REPLAY", 20)
-    whole = APO(ENDLESS, **LOCAL).learn(4 * ITERATION)
-    parts = APO(ENDLESS, **LOCAL).learn(2 * ITERATION).learn(2 * ITERATION)
-    assert parts.snapshot.environments["length"].tolist() == [-1] * 4
+def test_an_episode_continues_in_the_next_call_without_a_state() -> None:
+    whole = APO(Stateless, **LOCAL).learn(4 * ITERATION)
+    parts = APO(Stateless, **LOCAL).learn(2 * ITERATION).learn(2 * ITERATION)
+    assert parts.snapshot.environments["begun"].tolist() == [True] * 4
     assert bits(parts.state) == bits(whole.state)
 
 
@@ -147,71 +139,27 @@ def test_only_a_few_agents_keep_their_environments() -> None:
     assert agents[0].learn(ITERATION).steps_ == 2 * ITERATION
 
 
-@pytest.mark.parametrize("constant_start", [False, True])
-def test_an_environment_that_does_not_repeat_starts_new_episodes(
-    constant_start: bool, tmp_path: Path
-) -> None:
-    env = partial(Unseeded, constant_start)
+def test_an_environment_without_a_state_starts_a_new_episode(tmp_path: Path) -> None:
+    APO(Stateless, **LOCAL).learn(ITERATION).save(tmp_path)
+    agent = APO.load(tmp_path, Stateless, num_workers=0)
+    with pytest.warns(UserWarning, match="4 of 4 environments cannot save their states"):
+        agent.learn(ITERATION)
+    assert agent.snapshot.environments["number"].tolist() == [1] * 4
+    assert agent.snapshot.environments["begun"].tolist() == [True] * 4
+
+
+def test_at_the_start_of_an_episode_no_state_is_needed(tmp_path: Path) -> None:
+    env = partial(Stateless, limit=16)  # every rollout ends with an episode
+    whole = APO(env, **LOCAL).learn(2 * ITERATION)
     APO(env, **LOCAL).learn(ITERATION).save(tmp_path)
-    agent = APO.load(tmp_path, env, num_workers=0)
-    with pytest.warns(UserWarning, match="4 of 4 environments did not repeat their episodes"):
-        agent.learn(ITERATION)
-    assert agent.snapshot.environments["number"].tolist() == [1] * 4
-    assert agent.snapshot.environments["length"].tolist() == [16] * 4
-
-
-def test_no_action_is_repeated_after_an_observation_that_differs(tmp_path: Path) -> None:
-    APO(Unseeded, **LOCAL).learn(ITERATION).save(tmp_path)
-    agent = APO.load(tmp_path, Counted, num_workers=0)
-    with pytest.warns(UserWarning, match="4 of 4 environments did not repeat"):
-        agent.learn(ITERATION)
-    assert Counted.steps == ITERATION
-
-
-def test_a_repeated_step_that_fails_starts_a_new_episode(tmp_path: Path) -> None:
-    class Failing(Drift):
-        armed = False
-
-        def step(self, action: Any) -> Any:
-            if Failing.armed and self.time == 3:
-                Failing.armed = False
-                raise ArithmeticError("this action is not legal")
-            return super().step(action)
-
-    APO(Failing, **LOCAL).learn(ITERATION).save(tmp_path)
-    Failing.armed = True
-    agent = APO.load(tmp_path, Failing, num_workers=0)
-    with pytest.warns(UserWarning, match=r"1 of 4 .*; they start new ones"):
-        agent.learn(ITERATION)
-    assert agent.snapshot.environments["number"].tolist() == [1, 0, 0, 0]
-
-
-def test_a_replay_that_takes_too_long_is_left(tmp_path: Path, monkeypatch: Any) -> None:
-    APO(ENDLESS, **LOCAL).learn(2 * ITERATION).save(tmp_path)
-    monkeypatch.setattr(episodes, "REPLAY_SECONDS", 0.0)
-    agent = APO.load(tmp_path, ENDLESS, num_workers=0)
-    with pytest.warns(UserWarning, match=r"4 of 4 environments .*0 s"):
-        agent.learn(ITERATION)
-
-
-@pytest.mark.parametrize("share", ["LONGEST_REPLAY", "MOST_ACTIONS"])
-def test_an_episode_that_is_too_long_to_repeat_is_left(
-    share: str, tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(episodes, share, 20 if share == "LONGEST_REPLAY" else 4 * 20)
-    APO(ENDLESS, **LOCAL).learn(2 * ITERATION).save(tmp_path)
-    agent = APO.load(tmp_path, ENDLESS, num_workers=0)
-    with pytest.warns(UserWarning, match="4 environments were more than 20 steps into") as told:
-        agent.learn(ITERATION)
-    assert [warning.filename for warning in told] == [__file__]
-    assert agent.snapshot.environments["number"].tolist() == [1] * 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resumed = APO.load(tmp_path, env, num_workers=0).learn(ITERATION)
+    assert bits(resumed.snapshot) == bits(whole.snapshot)
 
 
 @pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_environments_that_save_their_state_are_restored_without_a_replay(
-    workers: int, tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(episodes, "LONGEST_REPLAY", 5)
+def test_environments_that_save_their_state_are_restored(workers: int, tmp_path: Path) -> None:
     whole = APO(Saved, **LOCAL).learn(4 * ITERATION)
     APO(Saved, **LOCAL).learn(2 * ITERATION).save(tmp_path)
     Counted.steps = 0
@@ -230,17 +178,33 @@ def test_a_state_that_cannot_be_restored_starts_new_episodes(tmp_path: Path) -> 
         APO.load(tmp_path, Changed, num_workers=0).learn(ITERATION)
 
 
-def test_a_state_that_is_no_data_is_not_saved_but_repeated(tmp_path: Path) -> None:
+def test_a_state_that_is_no_data_is_not_saved(tmp_path: Path) -> None:
     class Odd(Saved):
         def get_state(self) -> Any:
             return object()
 
-    whole = APO(Odd, **LOCAL).learn(2 * ITERATION)
     APO(Odd, **LOCAL).learn(ITERATION).save(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        resumed = APO.load(tmp_path, Odd, num_workers=0).learn(ITERATION)
+    with pytest.warns(UserWarning, match="4 of 4 environments cannot save their states"):
+        APO.load(tmp_path, Odd, num_workers=0).learn(ITERATION)
+
+
+def test_an_environment_is_saved_by_its_attributes(tmp_path: Path) -> None:
+    """Gymnasium's classic control tasks have no get_state."""
+    whole = APO("Pendulum-v1", **LOCAL).learn(4 * ITERATION)
+    APO("Pendulum-v1", **LOCAL).learn(2 * ITERATION).save(tmp_path)
+    resumed = APO.load(tmp_path, num_workers=0).learn(2 * ITERATION)
     assert bits(resumed.snapshot) == bits(whole.snapshot)
+
+
+def test_a_state_that_is_too_large_is_not_saved(tmp_path: Path) -> None:
+    class Large(Drift):
+        def __init__(self) -> None:
+            super().__init__()
+            self.field = np.zeros(10**5)
+
+    APO(Large, **LOCAL).learn(ITERATION).save(tmp_path)
+    with pytest.warns(UserWarning, match="4 of 4 environments cannot save their states"):
+        APO.load(tmp_path, Large, num_workers=0).learn(ITERATION)
 
 
 def test_states_are_data_of_every_plain_kind() -> None:
@@ -255,6 +219,9 @@ def test_states_are_data_of_every_plain_kind() -> None:
         "generator": np.random.default_rng(0).bit_generator.state,
         "nested": [{"a": {}}],
     }
+    rng = np.random.default_rng(5)
+    same = decode(encode(rng))
+    assert same.bit_generator.state == rng.bit_generator.state and same.random() == rng.random()
     found = decode(encode(state))
     assert found.pop("array").tolist() == state.pop("array").tolist()  # type: ignore[attr-defined]
     assert found == state
@@ -291,8 +258,7 @@ def test_mujoco_tasks_are_restored_to_the_bit(task: str) -> None:
         assert (facts, row.tobytes()) == (found, same.tobytes())
 
 
-def test_a_mujoco_run_is_resumed_without_a_replay(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(episodes, "LONGEST_REPLAY", 5)
+def test_a_mujoco_run_is_resumed_to_the_bit(tmp_path: Path) -> None:
     options = LOCAL | {"action_bounds": "raw"}
     whole = APO("Swimmer-v5", **options).learn(4 * ITERATION)
     APO("Swimmer-v5", **options).learn(2 * ITERATION).save(tmp_path)

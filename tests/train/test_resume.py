@@ -19,7 +19,6 @@ from longrun.learning.learn import advantages, learning_rate
 from longrun.learning.options.config_options import make_config
 from longrun.learning.runs.run_folder import RunFolder
 from longrun.learning.train import training
-from longrun.learning.train.host import episodes as history
 from longrun.learning.train.open_run import extended, saved_run
 from run_specs import spec_of
 from tiny_envs import (
@@ -59,17 +58,6 @@ def test_the_trust_region_step_resumes_bit_identically(tmp_path):
     ATRPO(MORTAL, num_workers=0, **options).learn(ITERATION).save(tmp_path)
     loaded = ATRPO.load(tmp_path, MORTAL, num_workers=0).learn(ITERATION)
     assert bits(loaded.snapshot) == bits(whole.snapshot)
-
-
-def test_episodes_too_long_to_be_repeated_are_restarted_with_a_warning(monkeypatch):
-    monkeypatch.setattr(history, "LONGEST_REPLAY", 20)
-    agent = APO(ENDLESS, num_workers=0, **TINY).learn(2 * ITERATION)
-    assert agent.snapshot.environments["length"].tolist() == [-1] * 4
-    agent.close()
-    with pytest.warns(UserWarning, match="4 environments .* too far to repeat"):
-        agent.learn(ITERATION)
-    assert agent.snapshot.environments["number"].tolist() == [1] * 4
-    assert agent.snapshot.environments["length"].tolist() == [16] * 4
 
 
 # On the command line.

@@ -1,9 +1,9 @@
-"""States of environments that can save them, as bytes.
+"""States of environments as bytes.
 
-An environment saves its state if it has `get_state()` and `set_state(state)`. A state consists of
-None, booleans, numbers, strings, bytes, NumPy arrays, and lists, tuples and dicts (with strings as
-keys) of these. The generator `np_random` and the steps that a TimeLimit has counted are saved
-beside it.
+The state of an environment is what its `get_state()` gives, for `set_state(state)`. One without
+these methods is saved by its attributes, if all of them are data. Data are None, booleans, numbers,
+strings, bytes, NumPy arrays and generators, and lists, tuples and dicts (with strings as keys) of
+these. The generator `np_random` and the steps that a TimeLimit has counted are saved beside it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Generator, Philox
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 TRANSPARENT = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
 """Wrappers whose state is known: TimeLimit's is a number, the others have none once reset."""
+FIXED = (gymnasium.Space, EnvSpec)
+"""Kinds of attributes that are no state."""
+GENERATORS = {kind.__name__: kind for kind in (PCG64, PCG64DXSM, MT19937, Philox, SFC64)}
+MOST_STATE_BYTES = 2**18
+"""Most bytes of a state; a larger one is not saved. Only what is used takes memory."""
 KIND = "longrun kind"
-"""The key that tells encoded arrays, bytes and tuples from a user's dicts."""
+"""The key that tells encoded arrays, bytes, tuples and generators from a user's dicts."""
 
 
 def encode(value: Any) -> bytes:
@@ -40,6 +47,8 @@ def _plain(value: Any) -> Any:
         data = base64.b64encode(np.asarray(value, order="C").tobytes()).decode()
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         return {KIND: kind, "dtype": value.dtype.str, "shape": list(value.shape), "data": data}
+    if isinstance(value, Generator):
+        return {KIND: "generator", "state": _plain(value.bit_generator.state)}
     if isinstance(value, bytes):
         return {KIND: "bytes", "data": base64.b64encode(value).decode()}
     if isinstance(value, tuple):
@@ -65,6 +74,11 @@ def _restored(value: Any) -> Any:
         return {key: _restored(item) for key, item in value.items()}
     if kind == "tuple":
         return tuple(_restored(item) for item in value["items"])
+    if kind == "generator":
+        state = _restored(value["state"])
+        bits = GENERATORS[state["bit_generator"]]()
+        bits.state = state
+        return Generator(bits)
     content = base64.b64decode(value["data"])
     if kind == "bytes":
         return content
@@ -78,34 +92,44 @@ class SavedState:
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         *wrappers, self._inner = _layers(env)
         self._limits = [wrapper for wrapper in wrappers if isinstance(wrapper, TimeLimit)]
-        methods = (getattr(self._inner, name, None) for name in ("get_state", "set_state"))
-        self.is_possible = all(map(callable, methods))
+        self.is_possible = True
+        """False once its state has turned out to be no data, or too large"""
 
     def save(self) -> bytes:
-        """The state; b"" if the environment has none, or one that is not plain data."""
+        """The state; b"" if it cannot be saved."""
         if not self.is_possible:
             return b""
         inner: Any = self._inner
-        content = {
-            "state": inner.get_state(),
-            "elapsed": [limit._elapsed_steps for limit in self._limits],
-            "np_random": inner.unwrapped.np_random.bit_generator.state,
-        }
         try:
-            return encode(content)
+            content = {
+                "state": inner.get_state() if self._has_methods else self._attributes(),
+                "elapsed": [limit._elapsed_steps for limit in self._limits],
+                "np_random": inner.unwrapped.np_random.bit_generator.state,
+            }
+            found = encode(content)
         except (TypeError, ValueError, RecursionError):
-            self.is_possible = False
-            return b""
+            found = b""
+        self.is_possible = 0 < len(found) <= MOST_STATE_BYTES
+        return found if self.is_possible else b""
 
     def load(self, state: bytes) -> None:
         """Set a state that `save` returned; the environment has been reset before."""
-        if not self.is_possible:
-            raise TypeError("the environment has no get_state and set_state")
         content, inner = decode(state), self._inner
         inner.unwrapped.np_random.bit_generator.state = content["np_random"]
-        inner.set_state(content["state"])  # type: ignore[attr-defined]
+        if self._has_methods:
+            inner.set_state(content["state"])  # type: ignore[attr-defined]
+        elif content["state"].keys() == self._attributes().keys():
+            vars(inner).update(content["state"])
         for limit, elapsed in zip(self._limits, content["elapsed"], strict=True):
             limit._elapsed_steps = elapsed
+
+    @property
+    def _has_methods(self) -> bool:
+        return all(callable(getattr(self._inner, n, None)) for n in ("get_state", "set_state"))
+
+    def _attributes(self) -> dict[str, Any]:
+        found = vars(self._inner).items()
+        return {n: x for n, x in found if n != "_np_random" and not isinstance(x, FIXED)}
 
 
 def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:

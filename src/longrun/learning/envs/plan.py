@@ -56,7 +56,6 @@ class Plan:
             "truncated": ((r, t, n), np.bool_),
             "env_state": ((r, n, self.state_bytes), np.uint8),
             "env_state_size": ((r, n), np.int64),
-            "seen": ((r, t, n), np.uint32),  # hashes of observations in a replay
             "strayed": ((r, n), np.bool_),  # environments that could not be restored
             "eval_reward": ((r, self.eval_steps, self.eval_envs), np.float64),
             "eval_ended": ((r, self.eval_steps, self.eval_envs), np.bool_),

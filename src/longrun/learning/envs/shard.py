@@ -130,26 +130,12 @@ class Shard:
         check_finite(part, iteration, *seen, *self._named(costs))
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
-        """Start the given episode of each of the replica's N environments; `replay` follows."""
+        """Start the given episode of each of the replica's N environments."""
         part = self._parts[replica]
         rows = slice(part.first, part.last)
         stream = (self._plan.seeds[replica], seeding.EPISODE)
         obs = self._arrays["obs"][replica][-1, rows]
         self._chains[replica] = self._begin(part, self._make(part), stream, episodes[rows], obs)
-
-    def replay(self, replica: int, counts: Sequence[int]) -> None:
-        """Repeat the first counts[i] rows of the action array in each environment i.
-
-        One that does not do the same, by the hashes in the array `seen`, is marked as strayed.
-        """
-        resume_obs, strayed = (self._arrays[n][replica] for n in ("obs", "strayed"))
-        for i, chain in self._numbered(replica):
-            if strayed[i]:
-                continue
-            self.heartbeat.begin(watchdog.REPEATING, Part(replica, i, i + 1))
-            actions = self._given(self._arrays["action"][replica][: counts[i], i])
-            seen = self._arrays["seen"][replica][: counts[i], i]
-            strayed[i] = not chain.repeats(actions, seen, resume_obs[-1, i])
 
     def load_states(self, replica: int) -> None:
         """Set the states in the array `env_state`, after `restart`; marks those that stray."""

@@ -13,13 +13,12 @@ import numpy as np
 
 from longrun.base.errors import InputError
 from longrun.learning.envs import seeding
-from longrun.learning.envs.env_state import SavedState
+from longrun.learning.envs.env_state import MOST_STATE_BYTES, SavedState
 from longrun.learning.envs.mujoco_fast import fast_stepper
 from longrun.learning.envs.mujoco_tasks import FastStepper
-from longrun.learning.envs.row_hashes import UNKNOWN, row_hashes
 from longrun.learning.envs.space_forms import action_maker, row_writer
 from longrun.learning.envs.spaces import Array, form_of
-from longrun.learning.envs.watchdog import TURN, Heartbeat
+from longrun.learning.envs.watchdog import Heartbeat
 
 
 class GymnasiumStepper:
@@ -62,17 +61,14 @@ class GymnasiumStepper:
 
 
 Stepper = GymnasiumStepper | FastStepper
-MOST_STATE_BYTES = 2**18
-"""Most bytes of the state that `get_state` gives; a larger one is not saved. Only what is used
-takes memory."""
 
 
 def state_room(env: gymnasium.Env[Any, Any]) -> int:
-    """Bytes to be reserved for the state of one such environment, 0 if it cannot save it."""
+    """Bytes to be reserved for the state of one such environment."""
     fast = fast_stepper(env)
     if fast is not None:
         return len(fast.save_state())
-    return MOST_STATE_BYTES if SavedState(env).is_possible else 0
+    return MOST_STATE_BYTES
 
 
 def make_stepper(env: gymnasium.Env[Any, Any], info: Collection[str] = ()) -> Stepper:
@@ -136,25 +132,6 @@ class Chain:
         self.stepper.reset(seeding.episode_seed(*self._stream, self.episode), obs_out)
         self._heartbeat.reset()
         self.episode += 1
-
-    def repeats(self, actions: Array, seen: Array, obs_out: Array) -> bool:
-        """Repeat actions [t, A] as the environment got them; whether it did the same as then.
-
-        `seen` [t]: hashes of the observations that followed. No action is given after one that
-        differs; an action that is an error now counts as a difference.
-        """
-        for step, (action, expected) in enumerate(zip(actions, seen, strict=True)):
-            self._heartbeat.row[TURN] = step
-            try:
-                _, terminated, truncated = self.stepper.step(action, obs_out)
-            except KeyboardInterrupt:  # of the user
-                raise
-            except BaseException:  # such as that of sys.exit()
-                return False
-            same = expected in (UNKNOWN, row_hashes(obs_out))
-            if terminated or truncated or not same:
-                return False
-        return True
 
     def restores(self, state: bytes) -> bool:
         """Set a saved state after the reset; whether the environment is in that state now."""

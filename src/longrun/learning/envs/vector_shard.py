@@ -122,17 +122,6 @@ def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
 class VectorShard(Shard):
     """All replicas, each with a VectorEnv for training and one for evaluation."""
 
-    def replay(self, replica: int, counts: Sequence[int]) -> None:
-        """Nothing is repeated: one environment cannot be stepped without the others."""
-        self._arrays["strayed"][replica] |= np.array(counts) > 0
-
-    def load_states(self, replica: int) -> None:
-        """There are none."""
-
-    def renew(self, replica: int) -> None:
-        """All are at the start of an episode anyway, after `restart`."""
-        self._arrays["obs"][replica][-1] = self._chains[replica].obs
-
     def _make(self, part: Part) -> VectorRows:
         self.heartbeat.begin(watchdog.MAKING, part)
         self._opened.append(make_env(self._plan.factory))

@@ -29,7 +29,7 @@ CELLS = 8
 ACTIVITY, REPLICA, ITERATION, FIRST, COUNT, TURN, RESETS, BEGUN = range(CELLS)
 """The cells. COUNT environments from FIRST on take turns, and TURN counts these from 0. RESETS is
 odd during a reset. BEGUN counts activities, so that a row differs from all earlier ones."""
-STARTING, MAKING, RESETTING, REPEATING, ROLLOUT, EVALUATION, IDLE, RESTORING = range(8)
+STARTING, MAKING, RESETTING, ROLLOUT, EVALUATION, IDLE, RESTORING = range(7)
 """Activities."""
 
 
@@ -81,8 +81,6 @@ def place(row: Array) -> str:
         return f"{name} in its reset"
     if activity == RESTORING:
         return f"{name} in its set_state"
-    if activity == REPEATING:
-        return f"{name} at repeated step {step}"
     evaluation = "the evaluation after " if activity == EVALUATION else ""
     where = "in a reset at" if resets % 2 else "at"
     return f"{name} {where} step {step} of {evaluation}iteration {iteration}"

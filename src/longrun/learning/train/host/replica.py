@@ -28,7 +28,7 @@ from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import Streams, report
 from longrun.learning.train.events import Seconds, TrainingEvent
-from longrun.learning.train.host.episodes import EpisodeHistory, read_episodes
+from longrun.learning.train.host import episodes
 from longrun.learning.train.snapshot import Snapshot
 from longrun.learning.train.training_checks import require_healthy, without_flags
 
@@ -54,9 +54,8 @@ class Replica:
         self.state = start.state
         self.snapshot = start
         """the snapshot after the last iteration that was done"""
-        episodes = read_episodes(start.environments, config.num_envs, spaces)
         self._live = live
-        self._history = EpisodeHistory(episodes, live)
+        self._episodes = episodes.read_episodes(start.environments, config.num_envs, spaces)
 
     def run(
         self,
@@ -68,7 +67,7 @@ class Replica:
     ) -> None:
         """Iterate until the run is done or `stopping` is set; each iteration emits an event."""
         if not self._live:
-            self._history.restore(pool, self.index)
+            self._episodes = episodes.restored(self._episodes, pool, self.index)
         self._publish(pool)
         iteration = int(self.state.iteration)
         collected = self._start_rollout(pool, spec, iteration)
@@ -90,7 +89,7 @@ class Replica:
                 metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
                 evaluation = evaluated()
-            self.snapshot = Snapshot(self.state, self._history.snapshot()._asdict())
+            self.snapshot = Snapshot(self.state, self._episodes._asdict())
             emit(TrainingEvent(self.index, iteration, metrics, evaluation), self.snapshot)
 
     def _start_rollout(self, pool: Pool, spec: RunSpec, iteration: int) -> Callable[[], None]:
@@ -156,7 +155,7 @@ class Replica:
     def _record(self, pool: Pool, rollout: Rollout) -> None:
         """Where the environments are now, before the workers go on and overwrite it."""
         states, sizes = (pool.arrays[name][self.index] for name in ("env_state", "env_state_size"))
-        self._history.extend(rollout, states, sizes)
+        self._episodes = episodes.after(self._episodes, rollout, states, sizes)
 
     def _finish_value(self, fitting: Future[Any] | None) -> dict[str, float]:
         """Wait for line 10 of Algorithm 1, which runs in another thread; its metrics."""

@@ -15,9 +15,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Generator, Philox
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Generator, Philox
 
 TRANSPARENT = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
 """Wrappers whose state is known: TimeLimit's is a number, the others have none once reset."""

@@ -25,8 +25,7 @@ from longrun import APO
 from longrun.learning.algorithms import agent_of
 from longrun.learning.envs import seeding
 from longrun.learning.envs.native import Environment, Step
-from longrun.learning.envs.plan import Plan
-from longrun.learning.envs.shared_memory import SharedArrays
+from longrun.learning.envs.plan import Plan, SharedArrays
 from longrun.learning.envs.spaces import Spaces, describe
 from longrun.learning.envs.vector_shard import make_shard
 from longrun.learning.envs.worker_part import parts_of

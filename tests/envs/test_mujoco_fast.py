@@ -15,9 +15,8 @@ from gymnasium.wrappers import ClipAction, TimeLimit
 
 from longrun.learning.envs import seeding
 from longrun.learning.envs.mujoco_fast import fast_stepper
-from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.plan import Plan, SharedArrays
 from longrun.learning.envs.shard import Shard
-from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.stepper import GymnasiumStepper, make_stepper
 from longrun.learning.options.acting import Acting

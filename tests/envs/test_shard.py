@@ -14,9 +14,8 @@ from gymnasium import spaces
 from longrun import APO
 from longrun.learning.envs import seeding
 from longrun.learning.envs.numpy_policy import draw_noise
-from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.plan import Plan, SharedArrays
 from longrun.learning.envs.shard import Shard
-from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.worker_part import parts_of
 from longrun.learning.options.acting import Acting

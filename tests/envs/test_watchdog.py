@@ -27,9 +27,8 @@ from longrun import APO, PPO, WorkerError
 from longrun.base.errors import HungError
 from longrun.cli import main
 from longrun.learning.envs import processes, seeding, watchdog, worker_pool
-from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.plan import Plan, SharedArrays
 from longrun.learning.envs.shard import Shard
-from longrun.learning.envs.shared_memory import SharedArrays
 from longrun.learning.envs.spaces import describe
 from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config

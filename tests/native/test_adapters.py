@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from longrun.learning.envs.env_strings import NATIVE_MAKERS
-from longrun.learning.envs.native.lookup import native_env
-from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.native.protocol import Environment, native_env
 from longrun.learning.envs.native.to_gymnasium import as_gymnasium
 
 ENVS = 3

@@ -17,7 +17,7 @@ from longrun.lab.sweeps.grids import parse_lists, points_of
 from longrun.learning import callbacks
 from longrun.learning.envs.env_strings import parse_args, with_args
 from longrun.learning.envs.factories import needs_trust
-from longrun.learning.envs.native.lookup import is_native
+from longrun.learning.envs.native.protocol import is_native
 from longrun.learning.options.config import Config, numeric_fields
 from longrun.learning.options.config_options import make_config, why_unknown
 from longrun.learning.options.presets import DEFAULT

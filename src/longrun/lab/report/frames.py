@@ -13,7 +13,7 @@ from longrun.base.files import read_json
 from longrun.lab.report.runs import Folder
 from longrun.lab.results.settings import SettingReplica
 from longrun.lab.results.verdict import ranked
-from longrun.learning.envs.native.lookup import is_native
+from longrun.learning.envs.native.protocol import is_native
 
 MOST_EACH = 600_000
 """characters of the pictures of one environment"""

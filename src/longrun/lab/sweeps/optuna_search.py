@@ -21,7 +21,7 @@ from longrun.lab.results.statistics import interquartile_mean
 from longrun.lab.sweeps.grids import Options, written
 from longrun.lab.sweeps.scheduler import Search
 from longrun.lab.sweeps.sweep_folder import SweepFolder
-from longrun.learning.envs.native.lookup import is_native
+from longrun.learning.envs.native.protocol import is_native
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.spec import RunSpec
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from longrun.base.checks import MOST_STEPS, whole_number
 from longrun.base.errors import InputError
 from longrun.lab.sweeps.grids import Options, written
-from longrun.learning.envs.native.lookup import is_native
+from longrun.learning.envs.native.protocol import is_native
 from longrun.learning.options.config import Config, numeric_fields
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.spec import RunSpec

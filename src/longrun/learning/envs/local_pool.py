@@ -10,8 +10,7 @@ from typing import Any
 
 from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import EnvironmentFailure, HungError, WorkerError
-from longrun.learning.envs.plan import Plan
-from longrun.learning.envs.shared_memory import SharedArrays
+from longrun.learning.envs.plan import Plan, SharedArrays
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.vector_shard import make_shard
 from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, no_progress

@@ -17,14 +17,13 @@ from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import EnvironmentFailure, WorkerError
 from longrun.learning.envs.factories import pickled
 from longrun.learning.envs.local_pool import LocalPool
-from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.plan import Plan, SharedArrays, file_of
 from longrun.learning.envs.processes import (
     KILL_SECONDS,
     ONE_THREAD,
     Child,
     cause_of_exit,
 )
-from longrun.learning.envs.shared_memory import SharedArrays, file_of
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, place
 from longrun.learning.envs.worker_part import parts_of

@@ -16,9 +16,8 @@ from multiprocessing.connection import Connection
 import cloudpickle
 
 from longrun.base.errors import EnvironmentFailure, NonFiniteError, WorkerError, text_of
-from longrun.learning.envs.plan import Plan
+from longrun.learning.envs.plan import Plan, SharedArrays, content_of
 from longrun.learning.envs.processes import end_with
-from longrun.learning.envs.shared_memory import SharedArrays, content_of
 from longrun.learning.envs.vector_shard import make_shard
 
 LONGEST_TRACEBACK = 3000

@@ -21,8 +21,7 @@ from longrun.learning.envs.factories import (
     is_a,
     make_env,
 )
-from longrun.learning.envs.native.lookup import native_env
-from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.native.protocol import Environment, native_env
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.envs.watchdog import making_limit
 from longrun.learning.learn.types import TrainState

@@ -7,10 +7,12 @@ unless `action_bounds="raw"` asks that the environment gets what was sampled.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import jax
 
+from longrun.learning.envs.env_strings import NATIVE_MAKERS, split_env
 from longrun.learning.envs.spaces import Spaces
 
 
@@ -63,3 +65,24 @@ class Environment(ABC):
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
         """One step from a row of actions [A]: int32 choices counted from 0, or numbers, which lie
         within the bounds unless `action_bounds="raw"` passes on the policy's raw actions."""
+
+
+def is_native(env: str) -> bool:
+    """Whether an env string names an environment that runs inside the compiled program."""
+    prefix, colon, _ = env.partition(":")
+    return bool(colon) and prefix in NATIVE_MAKERS
+
+
+def native_env(env: object) -> Environment | None:
+    """An `Environment` as it is, or made from its env string; None for anything else."""
+    if isinstance(env, Environment):
+        return env
+    if not isinstance(env, str) or not is_native(env):
+        return None
+    env_id, args = split_env(env)
+    prefix, _, name = env_id.partition(":")
+    # Imported here, since each adapter imports a package that most users do not have.
+    module, function = NATIVE_MAKERS[prefix]
+    made = getattr(import_module(module), function)(name, args)
+    assert isinstance(made, Environment)
+    return made

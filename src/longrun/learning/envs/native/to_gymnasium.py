@@ -15,8 +15,7 @@ from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.envs.env_strings import NATIVE_MAKERS, with_args
 from longrun.learning.envs.flat_spaces import as_given
-from longrun.learning.envs.native.lookup import native_env
-from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.native.protocol import Environment, native_env
 from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.options.acting import ActionBounds
 

@@ -116,8 +116,8 @@ def test_whole_numbers_may_be_written_as_floats_and_sizes_as_lists():
 @pytest.mark.parametrize("name", ["reset_cost", "reset_cost_step_size"])
 def test_a_reset_cost_needs_the_termination_that_has_one(name):
     with pytest.raises(ValueError, match=rf"{name}=0.5 has no effect.*set termination='reset'"):
-        APOConfig(**{name: 0.5})
-    assert getattr(APOConfig(**{name: 0.5}, termination="reset"), name) == 0.5
+        make_config("apo", termination="zero", **{name: 0.5})
+    assert getattr(APOConfig(**{name: 0.5}), name) == 0.5
 
 
 def test_a_minibatch_must_fit_into_a_rollout():
@@ -193,7 +193,8 @@ def test_our_names_are_options():
 
 def test_the_default_preset_is_that_of_control_tasks_and_documented():
     for name in ALGORITHMS:
-        assert make_config(name) == make_config(name, "tuned") != make_config(name, "paper")
+        assert ALGORITHMS[name]() == make_config(name) == make_config(name, "tuned")
+        assert make_config(name) != make_config(name, "paper")
     for function in (APO, make_config, longrun.sweep):
         assert inspect.signature(function).parameters["preset"].default == "tuned"
     for words in (APO.__mro__[1].__doc__, make_config.__doc__, longrun.sweep.__doc__):

@@ -24,7 +24,7 @@ from test_learner import (
     two_steps,
 )
 
-from longrun.lab.paper.authors import AuthorsAPO, weighted_mean
+from longrun.lab.paper.authors import weighted_mean
 from longrun.learning.algorithms import agent_of
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner
@@ -53,10 +53,9 @@ def test_an_agent_resumes_bit_identically(algorithm: str, tmp_path: Path) -> Non
 
 
 def test_what_the_authors_code_does_not_have_is_refused() -> None:
-    for options in ({"termination": "reset"}, {"limits": {"terminated": 0.1}}):
-        [name] = options
+    for name, value in (("termination", "reset"), ("limits", {"fuel": 0.1})):
         with pytest.raises(ValueError, match=rf"^{name}=.* is not in the authors' code"):
-            AuthorsAPO(**options)
+            paper_config("apo-authors", **{name: value})
 
 
 # --- criteria --------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 from longrun.learning.algorithms import AGENTS
 from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.learn import learner, preparation, program_options
+from longrun.learning.learn import learner, preparation
 from longrun.learning.learn.acting import read
 from longrun.learning.learn.criteria import init_criterion
 from longrun.learning.learn.learning_rate import with_shorter_steps
@@ -24,7 +24,7 @@ from longrun.learning.learn.moments import Moments, init_moments, merge
 from longrun.learning.learn.policy_steps import clipped_surrogate
 from longrun.learning.learn.types import Batch, Metrics, Networks, Rollout, TrainState
 from longrun.learning.options.acting import Acting
-from longrun.learning.options.config import ALGORITHMS, Config, numeric_fields
+from longrun.learning.options.config import ALGORITHMS, Config
 from longrun.learning.train.host import loop as host
 from longrun.learning.train.host.replica import flat_weights
 from paper_config import paper_config
@@ -144,75 +144,6 @@ def test_a_gaussian_policy_starts_with_the_configured_standard_deviation(
     log_std = learner.init(config, spaces, jax.random.key(0)).params.policy.log_std
     assert log_std.tolist() == ([] if spaces.categories else [-1.5, -1.5])
     assert not log_std.weak_type  # otherwise the first update would be compiled twice
-
-
-def options_read(config: Config, program: Any) -> set[str]:
-    """Names of the options that are not numeric and that a program reads while it is traced."""
-    read: set[str] = set()
-
-    class Spied(type(config)):  # type: ignore[misc]
-        def __getattribute__(self, name: str) -> Any:
-            read.add(name)
-            return super().__getattribute__(name)
-
-    spied = object.__new__(Spied)
-    vars(spied).update(vars(config))
-    read.clear()
-    jax.eval_shape(lambda: program(spied))
-    return read & {option.name for option in dataclasses.fields(config)} - {*numeric_fields(config)}
-
-
-@pytest.mark.parametrize("options", [{}, {"scale_rewards": True}])
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_new_replica_depends_on_no_other_option(algorithm: str, options: dict[str, Any]) -> None:
-    """So that it is compiled once for all configurations that agree in those it reads."""
-    config = paper_config(algorithm, **SMALL | options)
-
-    def program(config: Config) -> TrainState:
-        drawn = learner.training_of(config).draw(config, BOX, jax.random.key(0))
-        return learner._init.__wrapped__(config, drawn, features=3, stds=2)
-
-    read = options_read(config, program)
-    expected = {*program_options.INIT, "adaptive_lambda"} | ({"num_envs"} if options else set())
-    assert read <= expected
-    assert "hidden_sizes" in read
-
-
-@algorithms
-def test_training_depends_on_no_other_option(algorithm: str) -> None:
-    """So that policies are trained by one program for both criteria, and values for all four."""
-    config = paper_config(algorithm, **SMALL | {"hidden_sizes": (4,)})
-    state, orders = fresh(config, BOX), shuffles(0, config)
-    widths = ((3,), (0,), (2,), (), ())
-    batch = Batch(*(jnp.zeros((len(orders.value[0]), *width)) for width in widths))
-    policy, value = (
-        (getattr(state.params, part), getattr(state.opt_state, part)) for part in Networks._fields
-    )
-    seen, rollout = state._replace(opt_state=()), random_rollout(0, config, BOX)
-    read = options_read(config, lambda c: preparation._prepare.__wrapped__(c, BOX, seen, rollout))
-    # Where lambda is fixed, `adaptive_lambda` is false, whatever the configuration says.
-    assert read <= {*program_options.BATCH, "adaptive_lambda"}
-    long = dataclasses.replace(config, adaptive_lambda=True, rollout_steps=100)
-    started, facts = fresh(long, BOX), random_rollout(0, long, BOX)
-    read = options_read(long, lambda c: preparation._prepare.__wrapped__(c, BOX, started, facts))
-    assert read <= {*program_options.BATCH, *program_options.ADAPTIVE}
-    improve = learner._improve_policy.__wrapped__
-    read = options_read(config, lambda c: improve(c, BOX, *policy, batch, orders.policy, 0.0, True))
-    assert read <= {*program_options.POLICY}
-    read = options_read(
-        config, lambda c: learner._fit_value.__wrapped__(c, *value, batch, orders.value, 0.0)
-    )
-    assert read <= {*program_options.VALUE}
-    assert {"minibatch_size", "activation"} <= read
-
-
-def test_a_new_replica_is_compiled_once_for_all_shapes_of_a_rollout() -> None:
-    config = paper_config("apo", **SMALL)
-    learner.init(config, BOX, jax.random.key(0))
-    compiled = learner._init._cache_size()
-    longer = dataclasses.replace(config, rollout_steps=16, num_envs=4, epochs=3)
-    learner.init(longer, BOX, jax.random.key(0))
-    assert learner._init._cache_size() == compiled
 
 
 # --- the first ratio -------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.learn import learner, preparation, program_options
+from longrun.learning.learn import learner, preparation
 from longrun.learning.learn.trace import (
     COMPARED,
     FIRST,
@@ -313,13 +313,3 @@ def test_a_fixed_lambda_keeps_nothing() -> None:
     assert init_trace(paper_config("ppo")) is None
     assert with_current_lambda(config, None) is config
     assert learner.init(config, BOX, jax.random.key(0)).trace is None
-
-
-def test_programs_depend_on_the_length_of_rollouts_only_where_lambda_adapts() -> None:
-    """Otherwise they are compiled once for all lengths, and know nothing of the policy."""
-    short, other = (config_with(rollout_steps=steps, num_envs=4) for steps in (50, 60))
-    for options in (program_options.options_of_init, program_options.options_of_batch):
-        assert options(short) == options(other)
-        assert not options(short).adapts_lambda
-        assert options(config_with()).adapts_lambda
-        assert options(config_with()) != options(config_with(rollout_steps=200))

@@ -70,7 +70,10 @@ class Authors(Clipped):
         for name, usual in USUAL.items():
             value = getattr(self, name, usual)
             if value != usual:
-                raise InputError(f"{name}={value!r} is not in the authors' code; leave it out")
+                raise InputError(
+                    f"{name}={value!r} is not in the authors' code, which has {usual!r}; set"
+                    " preset='paper'"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)

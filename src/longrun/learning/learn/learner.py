@@ -35,11 +35,6 @@ from longrun.learning.learn.networks import (
 )
 from longrun.learning.learn.policy_steps import policy_step_of
 from longrun.learning.learn.preparation import prepare
-from longrun.learning.learn.program_options import (
-    options_of_init,
-    options_of_policy,
-    options_of_value,
-)
 from longrun.learning.learn.trace import init_trace, policy_learns
 from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learning.options.config import Config, of_kind
@@ -47,7 +42,6 @@ from longrun.learning.options.config import Config, of_kind
 
 def init(config: Config, spaces: Spaces, key: jax.Array) -> TrainState:
     """A new replica. Each layer is drawn by a program of its own, which other networks share."""
-    config = options_of_init(config)
     stds = 0 if spaces.categories else spaces.action_size
     drawn = training_of(config).draw(config, spaces, key)
     state: TrainState = _init(config, drawn, spaces.feature_size, stds)
@@ -79,7 +73,7 @@ def improve_policy(
     progress: jax.Array | float,
 ) -> Trained:
     """Line 9 of Algorithm 1. `progress` in [0, 1) is the fraction of the run that is done."""
-    config, learns = options_of_policy(config), policy_learns(state)
+    learns = policy_learns(state)
     batch = batch._replace(value_target=None)  # type: ignore[arg-type]  # it is not read
     before = state.params.policy, state.opt_state.policy
     trained: Trained = _improve_policy(config, spaces, *before, batch, shuffles, progress, learns)
@@ -136,7 +130,6 @@ def fit_value(
     progress: jax.Array | float,
 ) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
-    config = options_of_value(config)
     of_policy: dict[str, Any] = dict.fromkeys(NOT_OF_VALUE)
     batch = batch._replace(**of_policy)
     before = state.params.value, state.opt_state.value

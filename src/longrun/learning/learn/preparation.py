@@ -16,7 +16,6 @@ from longrun.learning.learn.criteria import Values, criterion_of
 from longrun.learning.learn.limits import learn_limits
 from longrun.learning.learn.moments import merge
 from longrun.learning.learn.networks import value_network
-from longrun.learning.learn.program_options import options_of_batch
 from longrun.learning.learn.targets import batch_targets
 from longrun.learning.learn.trace import adapt_trace
 from longrun.learning.learn.types import Batch, Metrics, Networks, Rollout, TrainState
@@ -33,7 +32,7 @@ def prepare(
     policy = state.params.policy if config.adapts_lambda else ()
     params = Networks(policy, state.params.value)
     seen = state._replace(params=params, opt_state=Networks((), ()))
-    batch, after, metrics = _prepare(options_of_batch(config), spaces, seen, rollout)
+    batch, after, metrics = _prepare(config, spaces, seen, rollout)
     return batch, after._replace(params=state.params, opt_state=state.opt_state), metrics
 
 

@@ -7,9 +7,9 @@ The four algorithms are a table, criterion x policy step, and so are their optio
 | `Average`   | `APOConfig` | `ATRPOConfig` |
 | `Discounted`| `PPOConfig` | `TRPOConfig`  |
 
-Options marked `numeric` are arrays in the compiled update: they can differ between replicas, and
-changing one never recompiles, and so are the rates of `limits`. All others determine the compiled
-program.
+Defaults are those of `APO(env)`; presets are named changes of them (presets.py). Options marked
+`numeric` are arrays in the compiled update: they can differ between replicas, and changing one
+never recompiles, and so are the rates of `limits`. All others determine the compiled program.
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ FEWEST_ITERATIONS = 300
 """Fewest in which lambda adapts: choosing it takes 15 iterations, and lowering it 150."""
 MOST_LIMITS = 8
 """Most limits of a trust-region step, which tries all combinations of limits that may bind."""
+ADAPTIVE_LAMBDA = (
+    "learn only the values in the first 14 iterations; if longer traces still change the policy"
+    " gradient by more than noise then, start with lambda 1 - 1 / rollout_steps, which credits an"
+    " action with the rewards of a whole rollout, and lower it to gae_lambda in 150 iterations."
+    " Lambda is gae_lambda otherwise, and in runs of fewer than 300 iterations, with rollouts of"
+    " fewer than 100 steps, and if gae_lambda alone is given"
+)
 LIMIT_STEP_SIZE = (
     "how fast limits are approached: the step size of a multiplier's dual ascent (APO, PPO), or the"
     " share of a cost's distance from its limit that a step may use up, or must correct if the cost"
@@ -56,24 +63,17 @@ class Config:
     algorithm: ClassVar[str]
     """the name in files and on the command line"""
 
-    gae_lambda: float = number(0.95, "lambda: weight of later TD errors in an advantage", high=1)
-    adaptive_lambda: bool = choice(
-        False,
-        "learn only the values in the first 14 iterations; if longer traces still change the"
-        " policy gradient by more than noise then, start with lambda 1 - 1 / rollout_steps, which"
-        " credits an action with the rewards of a whole rollout, and lower it to gae_lambda in 150"
-        " iterations. Lambda is gae_lambda otherwise, and in runs of fewer than 300 iterations,"
-        " with rollouts of fewer than 100 steps, and if gae_lambda alone is given",
-    )
+    gae_lambda: float = number(0.9, "lambda: weight of later TD errors in an advantage", high=1)
+    adaptive_lambda: bool = choice(False, ADAPTIVE_LAMBDA)
     learning_rate: float = number(3e-4, "beta: Adam's step size")
-    num_envs: int = count(10, "environments of one replica", high=2**20)
-    rollout_steps: int = count(200, "steps of each environment in an iteration", high=2**24)
-    epochs: int = count(10, "M: passes over a rollout")
+    num_envs: int = count(2, "environments of one replica", high=2**20)
+    rollout_steps: int = count(1000, "steps of each environment in an iteration", high=2**24)
+    epochs: int = count(5, "M: passes over a rollout")
     minibatch_size: int = count(
-        100, "samples in a gradient step; a pass drops the remainder", high=MOST_SAMPLES
+        50, "samples in a gradient step; a pass drops the remainder", high=MOST_SAMPLES
     )
     initial_log_std: float = number(
-        0.0, "initial log standard deviation of a Gaussian policy", low=-10, high=2
+        -1.0, "initial log standard deviation of a Gaussian policy", low=-10, high=2
     )
     action_bounds: Literal["clip", "raw"] = choice(
         "clip",
@@ -98,16 +98,16 @@ class Config:
         "the value's network: 'mlp', or a pair of functions (init, apply)"
     )
     normalize_observations: bool = choice(
-        False, "standardise observations by running moments, kept inside the model"
+        True, "standardise observations by running moments, kept inside the model"
     )
-    normalize_advantages: bool = choice(False, "standardise the advantages of each rollout")
+    normalize_advantages: bool = choice(True, "standardise the advantages of each rollout")
     scale_rewards: bool = choice(
-        False, "divide rewards by the running standard deviation of their decayed sum"
+        True, "divide rewards by the running standard deviation of their decayed sum"
     )
     learning_rate_decay: bool = choice(
-        False,
-        "decrease the learning rate linearly to 0 over the run, and with it the length of"
-        " trust-region steps (kl_limit with the square) and their limit_step_size",
+        True,
+        "decrease the learning rate linearly to 0 over the run, and with it the steps of ATRPO and"
+        " TRPO: limit_step_size, and kl_limit with the square",
     )
     limits: tuple[tuple[str, float], ...] = limits(
         "largest long-run averages of costs, by the names that `costs` explains:"
@@ -177,6 +177,7 @@ class Config:
 class Average(Config):
     """Options of the average criterion."""
 
+    adaptive_lambda: bool = choice(True, ADAPTIVE_LAMBDA)
     gain_step_size: float = number(
         0.1, "alpha: step size of the running means gain and value offset", high=1
     )
@@ -188,7 +189,7 @@ class Average(Config):
         high=1,
     )
     termination: Literal["zero", "reset"] = choice(
-        "zero",
+        "reset",
         "after a termination: 'zero' (the paper's) uses a differential value of 0, which favours"
         " ending in bad states (see value_constraint); 'reset' continues through the reset",
         among=("zero", "reset"),
@@ -197,7 +198,7 @@ class Average(Config):
         0.0, "(initial) cost subtracted from the reward at a termination; with termination=reset"
     )
     reset_cost_step_size: float = number(
-        0.0, "step size of the reset cost's dual ascent; 0 keeps it fixed"
+        1.0, "step size of the reset cost's dual ascent; 0 keeps it fixed"
     )
     termination_target: float = number(
         1e-3, "terminations per step that an adaptive reset cost aims at", low=1e-9, high=1
@@ -230,7 +231,7 @@ class Clipped(Config):
     """Options of the clipped policy step, which keeps limits by multipliers."""
 
     clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
-    entropy_coefficient: float = number(0.01, "weight of the entropy bonus")
+    entropy_coefficient: float = number(0.0, "weight of the entropy bonus")
     limit_step_size: float = number(0.05, LIMIT_STEP_SIZE, low=1e-6, high=1)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from longrun.base.checks import known
 from longrun.base.errors import FolderError, InputError
 from longrun.learning.options.acting import MLP
-from longrun.learning.options.config import ALGORITHMS, TERMINATED, Average, Config, kind_of
+from longrun.learning.options.config import ALGORITHMS, TERMINATED, Config, kind_of
 from longrun.learning.options.other_names import hint, lack
 from longrun.learning.options.presets import DEFAULT, PRESETS
 
@@ -17,20 +17,28 @@ from longrun.learning.options.presets import DEFAULT, PRESETS
 def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config:
     """The preset of an algorithm with some options changed; unknown names raise an InputError.
 
-    The default preset is `tuned`. A preset's adaptive reset cost is left out where the given
-    options leave no place for it: with another limit on terminations, or `termination="zero"`. A
-    `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. PPO and TRPO keep
-    the preset's lambda fixed unless `adaptive_lambda` is given: they were measured with that.
+    The default preset is `tuned`, the defaults of the options. Some options imply others
+    (`with_implied`).
     """
+    names = _field_names(kind_of(algorithm.lower()))
     changes = PRESETS[known("preset", preset, PRESETS)]
-    kind = kind_of(algorithm.lower())
-    names = _field_names(kind)
-    mine = {k: v for k, v in changes.items() if k in names}
-    if _limits_terminations(options.get("limits")) or options.get("termination") == "zero":
-        mine.pop("reset_cost_step_size", None)
-    if "gae_lambda" in options or not issubclass(kind, Average):
-        mine.pop("adaptive_lambda", None)
-    return saved_config(algorithm, mine | options)
+    mine = {name: value for name, value in changes.items() if name in names}
+    return saved_config(algorithm, mine | with_implied(names, options))
+
+
+def with_implied(names: Collection[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with what they imply, of an algorithm's options with these names.
+
+    A `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. An adaptive reset
+    cost has no place beside another limit on terminations or `termination="zero"`.
+    """
+    implied: dict[str, Any] = {}
+    if "gae_lambda" in options:
+        implied["adaptive_lambda"] = False
+    is_limited = _limits_terminations(options.get("limits"))
+    if "reset_cost_step_size" in names and (is_limited or options.get("termination") == "zero"):
+        implied["reset_cost_step_size"] = 0.0
+    return implied | dict(options)
 
 
 def _limits_terminations(limits: Any) -> bool:

@@ -15,7 +15,7 @@ from longrun.learning.learn.trace import shortest_trace
 from longrun.learning.learn.types import CriterionState
 from longrun.learning.options.acting import ACTING
 from longrun.learning.options.config import Config
-from longrun.learning.options.config_options import saved_config
+from longrun.learning.options.config_options import saved_config, with_implied
 from longrun.learning.train.loops import Loop
 from longrun.learning.train.snapshot import Snapshot
 
@@ -53,11 +53,9 @@ def changed_at_load(
 def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
     """The configuration with some options changed. Raises InputError for those that are fixed.
 
-    A `gae_lambda` that is given is fixed, as in a new agent.
+    They imply others, as in a new agent.
     """
-    if "gae_lambda" in options:
-        options = {"adaptive_lambda": False, **options}
-    changed = saved_config(config.algorithm, vars(config) | dict(options))
+    changed = saved_config(config.algorithm, vars(config) | with_implied(vars(config), options))
     for name in options:
         before, after = getattr(config, name), getattr(changed, name)
         # Other rates are other goals; what is learned depends on the names alone.

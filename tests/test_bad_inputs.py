@@ -64,7 +64,7 @@ def learned_twice(first: Path, second: Path) -> None:
 
 
 CALLS = {
-    "preset": (lambda _: APO(MORTAL, preset=None), r"preset=None must be one of paper"),
+    "preset": (lambda _: APO(MORTAL, preset=None), r"preset=None must be one of tuned"),
     "preset number": (lambda _: APO(MORTAL, preset=3), r"preset=3 must be one of"),
     "environments": (lambda _: APO(MORTAL, num_envs=10**9), r"num_envs=1000000000.*at most"),
     "steps": (lambda _: APO(MORTAL, rollout_steps=10**12), r"rollout_steps=.*at most"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +18,8 @@ from longrun.learning.envs.env_strings import with_args
 from longrun.learning.envs.factories import require_saved
 from longrun.learning.envs.spaces import interface_of
 from longrun.learning.learn.types import TrainState
-from longrun.learning.options.config import Config, Discounted
+from longrun.learning.options.arguments import options_in_words, signature_with_options
+from longrun.learning.options.config import Config, Discounted, kind_of
 from longrun.learning.options.config_options import make_config
 from longrun.learning.options.other_names import names_ours, require_order
 from longrun.learning.options.presets import DEFAULT
@@ -53,8 +55,8 @@ class Agent:
     limit); in this process its thread is left behind. `name` is what tables and legends call this
     agent's runs; runs of the same name count as the same problem. `preset` is a named set of
     options: "tuned" (the default, for control tasks), "paper" (the paper's setting) or "queueing".
-    All other options, which change those of the preset, are those of the algorithm, the fields of
-    its dataclass (`APOConfig`, ...); `longrun train apo --help` explains them.
+    All other options, which change those of the preset, are those of the algorithm: help(APO)
+    lists them.
 
     Attributes: `config`, the algorithm's options; `spec`, the description of the run; `loop`, which
     trains and measures, with the opened environment as `loop.env`; `evaluations`, a list of
@@ -62,6 +64,14 @@ class Agent:
     """
 
     algorithm: ClassVar[str]
+    __signature__: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls) -> None:
+        """Signature and docstring of an algorithm's class name its options, from their fields."""
+        if "algorithm" in vars(cls):
+            kind = kind_of(cls.algorithm)
+            cls.__signature__ = signature_with_options(Agent.__init__, kind)
+            cls.__doc__ = f"{cls.__doc__ or kind.__doc__}\n\n{options_in_words(kind)}\n"
 
     def __init__(
         self,

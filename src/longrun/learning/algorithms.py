@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Never, Unpack
+
 from longrun.learning.agent import Agent
+from longrun.learning.options.arguments import (
+    APOArguments,
+    ATRPOArguments,
+    PPOArguments,
+    TRPOArguments,
+)
 from longrun.learning.options.config import kind_of
+from longrun.learning.train.loops import AnyEnv
 
 
 class APO(Agent):
@@ -11,11 +20,17 @@ class APO(Agent):
 
     algorithm = "apo"
 
+    def __init__(self, env: AnyEnv, *others: Never, **arguments: Unpack[APOArguments]) -> None:
+        super().__init__(env, *others, **arguments)
+
 
 class PPO(Agent):
     """Proximal Policy Optimization: discounted criterion, clipped step."""
 
     algorithm = "ppo"
+
+    def __init__(self, env: AnyEnv, *others: Never, **arguments: Unpack[PPOArguments]) -> None:
+        super().__init__(env, *others, **arguments)
 
 
 class ATRPO(Agent):
@@ -23,11 +38,17 @@ class ATRPO(Agent):
 
     algorithm = "atrpo"
 
+    def __init__(self, env: AnyEnv, *others: Never, **arguments: Unpack[ATRPOArguments]) -> None:
+        super().__init__(env, *others, **arguments)
+
 
 class TRPO(Agent):
     """Trust Region Policy Optimization: discounted criterion, trust-region step."""
 
     algorithm = "trpo"
+
+    def __init__(self, env: AnyEnv, *others: Never, **arguments: Unpack[TRPOArguments]) -> None:
+        super().__init__(env, *others, **arguments)
 
 
 AGENTS: dict[str, type[Agent]] = {kind.algorithm: kind for kind in (APO, PPO, ATRPO, TRPO)}

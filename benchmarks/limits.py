@@ -23,7 +23,7 @@ from csv_rows import rows_of
 from limits_problems import Problem, learned_table, problems
 
 from longrun import APO, ATRPO, PPO, TRPO
-from longrun.exact.tabular import evaluate, solve
+from longrun.tabular import evaluate, solve
 
 RESULTS = Path(__file__).parent / "results" / "limits.csv"
 ALGORITHMS = {"apo": APO, "atrpo": ATRPO, "ppo": PPO, "trpo": TRPO}

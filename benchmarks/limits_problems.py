@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from longrun.exact.tabular import MDP
 from longrun.exact.tabular.models.classic import access_control, garnet
 from longrun.learning.envs.native import Environment, Step
 from longrun.learning.envs.native.access_control import AccessControl
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.acting import policy_outputs, read
 from longrun.queueing import QueueingEnv, n_model, tandem
+from longrun.tabular import MDP
 
 
 @dataclass(frozen=True, eq=False)

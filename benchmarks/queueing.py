@@ -24,9 +24,7 @@ import numpy as np
 
 from longrun import queueing as classical
 from longrun.base.student import student_reach
-from longrun.exact.tabular import MDP, evaluate
 from longrun.learning.envs.native import batching as native
-from longrun.learning.envs.queueing.ordered_queues import OrderedQueueingEnv
 from longrun.learning.learn.acting import act
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import make_config
@@ -34,6 +32,7 @@ from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.device.snapshots import stacked
 from longrun.learning.train.loops import open_env
 from longrun.learning.train.training import OpenRun, Training
+from longrun.tabular import MDP, evaluate
 
 OPTIMA = {
     "IL": 0.670623,
@@ -192,12 +191,8 @@ def classical_policies(name: str):
     }
     if env.network.num_classes == 6:  # the best of the orders that were tried
         policies["priority 2, 3, 1 / 6, 5, 4"] = classical.fixed_priority(env, (1, 2, 0, 5, 4, 3))
-    chosen = {label: (env, policy) for label, policy in policies.items()}
-    ordered = OrderedQueueingEnv.of(env)
-    chosen["FCFS"] = (ordered, classical.fcfs(ordered))
-    for label, (simulated_env, policy) in chosen.items():
-        size = {"steps": 200_000, "chains": 512}
-        mean, reach = classical.average_cost(simulated_env, policy, **size)
+    for label, policy in policies.items():
+        mean, reach = classical.average_cost(env, policy, steps=200_000, chains=512)
         row = {"env": name, "algorithm": label}
         yield row | {"simulated": mean, "half_width_95": reach}
 

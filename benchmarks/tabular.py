@@ -26,9 +26,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from longrun.cli.solve import MODELS
-from longrun.exact.tabular import evaluate, solve
 from longrun.exact.tabular import evaluation as accuracy
 from longrun.exact.tabular.truncation import grow_box
+from longrun.tabular import evaluate, solve
 
 RESULTS = Path(__file__).parent / "results"
 RIVALS = Path(__file__).with_name("tabular_rivals.py")

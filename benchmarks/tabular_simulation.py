@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from longrun.exact.queueing.known_networks import MODELS, REGIMES
-from longrun.exact.tabular import solve
+from longrun.tabular import solve
 
 CHAINS, BLOCK, BLOCKS = 4096, 2000, 250
 INNER = 0.7

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 from maintenance import discounted_optimum, when_serviced
 from maintenance_picture import HOURS, STATES, life, spells
 
-from longrun.exact.tabular import MDP, MODELS, evaluate, solve
+from longrun.tabular import MDP, MODELS, evaluate, solve
 
 BLUE, RED, GREY = "#0a6fb8", "#d1495b", "#8a8f98"
 HORIZONS = np.logspace(1, 4, 121)

@@ -16,9 +16,9 @@ import pytest
 from command_line import call, require_picture
 from longrun.cli.solve import MODELS
 from longrun.cli.solve_report import certified
-from longrun.exact.tabular import NoConvergence, evaluate, from_gymnasium, solve
 from longrun.exact.tabular.models.classic import access_control
 from longrun.lab.policy_map import picture
+from longrun.tabular import NoConvergence, evaluate, from_gymnasium, solve
 
 
 @pytest.fixture

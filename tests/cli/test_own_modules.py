@@ -17,7 +17,7 @@ from tiny_envs import TINY, TINY_FLAGS
 MODULE = '''
 """Somebody's plant."""
 import numpy as np
-from longrun.exact.tabular import MDP
+from longrun.tabular import MDP
 from tiny_envs import Drift
 
 class Plant(Drift):

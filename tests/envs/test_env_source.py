@@ -18,9 +18,9 @@ import pytest
 from gymnasium.wrappers import TimeLimit, TransformReward
 
 from fake_workers import child_environment
-from longrun.exact.tabular import MDP, solve, to_gymnasium
 from longrun.learning.envs.env_source import env_source
 from longrun.queueing import Network, QueueingEnv
+from longrun.tabular import MDP, solve, to_gymnasium
 from tiny_envs import Drift
 
 SCALE = 1.0

@@ -14,7 +14,6 @@ import pytest
 from longrun import APO, ATRPO, TRPO
 from longrun.base.errors import InputError
 from longrun.cli import main
-from longrun.exact.tabular import solve
 from longrun.exact.tabular.models.classic import access_control
 from longrun.learning.envs.native import Step
 from longrun.learning.envs.native.access_control import AccessControl
@@ -31,6 +30,7 @@ from longrun.learning.learn.limits import (
 )
 from longrun.learning.learn.moments import Moments
 from longrun.learning.learn.types import Rollout
+from longrun.tabular import solve
 from one_state_env import OneState
 from paper_config import paper_config
 from tiny_envs import ITERATION, TINY, Drift, bits

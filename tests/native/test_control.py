@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.exact.tabular import evaluate, solve
 from longrun.exact.tabular.models.classic import access_control, inventory
 from longrun.learning.envs.native.access_control import AccessControl
 from longrun.learning.envs.native.inventory import Inventory
 from longrun.learning.envs.queueing.policies import average_reward
+from longrun.tabular import evaluate, solve
 
 
 def middles(cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

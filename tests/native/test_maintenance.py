@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.exact.tabular import evaluate
 from longrun.exact.tabular.models.maintenance import maintenance
 from longrun.learning.envs.native.maintenance import Maintenance
 from longrun.learning.envs.queueing.policies import average_reward
+from longrun.tabular import evaluate
 
 ARGUMENTS = (3, 0.25, 0.01, 7.0, 90.0)
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from longrun.exact.queueing.network import Network
-from longrun.exact.tabular import evaluate, solve
 from longrun.learning.envs.queueing.environment import QueueingEnv
 from longrun.learning.envs.queueing.known_environments import (
     criss_cross,
@@ -20,18 +18,17 @@ from longrun.learning.envs.queueing.known_environments import (
     six_class,
     tandem,
 )
-from longrun.learning.envs.queueing.ordered_queues import OrderedQueueingEnv
 from longrun.learning.envs.queueing.policies import (
     average_cost,
     average_reward,
     c_mu,
-    fcfs,
     first_buffer_first,
     fixed_priority,
     last_buffer_first,
     max_weight,
     steps_left,
 )
+from longrun.tabular import evaluate, solve
 
 
 def single_station() -> QueueingEnv:
@@ -104,9 +101,6 @@ def test_policies_can_be_compiled_and_batched(policy: Any) -> None:
     ("build", "message"),
     [
         (lambda: fixed_priority(reentrant(), [0, 1]), "order=[0, 1] must name each of the classes"),
-        (lambda: fcfs(reentrant()), "FCFS needs the order of arrivals, which queue lengths do not"),
-        (lambda: fcfs(OrderedQueueingEnv.of(n_model())), "not defined where servers share a class"),
-        (lambda: OrderedQueueingEnv.of(reentrant(), 0), "capacity=0 is too small; give 1 or more"),
         (lambda: average_cost(reentrant(), chosen, chains=1), "chains=1 must be 2 or more"),
     ],
 )
@@ -119,68 +113,6 @@ def test_a_loop_has_no_last_buffer() -> None:
     network = Network("loop", (0.1, 0), (((0, 1), (1, 1)),), (((1, 1),), ((0, 0.5),)), (1, 1))
     with pytest.raises(ValueError, match=r"leads back to a class.*; use fixed_priority"):
         last_buffer_first(QueueingEnv(network))
-
-
-# --- first come, first served ----------------------------------------------------------------
-
-
-def test_fcfs_serves_in_the_order_of_arrival() -> None:
-    """Arrivals of classes 2, 0, 0, 1 by hand, then services: they leave in that order."""
-    env = OrderedQueueingEnv.of(single_station(), capacity=3)
-    policy = jax.jit(fcfs(env))
-    step = jax.jit(lambda line, uniform: env.after_line(line, policy(line), uniform))
-    line, _ = env.reset(jax.random.key(0))
-    for queue in (2, 0, 0, 1):
-        line = step(line, (queue + 0.5) * 0.2 / 1.6)
-    served = []
-    for _ in range(4):
-        served.append(int(policy(line)[0]))
-        line = step(line, 0.6 / 1.6 + 0.01)
-    assert served == [2, 0, 0, 1] and line.queues.tolist() == [0, 0, 0]
-    assert not line.overflowed
-
-
-def test_the_ring_of_fcfs_wraps_around() -> None:
-    """A long path with a small ring: ages are those of a list of stamps."""
-    env = OrderedQueueingEnv.of(single_station(), capacity=40)
-    policy = fcfs(env)
-    step = jax.jit(lambda line, u: env.after_line(line, policy(line), u))
-    random, line = np.random.default_rng(0), env.reset(jax.random.key(0))[0]
-    stamps: list[list[int]] = [[], [], []]
-    for clock in range(600):
-        before = np.asarray(line.queues)
-        line = step(line, jnp.float32(random.random()))
-        for k, change in enumerate(np.asarray(line.queues) - before):
-            if change > 0:
-                stamps[k].append(clock)
-            if change < 0:
-                stamps[k].pop(0)
-        ages = [clock + 1 - each[0] for each in stamps if each]
-        assert np.asarray(env.waiting(line))[line.queues > 0].tolist() == ages
-    assert max(len(each) for each in stamps) <= 40
-
-
-def test_an_overflow_is_an_error() -> None:
-    env = OrderedQueueingEnv.of(single_station(), capacity=2)
-    with pytest.raises(ValueError, match=r"rewards of single station are not finite.*raise that"):
-        average_cost(env, fcfs(env), steps=500, chains=4)
-
-
-def test_the_order_of_arrivals_changes_neither_law_nor_rewards() -> None:
-    """Costs are whole numbers, whose sums are exact in any order."""
-    plain = reentrant()
-    env = OrderedQueueingEnv.of(plain)
-    options = {"steps": 300, "chains": 8, "warmup": 0}
-    assert average_cost(env, c_mu(env), **options) == average_cost(plain, c_mu(plain), **options)
-
-
-@pytest.mark.usefixtures("optimised")
-def test_fcfs_in_a_single_queue_of_equal_classes() -> None:
-    """Two equal classes: an M/M/1 queue for any order."""
-    network = Network("twins", (0.3, 0.3), (((0, 1.0), (1, 1.0)),), ((), ()), (1.0, 1.0))
-    env = OrderedQueueingEnv.of(QueueingEnv(network), capacity=128)
-    found = average_cost(env, fcfs(env), steps=10_000, chains=256)
-    assert abs(found.mean - 1.5) < 2 * found.half_width < 0.1
 
 
 # --- long-run averages -----------------------------------------------------------------------

@@ -17,7 +17,6 @@ from longrun import APO
 from longrun.base.errors import InputError
 from longrun.cli import main
 from longrun.exact.queueing.network import Activity, Network
-from longrun.exact.tabular import MDP, evaluate, solve
 from longrun.exact.tabular.models.classic import riverswim
 from longrun.lab.policy_map import exact_comparison
 from longrun.lab.policy_map.exact_comparison import (
@@ -45,6 +44,7 @@ from longrun.learning.envs.queueing.known_environments import (
     six_class,
     tandem,
 )
+from longrun.tabular import MDP, evaluate, solve
 
 
 @cache

@@ -14,11 +14,11 @@ from scipy import sparse
 
 from longrun import APO
 from longrun.exact.queueing.known_networks import MODELS as NETWORK_MODELS
-from longrun.exact.tabular import solve
 from longrun.exact.tabular.gymnasium_tables import from_gymnasium, to_gymnasium, transition_table
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.models import MODELS
 from longrun.exact.tabular.models.classic import access_control, garnet, riverswim
+from longrun.tabular import solve
 from tiny_envs import ITERATION, TINY
 
 TAXI = "Taxi-v4" if "Taxi-v4" in gymnasium.registry else "Taxi-v3"

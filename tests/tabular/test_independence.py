@@ -50,3 +50,14 @@ def test_importing_it_imports_no_slow_package() -> None:
     code = f"import sys, longrun.tabular; print([m for m in {HEAVY} if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
+
+
+def test_environments_import_no_solvers() -> None:
+    code = """
+import sys, longrun.learning.envs.builtin_envs as envs
+for name in ("access-control", "criss-cross", "inventory"):
+    envs.make_builtin(name, {}).spaces
+print([m for m in sys.modules if m.startswith(("scipy.sparse", "longrun.exact.tabular."))])
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "['longrun.exact.tabular.laws']\n"

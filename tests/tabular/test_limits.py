@@ -15,16 +15,6 @@ from scipy import optimize
 from test_solvers import dense_chain, weakly_communicating
 
 from longrun.cli.solve_report import describe
-from longrun.exact.tabular import (
-    MDP,
-    InfeasibleLimits,
-    LimitedSolution,
-    NoConvergence,
-    evaluate,
-    from_gymnasium,
-    reachable,
-    solve,
-)
 from longrun.exact.tabular.limits import solver as limited_solver
 from longrun.exact.tabular.limits.mixtures import best_mixture
 from longrun.exact.tabular.limits.rates import Column
@@ -40,6 +30,16 @@ from longrun.exact.tabular.models.maintenance import maintenance
 from longrun.exact.tabular.precision import rounding
 from longrun.exact.tabular.structure import chain_structure
 from longrun.queueing import MODELS as NETWORKS
+from longrun.tabular import (
+    MDP,
+    InfeasibleLimits,
+    LimitedSolution,
+    NoConvergence,
+    evaluate,
+    from_gymnasium,
+    reachable,
+    solve,
+)
 
 # The package's attribute of this name is the function.
 policy_iteration_module = importlib.import_module("longrun.exact.tabular.solvers.policy_iteration")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from random_mdps import examples, pairs, seeds
 from scipy import sparse
 
-from longrun.exact.tabular import MDP, evaluate, evaluation
+from longrun.exact.tabular import evaluation
 from longrun.exact.tabular.long_run import long_run
+from longrun.tabular import MDP, evaluate
 
 
 def gambler(start: Any = (0, 1, 0, 0), **settings: Any) -> MDP:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longrun.exact.tabular import evaluate, solve
+from longrun.exact.tabular.laws import distinct_numbers, stock_after_poisson_demand
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.models import MODELS
 from longrun.exact.tabular.models.classic import (
@@ -23,8 +23,8 @@ from longrun.exact.tabular.models.classic import (
     machine_replacement,
     riverswim,
 )
-from longrun.exact.tabular.models.laws import distinct_numbers, stock_after_poisson_demand
 from longrun.exact.tabular.models.maintenance import maintenance
+from longrun.tabular import evaluate, solve
 from reference_networks import criss_cross, n_model, tandem
 
 

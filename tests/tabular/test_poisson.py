@@ -13,20 +13,13 @@ from random_mdps import examples, seeds
 from scipy import sparse
 
 from longrun.base.errors import NoConvergence
-from longrun.exact.tabular import (
-    MDP,
-    PrecisionWarning,
-    chain,
-    evaluate,
-    evaluation,
-    krylov,
-    poisson,
-)
+from longrun.exact.tabular import chain, evaluation, krylov, poisson
 from longrun.exact.tabular import sparse_products as products
 from longrun.exact.tabular.poisson import LAW_TOLERANCE, Multigrid, SparseChain
 from longrun.exact.tabular.precision import EPS, LOOSE, USELESS, rounding
 from longrun.exact.tabular.sparse_products import RowBlocks
 from longrun.exact.tabular.structure import chain_structure
+from longrun.tabular import MDP, PrecisionWarning, evaluate
 
 # --- chains ----------------------------------------------------------------------------------
 

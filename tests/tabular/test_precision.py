@@ -15,7 +15,7 @@ from scipy import sparse
 
 from event_lists import Event, queueing_network
 from longrun.base.errors import NoConvergence
-from longrun.exact.tabular import MDP, PrecisionWarning, evaluate, evaluation
+from longrun.exact.tabular import evaluation
 from longrun.exact.tabular.chain import stationary
 from longrun.exact.tabular.models.classic import riverswim
 from longrun.exact.tabular.poisson import SparseChain
@@ -29,6 +29,7 @@ from longrun.exact.tabular.solvers.solution import (
 )
 from longrun.exact.tabular.trust_region import SMALLEST, _best_step
 from longrun.exact.tabular.validation import AS_GIVEN, TOLERANCE, state_law
+from longrun.tabular import MDP, PrecisionWarning, evaluate
 
 INSIDE, OUTSIDE = 1 - 1e-9, 1 + 1e-9
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from random_mdps import COUPLING, examples, random_mdp, seeds
 from scipy import sparse
 
+from longrun import tabular
 from longrun.base.errors import InputError
-from longrun.exact import tabular
-from longrun.exact.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate
 from longrun.exact.tabular.chain import stationary
 from longrun.exact.tabular.models.classic import (
     access_control,
@@ -31,6 +30,7 @@ from longrun.exact.tabular.solvers import METHODS
 from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class
 from longrun.exact.tabular.solvers.solution import NEAR_ZERO, bracket
 from longrun.exact.tabular.structure import chain_structure, end_components
+from longrun.tabular import MDP, NoConvergence, PrecisionWarning, Solution, evaluate
 from reference_networks import criss_cross, tandem
 
 # The package's attribute of this name is the function.

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_mdps import COUPLING, KINDS, examples, random_mdp, random_policy, seeds
 
-from longrun.exact.tabular import MDP, evaluate, improvement_bounds, solve
 from longrun.exact.tabular.models.classic import access_control, riverswim
 from longrun.exact.tabular.precision import rounding
 from longrun.exact.tabular.solvers import Solution
@@ -26,6 +25,7 @@ from longrun.exact.tabular.trust_region import (
     trust_region_policy_iteration,
 )
 from longrun.lab.policy_map.picture import least_important, solution_map
+from longrun.tabular import MDP, evaluate, improvement_bounds, solve
 from reference_networks import criss_cross, tandem
 
 

@@ -19,10 +19,12 @@ from longrun.base.errors import InfeasibleLimits, InputError
 from longrun.cli.options import Parser, add_limit_option, parse, whole
 from longrun.cli.solve_report import add_evaluation, describe, show
 from longrun.exact.queueing.known_networks import MODELS as NETWORK_MODELS
-from longrun.exact.tabular import MDP, evaluate, from_gymnasium, reachable, solve
-from longrun.exact.tabular.mdp import require_mdp
+from longrun.exact.tabular.evaluation import evaluate
+from longrun.exact.tabular.gymnasium_tables import from_gymnasium
+from longrun.exact.tabular.mdp import MDP, require_mdp
 from longrun.exact.tabular.models import MODELS as TABULAR_MODELS
-from longrun.exact.tabular.solvers import METHODS
+from longrun.exact.tabular.solvers import METHODS, solve
+from longrun.exact.tabular.structure import reachable
 from longrun.exact.tabular.truncation import Truncation, grow_box
 from longrun.learning.envs.user_modules import named_object
 from longrun.learning.options.config_options import value_text

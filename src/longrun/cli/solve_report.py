@@ -10,7 +10,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from longrun.exact.tabular import MDP, Evaluation, Solution, structure
+from longrun.exact.tabular.evaluation import Evaluation
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.solvers import Solution
+from longrun.exact.tabular.structure import structure
 
 SHOWN_DIGITS, MOST_DIGITS = 8, 15
 """Significant digits of the gain that are printed, and that a double has."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from longrun.base import memory
+from longrun.base.checks import require_at_least
 from longrun.base.memory import require_memory
 from longrun.exact.queueing.events import (
     Events,
@@ -20,7 +21,6 @@ from longrun.exact.queueing.events import (
 from longrun.exact.queueing.network import Activity, Decision, Network
 from longrun.exact.tabular.mdp import MDP, Matrix
 from longrun.exact.tabular.precision import rounding
-from longrun.exact.tabular.validation import require_at_least
 
 ENTRY = 12
 """Bytes of a transition: its probability and its column. The kernel is copied once."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from longrun.base.checks import known
+from longrun.base.checks import known, require_positive
 from longrun.base.errors import InputError
-from longrun.exact.queueing.exact_model import exact_model
 from longrun.exact.queueing.network import Activity, Network, warn_of_overload
-from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.validation import require_positive
+
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp import MDP
 
 REGIMES = {
     "IL": (0.3, 1.5),
@@ -212,6 +212,8 @@ def _model(entry: KnownNetwork) -> Callable[..., MDP]:
     """The builder of a network's model in a box of `size` customers of each class."""
 
     def make(network: Network, arguments: dict[str, Any]) -> MDP:
+        from longrun.exact.queueing.exact_model import exact_model  # needs SciPy
+
         warn_of_overload(network)
         return exact_model(network, arguments["size"], entry.may_idle, masked=not entry.may_idle)
 

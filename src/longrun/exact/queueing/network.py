@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
+from longrun.base.checks import require_non_negative, require_positive
 from longrun.base.errors import InputError, users_level
-from longrun.exact.tabular.validation import require_non_negative, require_positive
 
 Array = NDArray[np.float64]
 
@@ -126,6 +125,8 @@ def warn_of_overload(network: Network) -> None:
 
 def _planned(servers: Any, queues: Any, rates: Array, flows: Array) -> Array:
     """[activities] fractions of time that carry the flows and minimise the largest load."""
+    from scipy import optimize  # few networks need it
+
     count = len(rates)
     served = (queues == np.arange(len(flows))[:, None]) * rates  # [classes, activities]
     used = 1.0 * (servers == np.arange(servers.max() + 1)[:, None])  # [stations, activities]

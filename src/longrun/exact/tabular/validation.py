@@ -204,33 +204,3 @@ def require_named(argument: str, given: Any, entry: str) -> Mapping[str, Any]:
         kind = type(given).__name__
         raise InputError(f"{argument}={given!r} is a {kind}; give a dict, {{name: {entry}}}")
     return given
-
-
-def require_at_least(least: int, **sizes: int) -> None:
-    for name, value in sizes.items():
-        if not value >= least:
-            raise InputError(f"{name}={value} is too small; give {least} or more")
-
-
-def require_probability(**probabilities: float) -> None:
-    for name, value in probabilities.items():
-        if not 0 <= value <= 1:
-            raise InputError(f"{name}={value} is not a probability; give a number from 0 to 1")
-
-
-def require_positive(**rates: float) -> None:
-    for name, value in rates.items():
-        if not 0 < value < np.inf:
-            raise InputError(f"{name}={value} is not positive; give a finite number above 0")
-
-
-def require_non_negative(**costs: float) -> None:
-    for name, value in costs.items():
-        if not 0 <= value < np.inf:
-            raise InputError(f"{name}={value} is negative or infinite; give 0 or more")
-
-
-def require_finite(**values: float) -> None:
-    for name, value in values.items():
-        if not np.isfinite(value):
-            raise InputError(f"{name}={value} is not finite; give a number")

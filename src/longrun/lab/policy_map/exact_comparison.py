@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from longrun.base.checks import whole_number
 from longrun.base.errors import InputError
-from longrun.exact.tabular import MDP, solve
 from longrun.exact.tabular.long_run import RecurrentClass, long_run
+from longrun.exact.tabular.mdp import MDP
+from longrun.exact.tabular.solvers import solve
 from longrun.learning.envs.factories import needs_trust
 from longrun.learning.envs.native.exact import ExactEnvironment
 from longrun.learning.envs.native.protocol import Environment

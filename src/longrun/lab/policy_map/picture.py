@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from longrun.base.errors import InputError
 from longrun.base.picture_files import picture, require_picture
-from longrun.exact.tabular import MDP
+from longrun.exact.tabular.mdp import MDP
 from longrun.lab.policy_map.exact_comparison import PolicyComparison
 
 Panel = Any

@@ -64,7 +64,8 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
             mujoco.set_mju_user_warning(mujoco_warning)
         made: Any = factory()
         if is_a(made, "longrun.exact.tabular.mdp", "MDP"):
-            return import_module("longrun.exact.tabular").to_gymnasium(made)  # type: ignore[no-any-return]
+            tables = import_module("longrun.exact.tabular.gymnasium_tables")
+            return tables.to_gymnasium(made)  # type: ignore[no-any-return]
         return made  # type: ignore[no-any-return]
     except (gymnasium.error.Error, ImportError) as error:
         raise InputError(_not_made(factory, error)) from None

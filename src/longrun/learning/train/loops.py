@@ -33,8 +33,8 @@ from longrun.learning.train.events import OnEvents, Seconds
 from longrun.learning.train.host.loop import HostLoop
 from longrun.learning.train.snapshot import Snapshot
 
-if TYPE_CHECKING:  # with its solvers it would be a fifth of the start of every run
-    from longrun.exact.tabular import MDP
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp import MDP
 
 AnyEnv: TypeAlias = "EnvLike | Environment | MDP"
 """An id or env string, a Gymnasium environment, a function that makes one, a JAX-native one, or a
@@ -115,7 +115,7 @@ def open_env(env: AnyEnv, step_timeout: float = STEP_TIMEOUT) -> Loop:
     than five minutes, since modules are imported.
     """
     if is_a(env, "longrun.exact.tabular.mdp", "MDP"):
-        from longrun.exact.tabular import to_gymnasium
+        from longrun.exact.tabular.gymnasium_tables import to_gymnasium
 
         return open_env(to_gymnasium(cast("MDP", env)))
     if isinstance(env, Environment):

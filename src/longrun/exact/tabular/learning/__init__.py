@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from longrun.base.checks import known
+from longrun.base.checks import known, require_at_least, require_positive, require_probability
 from longrun.base.errors import InputError
 from longrun.exact.tabular.learning import rules
 from longrun.exact.tabular.learning.rules import Learner, Rule, Settings, Transition
 from longrun.exact.tabular.mdp import MDP, Array
-from longrun.exact.tabular.validation import require_at_least, require_positive, require_probability
 
 __all__ = ["LEARNING_METHODS", "LearningCurves", "Method", "Prediction", "learn", "predict"]
 

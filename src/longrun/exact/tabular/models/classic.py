@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from longrun.base.checks import known
-from longrun.base.errors import InputError
-from longrun.exact.tabular.mdp import MDP, Successors
-from longrun.exact.tabular.models.laws import (
-    binomial_laws,
-    distinct_numbers,
-    stock_after_poisson_demand,
-)
-from longrun.exact.tabular.room import require_dense_room, require_room
-from longrun.exact.tabular.validation import (
+from longrun.base.checks import (
+    known,
     require_at_least,
     require_finite,
     require_non_negative,
     require_positive,
     require_probability,
 )
+from longrun.base.errors import InputError
+from longrun.exact.tabular.laws import (
+    binomial_laws,
+    distinct_numbers,
+    stock_after_poisson_demand,
+)
+from longrun.exact.tabular.mdp import MDP, Successors
+from longrun.exact.tabular.room import require_dense_room, require_room
 
 DENSE_STATES = 200
 """Largest number of states for which a garnet is stored densely, which is faster there."""

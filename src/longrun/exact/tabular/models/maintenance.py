@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from longrun.base.checks import require_at_least, require_probability
 from longrun.base.errors import InputError
 from longrun.exact.tabular.mdp import MDP, Successors
 from longrun.exact.tabular.room import require_room
-from longrun.exact.tabular.validation import require_at_least, require_probability
 
 
 def maintenance(

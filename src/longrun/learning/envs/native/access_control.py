@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from longrun.base.checks import require_at_least, require_finite, require_probability
 from longrun.base.errors import InputError
-from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models.classic import access_control
-from longrun.exact.tabular.models.laws import binomial_laws
-from longrun.exact.tabular.validation import require_at_least, require_finite, require_probability
+from longrun.exact.tabular.laws import binomial_laws
 from longrun.learning.envs.env_strings import arguments_of, env_string
 from longrun.learning.envs.native.exact import ExactEnvironment
 from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
+
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp import MDP
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class AccessControl(ExactEnvironment):
         return Spaces(2 + 1 + len(self.priorities), 1, (2,), masked=True)
 
     def exact(self, size: int = 0) -> MDP:
+        from longrun.exact.tabular.models.classic import access_control  # needs SciPy
+
         mdp = access_control(**arguments_of(self))
         paid = ", ".join(f"{priority:g}" for priority in self.priorities)
         mdp.sides = ("free servers", f"kind of the customer (pays {paid})")

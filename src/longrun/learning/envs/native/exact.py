@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from numpy.typing import NDArray
 
 from longrun.base.errors import InputError
-from longrun.exact.tabular.mdp import MDP
 from longrun.learning.envs.native.protocol import Environment
+
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp import MDP
 
 BLOCK = 2**15
 """States in which a policy acts at a time: not all networks' layers at once."""

@@ -5,25 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models.classic import inventory
-from longrun.exact.tabular.validation import (
-    require_at_least,
-    require_non_negative,
-    require_positive,
-)
+from longrun.base.checks import require_at_least, require_non_negative, require_positive
 from longrun.learning.envs.env_strings import arguments_of, env_string
 from longrun.learning.envs.native.exact import ExactEnvironment
 from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
+
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp import MDP
 
 
 @dataclass(frozen=True)
@@ -59,6 +55,8 @@ class Inventory(ExactEnvironment):
         return Spaces(self.capacity + 2, 1, (self.capacity + 1,), masked=True)
 
     def exact(self, size: int = 0) -> MDP:
+        from longrun.exact.tabular.models.classic import inventory  # needs SciPy
+
         return inventory(**arguments_of(self))
 
     def states(self, size: int = 0) -> NDArray[np.int32]:
@@ -67,6 +65,8 @@ class Inventory(ExactEnvironment):
     @cached_property
     def demand_below(self) -> NDArray[np.float64]:
         """[d]: the probability of a demand of d or less, without entries that are 1 in float32."""
+        from scipy import special
+
         most = math.ceil(self.mean_demand + 7 * math.sqrt(self.mean_demand) + 20)
         below = special.pdtr(np.arange(most), self.mean_demand)
         return np.asarray(below[below < 1 - 2**-25])

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models.maintenance import maintenance
 from longrun.learning.envs.env_strings import arguments_of, env_string
 from longrun.learning.envs.native.exact import ExactEnvironment
 from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
+
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp import MDP
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,13 @@ class Maintenance(ExactEnvironment):
     terminates = False
 
     def __post_init__(self) -> None:
-        maintenance(**arguments_of(self))  # refuses bad arguments
+        _ = self.model  # refuses bad arguments
 
     @cached_property
     def model(self) -> MDP:
         """The exact model, whose transition rows are simulated."""
+        from longrun.exact.tabular.models.maintenance import maintenance  # needs SciPy
+
         return maintenance(**arguments_of(self))
 
     def exact(self, size: int = 0) -> MDP:

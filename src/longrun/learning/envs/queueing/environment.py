@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from longrun.base.checks import require_at_least
 from longrun.base.errors import InputError
 from longrun.exact.queueing.events import Events, Outputs, network_events, policy_outputs
-from longrun.exact.queueing.exact_model import box_states, exact_model, unblocked
 from longrun.exact.queueing.network import Decision, Network, warn_of_overload
-from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.validation import require_at_least
 from longrun.learning.envs.native.exact import ExactEnvironment
 from longrun.learning.envs.native.protocol import Step
 from longrun.learning.envs.spaces import Spaces
+
+if TYPE_CHECKING:
+    from longrun.exact.tabular.mdp import MDP
 
 
 @dataclass(frozen=True)
@@ -88,10 +89,6 @@ class QueueingEnv(ExactEnvironment):
         after = self.after(state, action, jax.random.uniform(key))
         return Step(after, self.observation(after), self.reward(state), False, self.costs(state))
 
-    def queues(self, state: Any) -> jax.Array:
-        """[classes] the customers of each class, which is the whole state."""
-        return jnp.asarray(state)
-
     def reward(self, queues: jax.Array) -> jax.Array:
         return -jnp.sum(np.array(self.network.holding_costs, np.float32) * queues)
 
@@ -115,13 +112,7 @@ class QueueingEnv(ExactEnvironment):
         return possible | (_at(outputs.together, possible) == 0)
 
     def after(self, queues: jax.Array, action: jax.Array, uniform: jax.Array) -> jax.Array:
-        """[classes] the queues after the event that a uniform number in [0, 1) selects."""
-        happens = self.happening(queues, action, uniform)
-        moves = self.events.enters - self.events.queue
-        return queues + jnp.sum(happens[:, None] * moves, axis=0)
-
-    def happening(self, queues: jax.Array, action: jax.Array, uniform: jax.Array) -> jax.Array:
-        """[E] bool: the event that happens, if any does.
+        """[classes] the queues after the event that a uniform number in [0, 1) selects.
 
         Sums over constants instead of matrix products or gathers: XLA fuses them into one loop.
         """
@@ -130,13 +121,15 @@ class QueueingEnv(ExactEnvironment):
         chosen = _at(events.column, action) == events.choice
         taken = _at(events.before, chosen) if events.before.any() else 0  # few networks need it
         possible = drawn & chosen & (_at(events.queue, queues) >= events.least + taken)
-        if not self.buffer:
-            return possible
-        others = np.maximum(events.enters - events.queue, 0)  # its own queue always has room
-        return possible & (_at(others, queues) < self.buffer)
+        moves = events.enters - events.queue
+        if self.buffer:  # its own queue always has room
+            possible &= _at(np.maximum(moves, 0), queues) < self.buffer
+        return queues + jnp.sum(possible[:, None] * moves, axis=0)
 
     def exact(self, size: int = 0) -> MDP:
         """The tabular model with up to `size` customers of each class (default: the buffer)."""
+        from longrun.exact.queueing.exact_model import exact_model  # needs SciPy
+
         return exact_model(self.network, self.box(size), self.idling)
 
     def box(self, size: int = 0) -> int:
@@ -150,6 +143,8 @@ class QueueingEnv(ExactEnvironment):
         return size or self.buffer
 
     def states(self, size: int = 0) -> NDArray[np.int32]:
+        from longrun.exact.queueing.exact_model import box_states
+
         return box_states(self.network, self.box(size)).T
 
     def choices(self, policy: Callable[[Any], jax.Array], size: int = 0) -> NDArray[Any]:
@@ -158,6 +153,8 @@ class QueueingEnv(ExactEnvironment):
         Where a box around unlimited queues blocks the service that the policy chooses, its server
         serves another class.
         """
+        from longrun.exact.queueing.exact_model import unblocked
+
         rows = super().choices(policy, size)
         return rows if self.buffer else unblocked(self.network, self.decisions, size, rows)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from longrun.exact.tabular.mdp import Array
+Array = NDArray[np.float64]
 
 
 def distinct_numbers(
@@ -40,6 +39,8 @@ def stock_after_poisson_demand(most: int, mean: float) -> tuple[Array, Array]:
 
     Both are exact for the whole demand D, for any `most`.
     """
+    from scipy import special
+
     stock = np.arange(most + 1)
     equals = np.exp(special.xlogy(stock, mean) - mean - special.gammaln(stock + 1))
     reaches = np.append(1.0, special.pdtrc(stock, mean))  # [k]: P(D >= k)

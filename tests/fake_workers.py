@@ -17,6 +17,7 @@ from longrun.lab.sweeps.plan import Planned, Setting, runs_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import train_run
 from longrun.learning.options.config_options import make_config
+from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train import checkpoint
 from tiny_envs import ITERATION, TINY_FLAGS
 
@@ -29,17 +30,16 @@ ITERATIONS = 10
 class InlineWorkers:
     """Trains in this process: a run is over when `start` returns."""
 
-    def __init__(self, folder: SweepFolder, slots: int, native: bool, step_timeout: float) -> None:
-        self.slots, self._folder = 1, folder
+    def __init__(self, folder: SweepFolder, slots: int, native: bool) -> None:
+        self.slots = 1
         self.reported: list[tuple[int, dict[str, Any]]] = []
         """Messages that have not been handed out yet."""
 
-    def start(self, slot: int, name: str) -> None:
+    def start(self, slot: int, run: RunSpec, path: Path) -> None:
         def report(message: dict[str, Any]) -> None:
             self.reported.append((slot, json.loads(json.dumps(message))))
 
-        run = self._folder.runs[name]
-        report(train_run(run, self._folder.folder(name), report, threading.Event()))
+        report(train_run(run, path, report, threading.Event()))
 
     def messages(self, seconds: float) -> Iterator[tuple[int, dict[str, Any]]]:
         messages, self.reported = self.reported, []
@@ -59,8 +59,8 @@ class ScriptedWorkers:
         self._script = {seed: list(messages) for seed, messages in script.items()}
         self._messages: list[tuple[int, dict[str, Any]]] = []
 
-    def start(self, slot: int, name: str) -> None:
-        seed = int(name.rpartition("seed")[2])
+    def start(self, slot: int, run: RunSpec, path: Path) -> None:
+        [seed] = run.seeds
         self.started.append((slot, seed))
         messages = self._script.get(seed, [])
         self._messages.append((slot, messages.pop(0) if messages else {"kind": "done"}))

@@ -35,6 +35,7 @@ from longrun.lab.sweeps import run_sweep as start
 from longrun.lab.sweeps.local_workers import LocalWorkers
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import train_run
+from longrun.learning.runs.spec import RunSpec
 from tiny_envs import GATE, ITERATION, is_running, wait_until
 
 
@@ -42,6 +43,12 @@ def workers_of(process: subprocess.Popen[str]) -> list[int]:
     """Children of any of its threads."""
     threads = Path(f"/proc/{process.pid}/task").iterdir()
     return [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
+
+
+def started(folder: SweepFolder) -> tuple[RunSpec, Path]:
+    """The first run of a sweep, and its folder."""
+    [(name, run), *_] = folder.runs.items()
+    return run, folder.folder(name)
 
 
 def written_since(run: Path, moment: float) -> bool:
@@ -126,8 +133,7 @@ def test_an_interrupt_closes_the_workers_and_says_how_to_resume(tmp_path, monkey
 @pytest.mark.slow
 def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
     folder = SweepFolder.open(copy)
-    [(name, run), *_] = folder.runs.items()
-    path = folder.folder(name)
+    run, path = started(folder)
     shutil.rmtree(path)
     stopping = threading.Event()
 
@@ -140,21 +146,20 @@ def test_a_stopped_run_is_not_finished_and_is_resumed_to_the_bit(copy, whole):
     assert train_run(run, path, report, stopping) == {"kind": "stopped"}
     assert reported == [0, ITERATION]
     assert json.loads((path / "summary.json").read_text())["steps"] == ITERATION
-    assert not folder.is_finished(name)
+    assert not folder.is_finished(path.name)
     reported.clear()
     assert train_run(run, path, lambda m: reported.append(m["steps"]), threading.Event()) == {
         "kind": "done"
     }
     assert reported[0] == ITERATION
-    assert folder.is_finished(name)
+    assert folder.is_finished(path.name)
     assert evaluations(path) == evaluations(run_of(whole, 0))
 
 
 @pytest.mark.slow
 def test_a_worker_waits_while_another_is_saving_the_run(copy):
     folder = SweepFolder.open(copy)
-    [(name, run), *_] = folder.runs.items()
-    path = folder.folder(name)
+    run, path = started(folder)
     lock = FolderLock(path)
     waiting = threading.Timer(0.4, lock.release)
     waiting.start()
@@ -204,7 +209,7 @@ def test_a_dead_worker_is_noticed_though_its_child_keeps_the_connection_open(tmp
     monkeypatch.setattr(sys, "executable", str(program))
     folder = SweepFolder.create(tmp_path / "sweep", short_runs(1))
     workers = LocalWorkers(folder, slots=1, native=False)
-    workers.start(0, next(iter(folder.runs)))
+    workers.start(0, *started(folder))
     received: list[Any] = []
     wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)
     ((slot, message),) = received

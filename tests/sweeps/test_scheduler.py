@@ -11,10 +11,10 @@ from fake_workers import (
     short_runs,
 )
 from longrun.lab.sweeps.live_table import Live
-from longrun.lab.sweeps.messages import progress_message
 from longrun.lab.sweeps.plan import named
 from longrun.lab.sweeps.scheduler import Search, Sweep
 from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.lab.sweeps.worker_process import progress_message
 from longrun.learning.runs.spec import RunSpec
 
 DIED = {"kind": "died", "error": "the worker died"}

@@ -20,6 +20,7 @@ from longrun.lab.sweeps.design import Design
 from longrun.lab.sweeps.grids import Space
 from longrun.lab.sweeps.optuna_search import WORST, OptunaSearch, score_of
 from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.learning.runs.spec import RunSpec
 from tiny_envs import ITERATION, TINY, TINY_FLAGS
 
 OTHER = "tiny_envs:EndlessDrift-v0"
@@ -173,12 +174,12 @@ def test_a_search_from_python_has_the_same_objective(tmp_path) -> None:
 def test_a_trial_that_diverges_has_the_worst_score(tmp_path, monkeypatch, capsys) -> None:
     original = InlineWorkers.start
 
-    def diverging(self: InlineWorkers, slot: int, name: str) -> None:
-        if name.startswith(f"{OTHER.replace(':', '-')}_apo"):
+    def diverging(self: InlineWorkers, slot: int, run: RunSpec, path: Path) -> None:
+        if (run.env, run.algorithm) == (OTHER, "apo"):
             error = "NonFiniteError: the policy of replica 0 became non-finite"
             self.reported.append((slot, {"kind": "failed", "error": error, "again": False}))
         else:
-            original(self, slot, name)
+            original(self, slot, run, path)
 
     monkeypatch.setattr(InlineWorkers, "start", diverging)
     assert main(arguments(tmp_path, 2)) == 1

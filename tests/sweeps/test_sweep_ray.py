@@ -78,9 +78,9 @@ from longrun.lab.sweeps import ray_workers as cluster
 
 start = cluster.RayWorkers.start
 
-def elsewhere(self, slot, run):
-    self._folder.token = "of another folder"
-    start(self, slot, run)
+def elsewhere(self, *run):
+    self._token = "of another folder"
+    start(self, *run)
 
 cluster.RayWorkers.start = elsewhere
 """

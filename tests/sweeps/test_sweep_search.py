@@ -219,7 +219,7 @@ def test_a_search_is_extended_by_more_trials(tmp_path, capsys):
 def test_a_failed_trial_gets_its_score_when_its_run_succeeds(tmp_path, monkeypatch, capsys):
     out = tmp_path / "sweep"
 
-    def broken(self: InlineWorkers, slot: int, name: str) -> None:
+    def broken(self: InlineWorkers, slot: int, *_: Any) -> None:
         self.reported.append((slot, {"kind": "failed", "error": "no", "again": False}))
 
     with monkeypatch.context() as patch:

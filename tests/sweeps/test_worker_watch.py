@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -13,7 +14,9 @@ import pytest
 
 from fake_workers import launch, run_of, short_runs, some_runs, sweep_arguments
 from longrun.lab.sweeps import local_workers, worker_watch
+from longrun.lab.sweeps.live_table import Live
 from longrun.lab.sweeps.local_workers import LocalWorkers
+from longrun.lab.sweeps.scheduler import Sweep
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.lab.sweeps.worker_process import train_run
 from longrun.lab.sweeps.worker_watch import WorkerWatch
@@ -86,16 +89,13 @@ def test_a_worker_that_is_stopped_is_ended_and_reported(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     folder = SweepFolder.create(tmp_path / "sweep", short_runs(1))
-    workers = LocalWorkers(folder, slots=1, native=False, step_timeout=0.5)
-    workers.start(0, next(iter(folder.runs)))
-    (pid,) = [child.process.pid for child in workers._children.values()]
-    received: list[Any] = []
-    wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)
-    ((slot, message),) = received
-    assert (slot, message["kind"]) == (0, "died")
-    assert message["error"].startswith(f"the worker process {pid} did not begin its run in 0.5 s")
-    assert not is_running(pid)
-    workers.close()
+    workers = LocalWorkers(folder, slots=1, native=False)
+    sweep = Sweep(folder, workers, Live("", log=False), retries=0, step_timeout=0.5)
+    [failure] = sweep.run().failures
+    text = r"the worker process (\d+) did not begin its run in 0.5 s: .*"
+    found = re.fullmatch(text, failure.error)
+    assert found
+    assert not is_running(int(found[1]))
 
 
 @pytest.mark.slow
@@ -128,8 +128,8 @@ connection.recv_bytes()
 
     monkeypatch.setattr(processes, "start_process", start_process)
     monkeypatch.setattr(local_workers, "EXIT_SECONDS", 0.0)
-    for run in folder.runs:
-        workers.start(0, run)
+    for name, run in folder.runs.items():
+        workers.start(0, run, folder.folder(name))
         received: list[Any] = []
         wait_until(lambda: received.extend(workers.messages(0.05)) or received, 20)  # noqa: B023
         assert [message["kind"] for _, message in received] == ["failed"]

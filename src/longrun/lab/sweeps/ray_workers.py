@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import logging
 import os
-import queue
 import socket
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import InputError
 from longrun.lab.sweeps.local_workers import worker_variables
-from longrun.lab.sweeps.messages import Message, one_line
 from longrun.lab.sweeps.ray_actor import RemoteWorker, read_files, write_files
 from longrun.lab.sweeps.sweep_folder import SweepFolder
-from longrun.lab.sweeps.worker_process import STOP_SECONDS
-from longrun.lab.sweeps.worker_watch import WorkerWatch
+from longrun.lab.sweeps.worker_process import STOP_SECONDS, Message
+from longrun.learning.runs.spec import RunSpec
 
 CONNECT_SECONDS = 4.0
 ANSWER_SECONDS = 12.0
@@ -41,22 +39,22 @@ def connect(address: str) -> Any:
         raise InputError("--ray needs a package; pip install ray") from None
     if address != "auto":
         require_answer(address)
-    failure: queue.Queue[BaseException | None] = queue.Queue()
+    settings = {"log_to_driver": False, "logging_level": logging.ERROR}
+    started: Future[Any] = Future()
 
-    def init() -> None:
+    def start() -> None:
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-            failure.put(None)
+            started.set_result(ray.init(address=address, **settings))
         except BaseException as error:
-            failure.put(error)
+            started.set_exception(error)
 
-    threading.Thread(target=init, daemon=True).start()
+    threading.Thread(target=start, daemon=True).start()
     try:
-        error = failure.get(timeout=ANSWER_SECONDS)
-    except queue.Empty:
-        error = TimeoutError(f"no answer in {ANSWER_SECONDS:.0f} s")
+        error = started.exception(ANSWER_SECONDS)
+    except TimeoutError:
+        raise _no_answer(address, f"no answer in {ANSWER_SECONDS:.0f} s") from None
     if error is not None:
-        raise _no_answer(address, error)
+        raise _no_answer(address, _one_line(error))
     return ray
 
 
@@ -68,75 +66,78 @@ def require_answer(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
-        raise _no_answer(address, error) from None
+        raise _no_answer(address, _one_line(error)) from None
 
 
-def _no_answer(address: str, error: BaseException) -> InputError:
+def _no_answer(address: str, why: str) -> InputError:
     return InputError(
-        f"--ray {address}: no Ray cluster answers ({one_line(error)}); start one with"
-        " ray start --head"
+        f"--ray {address}: no Ray cluster answers ({why}); start one with ray start --head"
     )
+
+
+def _one_line(error: BaseException) -> str:
+    """The first line of an error's text; the exception's representation if it has no text."""
+    return next(iter(str(error).strip().splitlines()), repr(error))
 
 
 class RayWorkers:
     """One actor for each slot; slots and messages are those of `LocalWorkers`."""
 
-    def __init__(
-        self,
-        folder: SweepFolder,
-        address: str,
-        slots: int | None,
-        native: bool,
-        step_timeout: float = STEP_TIMEOUT,
-    ) -> None:
+    def __init__(self, folder: SweepFolder, address: str, slots: int | None, native: bool) -> None:
         self._ray = connect(address)
-        self._folder = folder
+        self._token = folder.token
         resources = self._ray.cluster_resources()
         devices = resources.get("GPU", 0) if native else 0
         self.slots = slots or max(1, int(devices or resources.get("CPU", 1)))
         self._needs = {"num_gpus": 1} if devices else {"num_cpus": 1}
         self._actors: dict[int, Any] = {}
-        self._names: dict[int, str] = {}
+        self._paths: dict[int, Path] = {}
         self._results: dict[int, Any] = {}
         """References to what `RemoteWorker.train` will return, by busy slot."""
         self._asked: dict[int, Any] = {}
         """Calls of `RemoteWorker.progress` that have not returned yet."""
-        self._step_timeout = step_timeout
-        self._watch = WorkerWatch(step_timeout)
+        self._placed: set[int] = set()
+        """Slots whose actors have answered."""
 
-    def start(self, slot: int, name: str) -> None:
+    def start(self, slot: int, run: RunSpec, path: Path) -> None:
         if slot not in self._actors:
-            self._actors[slot] = self._new_actor()
-        self._names[slot] = name
-        run = replace(self._folder.runs[name], step_timeout=self._step_timeout)
-        path = self._folder.folder(name).absolute()
+            variables = worker_variables(one_thread=True, cpu_only="num_gpus" not in self._needs)
+            # Two calls at once: `train`, and `progress` meanwhile.
+            actor = self._ray.remote(**self._needs, max_concurrency=2)(RemoteWorker)
+            paths = [os.path.abspath(path) for path in sys.path]
+            self._actors[slot] = actor.remote(variables, paths)
+        self._paths[slot] = path = path.absolute()
         saved = [self._ray.put(read_files(path))] if path.exists() else []
         self._results[slot] = self._actors[slot].train.remote(
-            run.as_json(), str(path), self._folder.token, saved
+            run.as_json(), str(path), self._token, saved
         )
 
     def messages(self, seconds: float) -> Iterator[tuple[int, Message]]:
-        """Wait up to so many seconds for the next messages, each with its slot."""
         ready, _ = self._ray.wait(list(self._results.values()), timeout=seconds)
         for slot in [slot for slot, result in self._results.items() if result in ready]:
             yield slot, self._outcome(slot)
-        for slot in self._results:
-            if slot not in self._asked:
-                self._asked[slot] = self._actors[slot].progress.remote()
+        for slot in self._results.keys() - self._asked.keys():
+            self._asked[slot] = self._actors[slot].progress.remote()
         if self._asked:  # an actor that has not been placed yet answers later
             answers = list(self._asked.values())
             ready, _ = self._ray.wait(answers, num_returns=len(answers), timeout=seconds)
-        for slot in [slot for slot, answer in self._asked.items() if answer in ready]:
-            with suppress(self._ray.exceptions.RayError):  # it died: its result reports that
-                message = self._ray.get(self._asked.pop(slot))
-                self._heard(slot, message)
-                if message:
-                    yield slot, message
-        for slot, why in self._watch.overdue().items():
-            yield slot, self._end(slot, why)
+        for slot, answer in list(self._asked.items()):
+            if answer in ready:
+                with suppress(self._ray.exceptions.RayError):  # it died: its result reports that
+                    self._placed.add(slot)
+                    yield slot, self._ray.get(self._asked.pop(slot)) or {"kind": "alive"}
+            elif slot not in self._placed:
+                yield slot, {"kind": "waits"}
+
+    def end(self, slot: int, why: str) -> Message:
+        for found in (self._results, self._asked):
+            found.pop(slot, None)
+        self._placed.discard(slot)
+        with suppress(Exception):
+            self._ray.kill(self._actors.pop(slot))
+        return {"kind": "died", "error": f"the Ray worker {why}"}
 
     def close(self) -> None:
-        """Ask all workers to save and end; kill those that have not ended in time."""
         try:
             for slot in self._results:
                 self._actors[slot].stop.remote()
@@ -152,38 +153,16 @@ class RayWorkers:
                     self._ray.kill(actor)
             self._ray.shutdown()
 
-    def _new_actor(self) -> Any:
-        variables = worker_variables(one_thread=True, cpu_only="num_gpus" not in self._needs)
-        # Two calls at once: `train`, and `progress` meanwhile.
-        actor = self._ray.remote(**self._needs, max_concurrency=2)(RemoteWorker)
-        return actor.remote(variables, [os.path.abspath(path) for path in sys.path])
-
-    def _heard(self, slot: int, message: Message | None) -> None:
-        """Note an answer; the actor is watched from the first one on, when it has been placed."""
-        if not self._watch.is_watched(slot):
-            self._watch.started(slot)
-        self._watch.heard(slot, message is not None)
-
-    def _end(self, slot: int, why: str) -> Message:
-        """End a slot's actor, for the reason given; the message that reports it."""
-        self._watch.ended(slot)
-        self._results.pop(slot, None)
-        self._asked.pop(slot, None)
-        with suppress(Exception):
-            self._ray.kill(self._actors.pop(slot))
-        return {"kind": "died", "error": f"the Ray worker {why}"}
-
     def _outcome(self, slot: int) -> Message:
         """The last message of a slot whose run has ended; its files are written where needed."""
         result = self._results.pop(slot)
         self._asked.pop(slot, None)
+        message: Message
         try:
-            outcome, files = self._ray.get(result)
+            message, files = self._ray.get(result)
         except self._ray.exceptions.RayError as error:
-            return self._end(slot, f"died: {one_line(error)}")
-        self._watch.ended(slot)
-        if outcome.get("ends"):
-            self._end(slot, "")
-        write_files(self._folder.folder(self._names[slot]), files)
-        done: Message = outcome
-        return done
+            return self.end(slot, f"died: {_one_line(error)}")
+        if message.get("ends"):
+            self.end(slot, "")
+        write_files(self._paths[slot], files)
+        return message

@@ -67,7 +67,7 @@ def train_sweep(
     with folder.locked():
         remove_leftovers(folder.path)
         search = OptunaSearch(folder) if folder.search else None
-        started = _workers(folder, slots, ray, timeout)
+        started = _workers(folder, slots, ray)
         where = f"{started.slots} at once" + (f" on Ray {ray}" if ray else "")
         more = sum(runs for runs, _ in search.to_come().values()) if search else 0
         print(f"sweep in {folder.path}: {len(folder.runs) + more} runs, {where}", flush=True)
@@ -75,7 +75,8 @@ def train_sweep(
         again = folder.resume_command() + (f" --ray {ray}" if ray else "")
         try:
             with stop_signals() as stop:
-                return Sweep(folder, started, live, retries, search, stop).run(), search
+                sweep = Sweep(folder, started, live, retries, search, timeout)
+                return sweep.run(stop), search
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"; {again} resumes it") from None
         except SystemExit:
@@ -83,20 +84,18 @@ def train_sweep(
             raise
 
 
-def _workers(
-    folder: SweepFolder, slots: int | None, ray: str | None, step_timeout: float
-) -> Workers:
+def _workers(folder: SweepFolder, slots: int | None, ray: str | None) -> Workers:
     native = any(map(is_native, folder.envs))
     if ray is not None:
         from longrun.lab.sweeps.ray_workers import RayWorkers
 
-        return RayWorkers(folder, ray, slots, native, step_timeout)
+        return RayWorkers(folder, ray, slots, native)
     if slots is None:
         # Programs that share a device wait for each other or run out of memory.
         slots = 1 if on_device(folder.envs) else available_cores()
     if not folder.search:
         slots = min(slots, len(folder.runs))  # a single worker may use all cores
-    return LocalWorkers(folder, slots, native, step_timeout)
+    return LocalWorkers(folder, slots, native)
 
 
 def _names(envs: Sequence[str]) -> list[str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from longrun.base.checks import STEP_TIMEOUT
 from longrun.lab.sweeps.live_table import Live, ToCome
 from longrun.lab.sweeps.local_workers import Workers
-from longrun.lab.sweeps.messages import Message
 from longrun.lab.sweeps.sweep_folder import Failure, SweepFolder
+from longrun.lab.sweeps.worker_process import Message
+from longrun.lab.sweeps.worker_watch import WorkerWatch
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.stop_signals import StopRequest
 
@@ -55,28 +57,31 @@ class Sweep:
         live: Live,
         retries: int = 1,
         search: Search | None = None,
-        stop: StopRequest | None = None,
+        step_timeout: float = STEP_TIMEOUT,
     ) -> None:
         self._folder, self._workers, self._live = folder, workers, live
         self._search = search or Search()
         self._retries = retries
-        self._stop = StopRequest() if stop is None else stop  # one without a signal is false
+        self._step_timeout = step_timeout
+        self._watch = WorkerWatch(step_timeout)
         self._waiting: deque[str] = deque()
         self._running: dict[int, str] = {}
-        self._attempts: dict[str, int] = {}
+        self._attempts: Counter[str] = Counter()
         self._outcome = Outcome()
 
-    def run(self) -> Outcome:
+    def run(self, stop: StopRequest | None = None) -> Outcome:
         """Train all runs. However this ends, the progress of every run is saved."""
         try:
             with self._live:
                 self._take(self._folder.runs)
-                self._folder.forget_failures(self._outcome.finished)
                 self._fill()
                 while self._running:
                     for slot, message in self._workers.messages(WAIT_SECONDS):
                         self.on_message(slot, message)
-                    self._stop.obey()
+                    for slot, why in self._watch.overdue().items():
+                        self.on_message(slot, self._workers.end(slot, why))
+                    if stop is not None:
+                        stop.obey()
                     self._fill()
                     self._live.refresh()
         except (KeyboardInterrupt, SystemExit):
@@ -94,8 +99,7 @@ class Sweep:
             finished = self._folder.is_finished(name)
             self._live.add(name, self._folder.runs[name], finished)
             if finished:
-                self._outcome.finished.append(name)
-                self._search.finished(name)
+                self._finished(name)
             elif self._folder.folder(name).exists():
                 self._waiting.append(name)
             else:
@@ -113,29 +117,39 @@ class Sweep:
             self._folder.add(suggested)
             self._take(suggested)
         self._live.expect(self._search.to_come())
-        for slot, name in zip(idle, list(self._waiting), strict=False):
-            self._waiting.popleft()
-            self._attempts[name] = self._attempts.get(name, 0) + 1
+        for slot in idle[: len(self._waiting)]:
+            name = self._waiting.popleft()
+            self._attempts[name] += 1
             self._running[slot] = name
-            self._workers.start(slot, name)
+            run = replace(self._folder.runs[name], step_timeout=self._step_timeout)
+            self._watch.started(slot)
+            self._workers.start(slot, run, self._folder.folder(name))
             self._live.started(slot, name)
 
     def on_message(self, slot: int, message: Message) -> None:
         """Update the state of the slot's run."""
-        name = self._running.get(slot)
-        if name is None:
-            return  # a worker that died while it was idle
-        if message["kind"] == "progress":
-            self._live.progress(slot, message)
-            return
-        del self._running[slot]
-        if message["kind"] == "done":
-            self._outcome.finished.append(name)
-            self._folder.forget_failures([name])
-            self._live.ended(slot, "done")
-            self._search.finished(name)
+        kind = message["kind"]
+        if slot not in self._running:
+            return  # a worker that is idle
+        if kind == "waits":
+            self._watch.started(slot)
+        elif kind in ("alive", "progress"):
+            self._watch.heard(slot, begun=kind == "progress")
+            if kind == "progress":
+                self._live.progress(slot, message)
         else:
-            self._failed(slot, name, message)
+            self._watch.ended(slot)
+            name = self._running.pop(slot)
+            if kind == "done":
+                self._live.ended(slot, "done")
+                self._finished(name)
+            else:
+                self._failed(slot, name, message)
+
+    def _finished(self, name: str) -> None:
+        self._outcome.finished.append(name)
+        self._folder.note_failure(name, None)
+        self._search.finished(name)
 
     def _failed(self, slot: int, name: str, message: Message) -> None:
         if message.get("errno") in DISK_FULL:
@@ -143,13 +157,13 @@ class Sweep:
                 f"the disk is full; free some space and run the same command again:"
                 f" {len(self._outcome.finished)} of {len(self._folder.runs)} runs are finished"
             )
-        attempts = self._attempts[name]
+        error, attempts = message["error"], self._attempts[name]
         if message.get("again", True) and attempts <= self._retries:
-            self._live.ended(slot, "again", message["error"])
+            self._live.ended(slot, "again", error)
             self._waiting.append(name)
             return
-        failure = Failure(name, message["error"], attempts, message.get("traceback", ""))
-        self._live.ended(slot, "failed", message["error"])
+        failure = Failure(name, error, attempts, message.get("traceback", ""))
+        self._live.ended(slot, "failed", error)
         self._outcome.failures.append(failure)
-        self._folder.add_failure(failure)
-        self._search.failed(name, failure.error)
+        self._folder.note_failure(name, failure)
+        self._search.failed(name, error)

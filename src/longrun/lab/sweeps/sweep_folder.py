@@ -18,7 +18,7 @@ import re
 import sys
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -166,23 +166,17 @@ class SweepFolder:
             return [Failure(**failure) for failure in read_json(self.path / "failures.json")]
         return []
 
-    def add_failure(self, failure: Failure) -> None:
-        others = [other for other in self.read_failures() if other.run != failure.run]
-        self._write_failures([*others, failure])
-
-    def forget_failures(self, finished: Collection[str]) -> None:
-        """Remove finished runs from failures.json."""
-        failures = self.read_failures()
-        left = [failure for failure in failures if failure.run not in finished]
-        if len(left) < len(failures):
-            self._write_failures(left)
-
-    def _write_failures(self, failures: Sequence[Failure]) -> None:
-        file = self.path / "failures.json"
-        if failures:
-            write_json(file, [dataclasses.asdict(failure) for failure in failures])
-        else:
-            file.unlink()
+    def note_failure(self, name: str, failure: Failure | None) -> None:
+        """Write how a run failed to failures.json, or that it did not."""
+        before = self.read_failures()
+        failures = [other for other in before if other.run != name]
+        if failure is not None:
+            failures.append(failure)
+        if failures and failures != before:
+            content = [dataclasses.asdict(each) for each in failures]
+            write_json(self.path / "failures.json", content)
+        elif before and not failures:
+            (self.path / "failures.json").unlink()
 
     def locked(self) -> FolderLock:
         """Lock the folder for writing. Raises FolderError if another process holds the lock."""

@@ -1,7 +1,13 @@
 """A sweep's worker process: `python -m longrun.lab.sweeps.worker_process CONNECTION_FD`.
 
-It trains one run after another, so that JAX is imported and programs are compiled once, and reports
-their progress in JSON. A worker whose parent process has ended saves its run and ends.
+It trains one run after another, so that JAX is imported and programs are compiled once. A worker
+whose parent process has ended saves its run and ends.
+
+Its messages are JSON objects. `kind` is one of
+    alive: a sign of life, every few seconds
+    progress: of a run; the first one says that it begins
+    done, stopped, failed: how a run ended
+    waits, died: not from the process itself; it has not been placed yet, or is gone
 """
 
 from __future__ import annotations
@@ -13,13 +19,15 @@ import signal
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from longrun.base.errors import HungError, text_of
 from longrun.base.files import FolderLock
-from longrun.lab.sweeps.messages import Message, Report, failure_message, progress_message
 from longrun.learning.runs.spec import RunSpec
 
 REPORT_SECONDS = 0.5
@@ -28,6 +36,11 @@ ALIVE_SECONDS = 2.0
 """Time between two signs of life."""
 STOP_SECONDS = 60.0
 """Time for a worker to save its run when the sweep is stopped."""
+
+Message = dict[str, Any]
+"""`kind`, and what belongs to it."""
+Report = Callable[[Message], None]
+"""Receives messages about the progress of a run."""
 
 
 def train_run(spec: RunSpec, path: Path, report: Report, stopping: threading.Event) -> Message:
@@ -38,7 +51,14 @@ def train_run(spec: RunSpec, path: Path, report: Report, stopping: threading.Eve
         if not stopping.is_set():
             _train(spec, path, report, stopping)
     except Exception as error:
-        return failure_message(error)
+        return {
+            "kind": "failed",
+            "error": f"{type(error).__name__}: {text_of(error)}",
+            "traceback": traceback.format_exc(),
+            "errno": getattr(error, "errno", None),
+            "again": not isinstance(error, ValueError),  # wrong input stays wrong
+            "ends": isinstance(error, HungError),  # a thread is left behind in an environment
+        }
     return {"kind": "stopped" if stopping.is_set() else "done"}
 
 
@@ -66,6 +86,11 @@ def _train(spec: RunSpec, path: Path, report: Report, stopping: threading.Event)
     training = Training(run, on_log)
     report(progress_message(sum(steps)))  # the speed is measured from here
     training.run(progress_bar=False)
+
+
+def progress_message(steps: int, rate: float = 0.0, reward: float = float("nan")) -> Message:
+    """Steps of all replicas so far, steps per second, mean reward of the last rollout."""
+    return {"kind": "progress", "steps": steps, "steps_per_second": rate, "reward": reward}
 
 
 def main() -> None:

@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "a range the wrong way round": (
         ["apo", "--search", "random", "--range", "gae_lambda=0.9:0.8"],
-        "range of gae_lambda: (0.9, 0.8): low must be below high",
+        "range of gae_lambda: [0.9, 0.8]: low must be below high",
     ),
     "an endless range": (
         ["apo", "--search", "random", "--range", "reset_cost=0:inf"],

@@ -21,6 +21,7 @@ from longrun.cli.options import (
     parse,
 )
 from longrun.learning.options.config import ALGORITHMS
+from longrun.learning.runs.spec import DEFAULT_STEPS
 
 if TYPE_CHECKING:
     from longrun.lab.sweeps.sweep_folder import SweepFolder
@@ -48,6 +49,8 @@ examples:
   longrun sweep --resume --out runs/sweep"""
 
 
+PLAIN = ("preset", "search", "trials", "metric", "eval_every", "eval_steps")
+"""Options that are arguments of `longrun.sweep` as they are."""
 RUNNING = ("workers", "ray", "retries", "quiet", "step_timeout")
 """Options of running a sweep, which may change when it is resumed."""
 
@@ -208,20 +211,18 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
         raise InputError("sweep needs --env, for example --env Swimmer-v5 HalfCheetah-v5")
     first = whole_number("seed", given.get("seed", 0))
     count = whole_number("seeds", given.get("seeds", 1), 1)
-    evaluation = {name: given[name] for name in ("eval_every", "eval_steps") if name in given}
-    plain = ("preset", "search", "trials", "metric")
+    never = {"eval_every": 0} if given.get("no_eval") else {}
     return create_sweep(
         given.get("out", Path("runs/sweep")),
         algorithms=algorithms,
         envs=_envs(given),
-        steps=given.get("steps", 1_000_000),
-        seeds=[*range(first, first + count)],
+        steps=given.get("steps", DEFAULT_STEPS),
+        seeds=range(first, first + count),
         options={n: v for a in algorithms for n, v in algorithm_options(a, dict(given)).items()},
         grid=parse_lists(given.get("grid", [])),
         ranges=parse_ranges(given.get("range", [])),
         references=_references(given.get("reference", [])),
-        evaluation=evaluation | ({"eval_every": 0} if given.get("no_eval") else {}),
-        **{name: given[name] for name in plain if name in given},
+        **{name: given[name] for name in PLAIN if name in given} | never,
     )
 
 

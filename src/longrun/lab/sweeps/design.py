@@ -22,7 +22,7 @@ from longrun.lab.sweeps.plan import Planned, Setting, named, runs_of, together
 from longrun.learning.options.config import ALGORITHMS, Config
 from longrun.learning.options.config_options import make_config, own_networks, why_unknown
 from longrun.learning.options.presets import DEFAULT, PRESETS
-from longrun.learning.runs.spec import RunSpec
+from longrun.learning.runs.spec import DEFAULT_EVAL_STEPS, RunSpec
 
 NEEDS = {
     "trials": ("random", "optuna"),
@@ -67,8 +67,8 @@ class Design:
     """what Optuna maximises; None for the average reward"""
     references: Mapping[str, float] = field(default_factory=dict)
     """a score of each environment: one search of Optuna then covers all of them"""
-    evaluation: Mapping[str, int] = field(default_factory=dict)
-    """eval_every and eval_steps, if given"""
+    eval_every: int | None = None
+    eval_steps: int = DEFAULT_EVAL_STEPS
     batched: bool = False
     """whether replicas that fit into one compiled program become one run"""
 
@@ -111,7 +111,7 @@ class Design:
                     f"search={self.search} has nothing to search for {algorithm}; give a range or"
                     " a grid of an option that it has"
                 )
-        if self.search == "optuna" and self.evaluation.get("eval_every") == 0:
+        if self.search == "optuna" and self.eval_every == 0:
             raise InputError("search=optuna needs evaluations, and eval_every=0 has none")
         if self.metric is not None:
             known("metric", self.metric, SCORES)
@@ -147,7 +147,11 @@ class Design:
             for algorithm in self.algorithms
             for options in tried[algorithm]
         ]
-        return runs_of(settings, self.seeds, self.steps, **self.evaluation)
+        return self._planned(settings)
+
+    def _planned(self, settings: Sequence[Setting]) -> list[Planned]:
+        evaluation = {"eval_every": self.eval_every, "eval_steps": self.eval_steps}
+        return runs_of(settings, self.seeds, self.steps, **evaluation)
 
     def _tried(self, algorithm: str) -> list[Options]:
         """Options to try with one algorithm."""
@@ -175,8 +179,7 @@ class Design:
         which = {"trial": f"{number:03}"}
         config = self.config(study.algorithm, **options)
         settings = [Setting(env, config, self.preset, which) for env in study.envs]
-        runs = runs_of(settings, self.seeds, self.steps, **self.evaluation)
-        return together(runs) if self.batched else named(runs)
+        return (together if self.batched else named)(self._planned(settings))
 
 
 def _require_option(name: str, algorithms: Sequence[str]) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from longrun.base.checks import STEP_TIMEOUT, whole_number
 from longrun.base.errors import LongrunError
 from longrun.lab.results import Results, read_results
 from longrun.lab.sweeps.closing_table import finished_folders
 from longrun.lab.sweeps.run_sweep import create_sweep, train_sweep
 from longrun.learning.options.presets import DEFAULT
+from longrun.learning.runs.spec import DEFAULT_EVAL_STEPS
 
 Names = str | Sequence[str]
 
@@ -33,7 +32,7 @@ def sweep(
     references: Mapping[str, float] | None = None,
     preset: str = DEFAULT,
     eval_every: int | None = None,
-    eval_steps: int | None = None,
+    eval_steps: int = DEFAULT_EVAL_STEPS,
     workers: int | None = None,
     ray: str | None = None,
     retries: int = 1,
@@ -90,30 +89,24 @@ def sweep(
         As `read_results(out)`; `.to_pandas()` is a data frame. Raises LongrunError, after all
         others are done, if runs have failed.
     """
-    many = seeds if isinstance(seeds, Sequence) else range(whole_number("seeds", seeds, 1))
-    arguments = _plain(
-        {
-            "algorithms": [algorithms] if isinstance(algorithms, str) else algorithms,
-            "envs": envs if isinstance(envs, list | tuple) else [envs],
-            "steps": steps,
-            "seeds": many,
-            "preset": preset,
-            "options": options,
-            "grid": grid or {},
-            "ranges": ranges or {},
-            "search": search,
-            "trials": trials,
-            "metric": metric,
-            "references": references or {},
-            "evaluation": {
-                name: value
-                for name, value in (("eval_every", eval_every), ("eval_steps", eval_steps))
-                if value is not None
-            },
-        }
+    names = [algorithms] if isinstance(algorithms, str) else algorithms
+    folder = create_sweep(
+        Path(out),
+        algorithms=[name.lower() for name in names],
+        envs=envs if isinstance(envs, list | tuple) else [envs],
+        steps=steps,
+        seeds=seeds if isinstance(seeds, Sequence) else range(whole_number("seeds", seeds, 1)),
+        preset=preset,
+        options=options,
+        grid=grid or {},
+        ranges=ranges or {},
+        search=search,
+        trials=trials,
+        metric=metric,
+        references=references or {},
+        eval_every=eval_every,
+        eval_steps=eval_steps,
     )
-    arguments["algorithms"] = [name.lower() for name in arguments["algorithms"]]
-    folder = create_sweep(Path(out), **arguments)
     outcome, _ = train_sweep(folder, workers, ray, retries, quiet, step_timeout)
     if outcome.failures:
         first, count = outcome.failures[0], len(outcome.failures)
@@ -122,12 +115,3 @@ def sweep(
             f" {first.run} with: {first.error}; the same call tries them again"
         )
     return read_results(finished_folders(folder, outcome))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, arrays and tuples as lists, also inside: JSON has no others."""
-    if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple | range):
-        return [_plain(each) for each in value]
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

@@ -27,21 +27,21 @@ ToCome = Mapping[str, tuple[int, int]]
 
 
 @dataclass
-class _Running:
+class _Run:
+    """A run, and how far it is; steps are those of all replicas together."""
+
     name: str
     env: str
     total: int
-    start: float
-    first: int = -1
-    """steps in the first message, since a resumed run does not start at 0; -1 before it"""
+    state: Literal["waiting", "running", "done", "failed"] = "waiting"
+    first: int | None = None
+    """steps in the first message: a resumed run does not start at 0"""
     steps: int = 0
+    began: float = 0.0
+    seconds: float = 0.0
+    """how long it took, once it has ended"""
     rate: float = 0.0
     reward: float = float("nan")
-
-    @property
-    def done(self) -> int:
-        """Steps since the start."""
-        return self.steps - max(self.first, 0)
 
 
 class Live:
@@ -55,16 +55,9 @@ class Live:
         self._log = log and not shown
         self._title = title
         self._drawn = 0.0
-        self._runs: dict[str, tuple[str, int]] = {}
-        """Environment and steps of each run, of all replicas together."""
-        self._running: dict[int, _Running] = {}
-        self._left: Counter[str] = Counter()
-        """Steps of each environment in runs that are waiting."""
+        self._runs: dict[str, _Run] = {}
+        self._running: dict[int, _Run] = {}
         self._to_come: ToCome = {}
-        self._steps: defaultdict[str, float] = defaultdict(float)
-        self._seconds: defaultdict[str, float] = defaultdict(float)
-        """Steps of the finished runs on each environment, and the seconds that they took."""
-        self._finished = self._failed = 0
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -76,36 +69,32 @@ class Live:
             self._live.stop()
 
     def add(self, name: str, run: RunSpec, finished: bool) -> None:
-        self._runs[name] = run.env, run.steps * len(run.seeds)
-        self._finished += finished
-        self._left[run.env] += 0 if finished else run.steps * len(run.seeds)
+        total = run.steps * len(run.seeds)
+        self._runs[name] = _Run(name, run.env, total, "done" if finished else "waiting")
 
     def expect(self, to_come: ToCome) -> None:
         self._to_come = to_come
 
     def started(self, slot: int, name: str) -> None:
-        env, total = self._runs[name]
-        self._running[slot] = _Running(name, env, total, time.monotonic())
-        self._left[env] -= total
+        waiting = self._runs[name]
+        run = _Run(name, waiting.env, waiting.total, "running", began=time.monotonic())
+        self._runs[name] = self._running[slot] = run
 
     def progress(self, slot: int, message: Mapping[str, Any]) -> None:
-        running = self._running[slot]
-        running.steps, running.reward = message["steps"], message["reward"]
-        running.rate = message["steps_per_second"]
-        if running.first < 0:
-            running.first = running.steps
+        run = self._running[slot]
+        run.steps, run.reward = message["steps"], message["reward"]
+        run.rate = message["steps_per_second"]
+        if run.first is None:
+            run.first = run.steps
 
     def ended(self, slot: int, how: Literal["done", "again", "failed"], error: str = "") -> None:
         run = self._running.pop(slot)
-        seconds = time.monotonic() - run.start
+        seconds = time.monotonic() - run.began
+        self._runs[run.name] = ended = _Run(run.name, run.env, run.total)
         if how == "done":
-            self._finished += 1
-            self._steps[run.env] += run.total - max(run.first, 0)
-            self._seconds[run.env] += seconds
-        elif how == "again":
-            self._left[run.env] += run.total
-        else:
-            self._failed += 1
+            ended.first, ended.steps, ended.seconds = run.first, run.total, seconds
+        if how != "again":
+            ended.state = how
         what = {"done": "done", "again": "failed, will be retried", "failed": "failed"}[how]
         line = f"{run.name}: {what} ({seconds:.0f} s){error and f': {error}'}"
         if self._log or (how != "done" and self._live is None):
@@ -121,31 +110,31 @@ class Live:
     def seconds_left(self) -> float | None:
         """Estimated seconds until all runs are finished; None before any speed was measured."""
         now = time.monotonic()
-        steps, seconds = self._steps.copy(), self._seconds.copy()
-        for run in self._running.values():
-            steps[run.env] += run.done
-            seconds[run.env] += now - run.start
-        total = sum(steps.values())
-        if not total:
+        steps, seconds = Counter[str](), defaultdict[str, float](float)
+        left = Counter({env: more for env, (_, more) in self._to_come.items()})
+        for run in self._runs.values():
+            steps[run.env] += run.steps - (run.first or 0)
+            seconds[run.env] += now - run.began if run.state == "running" else run.seconds
+            left[run.env] += run.total if run.state == "waiting" else 0
+        if not steps.total():
             return None
 
         def time_of(env: str, more: int) -> float:
             """The time at the speed of the environment, or of all where none is known."""
             if steps[env]:
                 return more * seconds[env] / steps[env]
-            return more * sum(seconds.values()) / total
+            return more * sum(seconds.values()) / steps.total()
 
         running = [time_of(run.env, run.total - run.steps) for run in self._running.values()]
-        waiting = [time_of(env, more) for env, more in self._left.items()]
-        later = [time_of(env, more) for env, (_, more) in self._to_come.items()]
+        others = sum(time_of(env, more) for env, more in left.items())
         # Workers share all runs, but each run is trained by one worker.
-        share = sum(running + waiting + later) / max(1, len(running))
-        return max([share, *running])
+        return max([(sum(running) + others) / max(1, len(running)), *running])
 
     def _summary(self) -> str:
+        states = Counter(run.state for run in self._runs.values())
         runs = len(self._runs) + sum(runs for runs, _ in self._to_come.values())
-        failed = f", {self._failed} failed" if self._failed else ""
-        return f"{self._finished} of {runs} runs finished{failed}"
+        failed = f", {states['failed']} failed" if states["failed"] else ""
+        return f"{states['done']} of {runs} runs finished{failed}"
 
     def table(self) -> Group:
         """The running runs, and a line about all of them."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from longrun.base.checks import STEP_TIMEOUT, checked_timeout, whole_number
 from longrun.base.errors import LongrunError
@@ -34,9 +35,9 @@ DEVICE_SECONDS = 120.0
 def create_sweep(path: Path, **arguments: Any) -> SweepFolder:
     """The folder of the sweep that the arguments of a `Design` describe, new or to be resumed.
 
-    Nothing is written if they are wrong.
+    They may have NumPy's numbers. Nothing is written if they are wrong.
     """
-    design = Design(**arguments)
+    design = Design(**_plain(arguments))
     names = dict(zip(design.envs, _names(design.envs), strict=True))
     references = {names[env]: float(score) for env, score in design.references.items()}
     batched = on_device(design.envs)
@@ -50,6 +51,15 @@ def create_sweep(path: Path, **arguments: Any) -> SweepFolder:
         for corner in study.space.corners():
             design.trial(study, 0, corner)
     return SweepFolder.create(path, [], search=design)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, arrays and tuples as lists, also inside: JSON has no others."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [_plain(each) for each in value]
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def train_sweep(

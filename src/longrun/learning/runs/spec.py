@@ -43,6 +43,7 @@ ENTRIES: dict[str, Any] = {
 }
 """What a description holds in a file, and the types."""
 DEFAULT_STEPS = 1_000_000
+DEFAULT_EVAL_STEPS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ class RunSpec:
     """steps that were done when the training began, over which the learning rate falls"""
     eval_every: int | None = None
     """steps between evaluations; None for up to 20 of them, 0 for none"""
-    eval_steps: int = 10_000
+    eval_steps: int = DEFAULT_EVAL_STEPS
     """steps of an evaluation, shared by up to 10 environments"""
     preset: str = DEFAULT
     """what the configurations were made from, for labels"""

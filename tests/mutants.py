@@ -339,7 +339,7 @@ LIMITED = (
     Mutant(
         "the advantages of a cost are left in the scale of its values",
         "learning/learn/limits.py",
-        "advantages.append((centred * value_unit(config, own)).reshape(-1))",
+        "advantages.append((centred * value_unit(own)).reshape(-1))",
         "advantages.append(centred.reshape(-1))",
         (f"{LIMITS}::test_what_a_trust_region_gets_of_costs_by_hand",),
     ),

@@ -130,37 +130,25 @@ def _steps(rollout: Rollout, values: Values) -> Steps:
     return Steps(rollout.reward, jnp.where(ends, 0.0, values.successor), ends)
 
 
-def _learn_apo(
-    config: AuthorsAPO, state: CriterionState, rollout: Rollout, values: Values
+def _learn(
+    config: AuthorsAPO | AuthorsPPO, state: CriterionState, rollout: Rollout, values: Values
 ) -> CriterionState:
     steps = _steps(rollout, values)
+    if isinstance(config, AuthorsPPO):
+        return learn_scale(state, steps, config.discount)
     state = running_means(state, steps.reward, values.here, config.gain_step_size)
-    return learn_scale(config, state, steps, config.value_discount * config.gae_lambda)
+    return learn_scale(state, steps, config.value_discount * config.gae_lambda)
 
 
-def _apo_targets(
-    config: AuthorsAPO, state: CriterionState, rollout: Rollout, values: Values
+def _targets(
+    config: AuthorsAPO | AuthorsPPO, state: CriterionState, rollout: Rollout, values: Values
 ) -> Targets:
-    return targets_of(
-        config,
-        state,
-        _steps(rollout, values),
-        values,
-        config.value_discount,
-        config.value_constraint,
-    )
-
-
-def _learn_ppo(
-    config: AuthorsPPO, state: CriterionState, rollout: Rollout, values: Values
-) -> CriterionState:
-    return learn_scale(config, state, _steps(rollout, values), config.discount)
-
-
-def _ppo_targets(
-    config: AuthorsPPO, state: CriterionState, rollout: Rollout, values: Values
-) -> Targets:
-    return targets_of(config, state, _steps(rollout, values), values, config.discount)
+    if isinstance(config, AuthorsPPO):
+        discount, constraint = config.discount, 0.0
+    else:
+        discount, constraint = config.value_discount, config.value_constraint
+    steps = _steps(rollout, values)
+    return targets_of(state, steps, values, discount, config.gae_lambda, constraint)
 
 
 # --- training: one Adam, one norm, one loss; a sample at a time limit counts in neither part --
@@ -217,8 +205,7 @@ def weighted_mean(values: jax.Array, weights: jax.Array) -> jax.Array:
     return jnp.sum(values * weights) / jnp.maximum(weights.sum(), 1.0)
 
 
-CRITERIA[AuthorsAPO] = Criterion(_learn_apo, _apo_targets)
-CRITERIA[AuthorsPPO] = Criterion(_learn_ppo, _ppo_targets)
+CRITERIA[Authors] = Criterion(_learn, _targets)
 TRAININGS[Authors] = Training(draw, _init_optimisers, train_jointly, is_apart=False)
 for kind in (AuthorsAPO, AuthorsPPO):
     config_pytree.register(kind)

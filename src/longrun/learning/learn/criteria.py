@@ -96,7 +96,7 @@ def _average_learn(
     state = adapt_reset_cost(config, state, rollout)
     steps = _average_steps(config, state, rollout, values)
     state = running_means(state, steps.reward, values.here, config.gain_step_size)
-    return learn_scale(config, state, steps, config.gae_lambda)
+    return learn_scale(state, steps, config.gae_lambda)
 
 
 def _average_targets(
@@ -104,21 +104,22 @@ def _average_targets(
 ) -> Targets:
     """Lines 7 and 8 of Algorithm 1, and the targets of line 10."""
     steps = _average_steps(config, state, rollout, values)
-    return targets_of(config, state, steps, values, 1.0, config.value_constraint)
+    return targets_of(state, steps, values, 1.0, config.gae_lambda, config.value_constraint)
 
 
 def _discounted_learn(
     config: Discounted, state: CriterionState, rollout: Rollout, values: Values
 ) -> CriterionState:
     steps = _terminal_steps(rollout, values)
-    return learn_scale(config, state, steps, config.discount)
+    return learn_scale(state, steps, config.discount)
 
 
 def _discounted_targets(
     config: Discounted, state: CriterionState, rollout: Rollout, values: Values
 ) -> Targets:
     """Generalised advantage estimation, with the true bootstrap at time limits."""
-    return targets_of(config, state, _terminal_steps(rollout, values), values, config.discount)
+    steps = _terminal_steps(rollout, values)
+    return targets_of(state, steps, values, config.discount, config.gae_lambda)
 
 
 AVERAGE = Criterion(_average_learn, _average_targets)
@@ -151,11 +152,9 @@ def running_means(
     )
 
 
-def learn_scale(
-    config: Config, state: CriterionState, steps: Steps, decay: Scalar
-) -> CriterionState:
-    """The scale of rewards, from their sums that decay as traces do."""
-    if not config.scale_rewards:
+def learn_scale(state: CriterionState, steps: Steps, decay: Scalar) -> CriterionState:
+    """The scale of rewards, if there is one, from their sums that decay as traces do."""
+    if not state.reward_sum.size:
         return state
     net = steps.reward - state.gain
     last, sums = _decayed_sums(state.reward_sum, net, steps.ends, decay)
@@ -164,31 +163,34 @@ def learn_scale(
 
 
 def targets_of(
-    config: Config,
     state: CriterionState,
     steps: Steps,
     values: Values,
     discount: Scalar,
+    gae_lambda: Scalar,
     value_constraint: Scalar = 0.0,
 ) -> Targets:
     """The computation that both criteria share, once terminations are accounted for."""
-    reward, gain = steps.reward, state.gain
-    if config.scale_rewards:
-        scale = inverse_std(state.reward_sums)
-        reward, gain = reward * scale, gain * scale
+    scale = _scale(state)
+    reward, gain = steps.reward * scale, state.gain * scale
     deltas = td_errors(reward, values.here, steps.successor, gain, discount)
-    advantages = lambda_advantages(deltas, steps.ends, discount * config.gae_lambda)
+    advantages = lambda_advantages(deltas, steps.ends, discount * gae_lambda)
     targets = value_targets(advantages, values.here, state.offset, value_constraint)
     return Targets(advantages, targets)
 
 
-def value_unit(config: Config, state: CriterionState) -> Scalar:
+def _scale(state: CriterionState) -> Scalar:
+    """What rewards are multiplied by; 1 without reward scaling."""
+    return inverse_std(state.reward_sums) if state.reward_sum.size else 1.0
+
+
+def value_unit(state: CriterionState) -> Scalar:
     """The reward, in the environment's own units, that a value of 1 corresponds to.
 
     For advantages and targets of a batch it must be called after that batch has been merged into
     the scale.
     """
-    return 1 / inverse_std(state.reward_sums) if config.scale_rewards else 1.0
+    return 1 / _scale(state)
 
 
 def _decayed_sums(

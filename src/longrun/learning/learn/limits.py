@@ -205,7 +205,7 @@ def cost_batch(
     advantages, excess = [], []
     for k, (own, targets) in enumerate(zip(state.criteria, costs, strict=True)):
         centred = targets.advantage - targets.advantage.mean()
-        advantages.append((centred * value_unit(config, own)).reshape(-1))
+        advantages.append((centred * value_unit(own)).reshape(-1))
         excess.append(of_cost(config, rollout, k).reward.mean() - config.limits[k][1])
     unit = jnp.asarray(reward_unit, jnp.float32)
     return CostBatch(jnp.stack(advantages, axis=-1), jnp.stack(excess) + state.margin, unit)
@@ -214,8 +214,8 @@ def cost_batch(
 def limit_metrics(config: Config, state: LimitState, reward: CriterionState) -> Metrics:
     """Each multiplier in reward per unit of cost, and whether one has reached its bound."""
     assert state.controller is not None
-    units = jnp.stack([value_unit(config, own) for own in state.criteria])
-    price = prices(state.controller) * value_unit(config, reward) / units
+    units = jnp.stack([value_unit(own) for own in state.criteria])
+    price = prices(state.controller) * value_unit(reward) / units
     return multiplier_metrics(config, price) | {
         "recovering": (state.controller.multiplier >= HIGHEST).any().astype(jnp.float32)
     }

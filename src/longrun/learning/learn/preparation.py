@@ -12,13 +12,26 @@ from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.acting import read
 from longrun.learning.learn.checks import acts_finitely, all_finite, choice_is_left
 from longrun.learning.learn.config_pytree import register_config
-from longrun.learning.learn.criteria import Values, criterion_of
-from longrun.learning.learn.limits import learn_limits
+from longrun.learning.learn.criteria import Targets, Values, criterion_of, value_unit
+from longrun.learning.learn.limits import (
+    combined,
+    cost_batch,
+    learn_limits,
+    limit_metrics,
+    of_cost,
+    with_spread,
+)
 from longrun.learning.learn.moments import merge
 from longrun.learning.learn.networks import value_network
-from longrun.learning.learn.targets import batch_targets
-from longrun.learning.learn.trace import adapt_trace
-from longrun.learning.learn.types import Batch, Metrics, Networks, Rollout, TrainState
+from longrun.learning.learn.trace import adapt_trace, with_current_lambda
+from longrun.learning.learn.types import (
+    Batch,
+    CostBatch,
+    Metrics,
+    Networks,
+    Rollout,
+    TrainState,
+)
 from longrun.learning.options.config import Config
 
 register_config()
@@ -47,8 +60,7 @@ def _prepare(
         state = state._replace(trace=adapt_trace(config, spaces, state, rollout, values))
     if config.limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
-    targets, costs, of_limits, limits = batch_targets(config, state, rollout, heads)
-    state = state._replace(limits=limits)
+    state, targets, costs, of_limits = _targets(config, state, rollout, heads)
     seen = read(config.acting, spaces, state.obs_moments, rollout.obs)
     batch = Batch(
         flat(seen.features),
@@ -64,6 +76,45 @@ def _prepare(
         rows = rollout.obs[..., spaces.mask_size :].reshape(-1, spaces.feature_size)
         state = state._replace(obs_moments=merge(state.obs_moments, rows))
     return batch, state, _metrics(config, spaces, state, rollout, values, batch) | of_limits
+
+
+def _targets(
+    config: Config, state: TrainState, rollout: Rollout, heads: list[Values]
+) -> tuple[TrainState, Targets, CostBatch | None, Metrics]:
+    """Advantages for the policy, normalised if the configuration says so, and value targets.
+
+    heads: predictions for the reward and for each of K limited costs; value targets are [T, N], or
+    [T, N, 1 + K]. Also returned are the state, in which limits learn their units, what a policy
+    step needs that keeps limits itself, and metrics of the limits.
+    """
+    config, limits = with_current_lambda(config, state.trace), state.limits
+    streams = [rollout, *(of_cost(config, rollout, k) for k in range(len(heads) - 1))]
+    criteria = [state.criterion, *(limits.criteria if limits else ())]
+    learned_from = zip(criteria, streams, heads, strict=True)
+    reward, *costs = every = [criterion_of(config).targets(config, *own) for own in learned_from]
+    if not config.limits:
+        advantage, _ = _normalised(config, reward.advantage)
+        return state, Targets(advantage, reward.value_target), None, {}
+    value_target = jnp.stack([each.value_target for each in every], axis=-1)
+    if limits.controller is not None:
+        controller = with_spread(limits.controller, [each.advantage for each in every])
+        state = state._replace(limits=limits._replace(controller=controller))
+        advantage, _ = _normalised(config, combined(controller, reward, costs))
+        metrics = limit_metrics(config, state.limits, state.criterion)
+        return state, Targets(advantage, value_target), None, metrics
+    advantage, unit = _normalised(config, reward.advantage)
+    unit = unit * value_unit(state.criterion)
+    of_costs = cost_batch(config, rollout, limits, costs, unit)
+    return state, Targets(advantage, value_target), of_costs, {}
+
+
+def _normalised(config: Config, advantage: jax.Array) -> tuple[jax.Array, jax.Array | float]:
+    """[T, N], standardised if the configuration says so, and what they were divided by."""
+    if not config.normalize_advantages:
+        return advantage, 1.0
+    centred = advantage - advantage.mean()
+    spread = jnp.sqrt((centred**2).mean()) + 1e-8
+    return centred / spread, spread
 
 
 def _metrics(

@@ -31,6 +31,8 @@ from longrun.learning.options.option_fields import (
     limits,
     names,
     number,
+    sizes,
+    switch,
 )
 
 MOST_SAMPLES = 2**31 - 1
@@ -64,7 +66,7 @@ class Config:
     """the name in files and on the command line"""
 
     gae_lambda: float = number(0.9, "lambda: weight of later TD errors in an advantage", high=1)
-    adaptive_lambda: bool = choice(False, ADAPTIVE_LAMBDA)
+    adaptive_lambda: bool = switch(False, ADAPTIVE_LAMBDA)
     learning_rate: float = number(3e-4, "beta: Adam's step size")
     num_envs: int = count(2, "environments of one replica", high=2**20)
     rollout_steps: int = count(1000, "steps of each environment in an iteration", high=2**24)
@@ -81,14 +83,14 @@ class Config:
         " environment, 'raw' (the authors') passes them on to it, and it may charge for the excess",
         among=("clip", "raw"),
     )
-    hidden_sizes: tuple[int, ...] = choice((64, 64), "hidden layers of each network")
-    value_hidden_sizes: tuple[int, ...] = choice((), "the value network's, if different")
+    hidden_sizes: tuple[int, ...] = sizes((64, 64), "hidden layers of each network")
+    value_hidden_sizes: tuple[int, ...] = sizes((), "the value network's, if different")
     activation: Literal["tanh", "relu", "silu"] = choice(
         "tanh",
         "function after each hidden layer: tanh, relu or silu",
         among=("tanh", "relu", "silu"),
     )
-    layer_norm: bool = choice(
+    layer_norm: bool = switch(
         False, "standardise the outputs of each hidden layer, before its bias and its activation"
     )
     policy_network: str | tuple[Any, Any] = functions(
@@ -97,14 +99,14 @@ class Config:
     value_network: str | tuple[Any, Any] = functions(
         "the value's network: 'mlp', or a pair of functions (init, apply)"
     )
-    normalize_observations: bool = choice(
+    normalize_observations: bool = switch(
         True, "standardise observations by running moments, kept inside the model"
     )
-    normalize_advantages: bool = choice(True, "standardise the advantages of each rollout")
-    scale_rewards: bool = choice(
+    normalize_advantages: bool = switch(True, "standardise the advantages of each rollout")
+    scale_rewards: bool = switch(
         True, "divide rewards by the running standard deviation of their decayed sum"
     )
-    learning_rate_decay: bool = choice(
+    learning_rate_decay: bool = switch(
         True,
         "decrease the learning rate linearly to 0 over the run, and with it the steps of ATRPO and"
         " TRPO: limit_step_size, and kl_limit with the square",
@@ -177,7 +179,7 @@ class Config:
 class Average(Config):
     """Options of the average criterion."""
 
-    adaptive_lambda: bool = choice(True, ADAPTIVE_LAMBDA)
+    adaptive_lambda: bool = switch(True, ADAPTIVE_LAMBDA)
     gain_step_size: float = number(
         0.1, "alpha: step size of the running means gain and value offset", high=1
     )

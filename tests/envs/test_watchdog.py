@@ -231,7 +231,7 @@ class Clock:
         end = self.now + seconds
         while self.now < end:
             self.now += look
-            if self.watch.stalled([busy], str) is not None:
+            if self.watch.stalled([busy], ["it"]) is not None:
                 return True
         return False
 

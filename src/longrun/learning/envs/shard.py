@@ -6,7 +6,7 @@ straight into the arrays that the learner reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -53,8 +53,7 @@ class Shard:
     def rollout(self, replica: int, iteration: int) -> None:
         """T steps of this shard's environments of `replica`, from their present states."""
         part, chains = self._parts[replica], self._chains[replica]
-        rows = slice(part.first, part.last)
-        facts = tuple(self._arrays[name][replica][:, rows] for name in FACTS)
+        facts = tuple(self._arrays[name][replica][:, part.rows] for name in FACTS)
         obs = facts[0]
         obs[0] = obs[-1]
         self.heartbeat.begin(watchdog.ROLLOUT, part, iteration)
@@ -64,9 +63,8 @@ class Shard:
     def evaluate(self, replica: int, iteration: int) -> None:
         """S steps of the policy in environments of their own, from a reset each."""
         part, plan = self._eval_parts[replica], self._plan
-        rows, count = slice(part.first, part.last), part.last - part.first
-        names = ("eval_reward", "eval_ended", "eval_costs")
-        reward, ended, costs = (self._arrays[n][replica][:, rows] for n in names)
+        names, count = ("eval_reward", "eval_ended", "eval_costs"), part.last - part.first
+        reward, ended, costs = (self._arrays[n][replica][:, part.rows] for n in names)
         if replica not in self._evaluators:
             self._evaluators[replica] = self._make(part)
         steps, spaces = plan.eval_steps, plan.spaces
@@ -127,53 +125,45 @@ class Shard:
             raise failure(part, i, f"{where} {iteration}", error, more) from error
         seen = [] if evaluates else [("observation", next_obs), ("observation", obs)]
         seen.append((f"{of_evaluation}reward", reward))
-        check_finite(part, iteration, *seen, *self._named(costs))
+        named = [(f"cost '{name}'", costs[..., k]) for k, name in enumerate(self._plan.costs)]
+        check_finite(part, iteration, *seen, *named)
 
     def restart(self, replica: int, episodes: Sequence[int]) -> None:
-        """Start the given episode of each of the replica's N environments."""
+        """Start the given episode of each of the replica's N environments.
+
+        One with a state in the array `env_state` is brought there; if it strays, which is marked,
+        it starts the next episode.
+        """
         part = self._parts[replica]
-        rows = slice(part.first, part.last)
         stream = (self._plan.seeds[replica], seeding.EPISODE)
-        obs = self._arrays["obs"][replica][-1, rows]
-        self._chains[replica] = self._begin(part, self._make(part), stream, episodes[rows], obs)
-
-    def load_states(self, replica: int) -> None:
-        """Set the states in the array `env_state`, after `restart`; marks those that stray."""
+        obs = self._arrays["obs"][replica][-1, part.rows]
+        chains = self._begin(part, self._make(part), stream, episodes[part.rows], obs)
+        self._chains[replica] = chains
         names = ("env_state", "env_state_size", "strayed")
-        states, sizes, strayed = (self._arrays[name][replica] for name in names)
-        for i, chain in self._numbered(replica):
-            self.heartbeat.begin(watchdog.RESTORING, Part(replica, i, i + 1))
-            if sizes[i]:
-                strayed[i] = not chain.restores(states[i, : sizes[i]].tobytes())
-
-    def renew(self, replica: int) -> None:
-        """Start a new episode of each environment that has strayed."""
-        obs, strayed = (self._arrays[name][replica] for name in ("obs", "strayed"))
-        for i, chain in self._numbered(replica):
-            if strayed[i]:
-                self._start_episodes(Part(replica, i, i + 1), [chain], obs[-1, i : i + 1])
+        states, sizes, strayed = (self._arrays[n][replica][part.rows] for n in names)
+        for i in np.flatnonzero(sizes):
+            one = Part(replica, part.first + int(i), part.first + int(i) + 1)
+            self.heartbeat.begin(watchdog.RESTORING, one)
+            if not chains[i].restores(states[i, : sizes[i]].tobytes()):
+                strayed[i] = True
+                self._start_episodes(one, [chains[i]], obs[i : i + 1])
 
     def close(self) -> None:
         with ExitStack() as closing:  # it closes all, whatever one of them raises
             while self._opened:
                 closing.callback(close_env, self._opened.pop())
 
-    def _numbered(self, replica: int) -> Iterator[tuple[int, Chain]]:
-        """This shard's environments of a replica, each with its number."""
-        return enumerate(self._chains[replica], start=self._parts[replica].first)
-
     def _save_states(self, part: Part, chains: list[Chain]) -> None:
         """Write the states of environments that can save them; a size of 0 says there is none."""
-        room = self._plan.state_bytes
-        states, sizes = (self._arrays[n][part.replica] for n in ("env_state", "env_state_size"))
+        names, room = ("env_state", "env_state_size"), self._plan.state_bytes
+        states, sizes = (self._arrays[n][part.replica][part.rows] for n in names)
         for i, chain in enumerate(chains if room else []):
             try:
                 state = chain.stepper.save_state()
             except BaseException as error:
                 raise failure(part, i, "its get_state", error) from error
-            sizes[part.first + i] = len(state) if len(state) <= room else 0
-            if len(state) <= room:
-                states[part.first + i, : len(state)] = np.frombuffer(state, np.uint8)
+            sizes[i] = len(state) if len(state) <= room else 0
+            states[i, : sizes[i]] = np.frombuffer(state, np.uint8)[: sizes[i]]
 
     def _start_episodes(self, part: Part, chains: list[Chain], obs: Array) -> None:
         self.heartbeat.begin(watchdog.RESETTING, part)
@@ -222,10 +212,6 @@ class Shard:
         for k, name in self._ready_costs:
             spaces = self._plan.spaces
             out[:, k] = ready_cost(np, name, spaces, sampled, given, terminated)
-
-    def _named(self, costs: Array) -> list[tuple[str, Array]]:
-        """[T, n] of each cost, with the name that an error calls it."""
-        return [(f"cost '{name}'", costs[..., k]) for k, name in enumerate(self._plan.costs)]
 
     def _given(self, action: Array) -> Array:
         """Actions [n, A] as the environments get them; the learner keeps the sampled ones."""

@@ -31,6 +31,14 @@ ACTIVITY, REPLICA, ITERATION, FIRST, COUNT, TURN, RESETS, BEGUN = range(CELLS)
 odd during a reset. BEGUN counts activities, so that a row differs from all earlier ones."""
 STARTING, MAKING, RESETTING, ROLLOUT, EVALUATION, IDLE, RESTORING = range(7)
 """Activities."""
+PLACES = {
+    STARTING: "while it was starting",
+    MAKING: "making {}",
+    RESETTING: "{} in its reset",
+    IDLE: "before its next request",
+    RESTORING: "{} in its set_state",
+}
+"""What messages say of activities that are no steps."""
 
 
 def no_progress(who: str, seconds: float, where: str) -> str:
@@ -57,7 +65,6 @@ class Heartbeat:
         row[BEGUN] += 1
 
     def rest(self) -> None:
-        """Be idle until the next request."""
         self.row[ACTIVITY] = IDLE
         self.row[BEGUN] += 1
 
@@ -69,25 +76,17 @@ class Heartbeat:
 def place(row: Array) -> str:
     """Environment and step of a worker, in words."""
     activity, replica, iteration, first, count, turn, resets, _ = row.tolist()
-    if activity == STARTING:
-        return "while it was starting"
-    if activity == IDLE:
-        return "before its next request"
     step, env = divmod(turn, max(count, 1))
     name = f"environment {first + env} of replica {replica}"
-    if activity == MAKING:
-        return f"making {name}"
-    if activity == RESETTING:
-        return f"{name} in its reset"
-    if activity == RESTORING:
-        return f"{name} in its set_state"
+    if activity in PLACES:
+        return PLACES[activity].format(name)
     evaluation = "the evaluation after " if activity == EVALUATION else ""
     where = "in a reset at" if resets % 2 else "at"
     return f"{name} {where} step {step} of {evaluation}iteration {iteration}"
 
 
 class Watchdog:
-    """Compares the workers' rows (see `heartbeat`) with those of the last look."""
+    """Compares the rows of workers' heartbeats with those of the last look."""
 
     def __init__(self, rows: Array, step_timeout: float) -> None:
         self._rows = rows
@@ -100,11 +99,8 @@ class Watchdog:
     def is_due(self) -> bool:
         return time.monotonic() - self._looked >= LOOK_SECONDS
 
-    def stalled(self, busy: Sequence[bool], name: Callable[[int], str]) -> str | None:
-        """The message about a worker that has reached its limit; None if all are well.
-
-        `name` says what a worker is called.
-        """
+    def stalled(self, busy: Sequence[bool], names: Sequence[str]) -> str | None:
+        """The message about a worker that has reached its limit; None if all are well."""
         now = time.monotonic()
         # When this process could not look, the workers may have been frozen or starved as well.
         passed = min(now - self._looked, 2 * LOOK_SECONDS)
@@ -116,7 +112,7 @@ class Watchdog:
         longest = max(self._step_timeout, START_SECONDS)
         limits = np.where(rows[:, ACTIVITY] <= MAKING, longest, self._step_timeout)
         for worker in np.flatnonzero(self._still >= limits):
-            return no_progress(name(int(worker)), limits[worker], place(rows[worker]))
+            return no_progress(names[int(worker)], limits[worker], place(rows[worker]))
         return None
 
 

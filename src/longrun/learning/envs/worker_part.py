@@ -24,6 +24,11 @@ class Part:
     first: int
     last: int
 
+    @property
+    def rows(self) -> slice:
+        """Where they are in an array of the replica's environments."""
+        return slice(self.first, self.last)
+
 
 def parts_of(worker: int, num_workers: int, replicas: int, per_replica: int) -> Iterator[Part]:
     """The worker's even and contiguous share of all replicas' environments."""

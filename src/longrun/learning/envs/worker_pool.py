@@ -1,4 +1,7 @@
-"""The parent's side of the worker processes: request a replica's rollout, wait for it."""
+"""Pools of environments, in worker processes or in this one: run methods of shards for a replica.
+
+`start` runs one, and returns a wait for all shards that have some of the replica's environments.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,21 @@ import os
 import subprocess
 import threading
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from multiprocessing.connection import wait
 from typing import Any
 
 from longrun.base.checks import STEP_TIMEOUT
-from longrun.base.errors import EnvironmentFailure, WorkerError
+from longrun.base.errors import EnvironmentFailure, HungError, WorkerError
 from longrun.learning.envs.factories import pickled
-from longrun.learning.envs.local_pool import LocalPool
 from longrun.learning.envs.plan import Plan, SharedArrays, file_of
-from longrun.learning.envs.processes import (
-    KILL_SECONDS,
-    ONE_THREAD,
-    Child,
-    cause_of_exit,
-)
+from longrun.learning.envs.processes import KILL_SECONDS, ONE_THREAD, Child, cause_of_exit
 from longrun.learning.envs.spaces import Array
-from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, place
+from longrun.learning.envs.vector_shard import make_shard
+from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, no_progress, place
 from longrun.learning.envs.worker_part import parts_of
 
 AHEAD = 2
@@ -40,10 +38,16 @@ EXIT_SECONDS = 2.0
 class Worker(Child):
     """A worker process, with the commands that it has not done yet."""
 
-    def __init__(self, number: int, num_workers: int, fds: Sequence[int]) -> None:
+    def __init__(self, plan: Plan, number: int, num_workers: int, fds: Sequence[int]) -> None:
         arguments = (os.getpid(), number, num_workers, *fds)
         super().__init__("longrun.learning.envs.worker_process", ONE_THREAD, arguments, fds)
+        self.number = number
+        self.name = f"worker {number} (process {self.process.pid})"
         self.waiting: deque[tuple[Future[None], Any]] = deque()
+        self.trains, self.evaluates = (
+            {part.replica for part in parts_of(number, num_workers, len(plan.seeds), envs)}
+            for envs in (plan.num_envs, plan.eval_envs)
+        )
 
     def send(self, message: Any) -> None:
         with suppress(OSError):  # the receiver thread notices the death and fails the future
@@ -57,8 +61,6 @@ class ProcessPool:
         program = file_of(pickled(plan))
         self._memory = SharedArrays(plan.memory(num_workers))
         self.arrays: dict[str, Array] = self._memory
-        self._owners = _owners(num_workers, len(plan.seeds), plan.num_envs)
-        self._evaluators = _owners(num_workers, len(plan.seeds), plan.eval_envs)
         self._lock = threading.Lock()
         self._failure: EnvironmentFailure | None = None
         self._workers: list[Worker] = []
@@ -66,7 +68,8 @@ class ProcessPool:
         self._receiver = threading.Thread(target=self._receive, daemon=True)
         try:
             for number in range(num_workers):
-                self._workers.append(Worker(number, num_workers, (program, self._memory.fd)))
+                fds = (program, self._memory.fd)
+                self._workers.append(Worker(plan, number, num_workers, fds))
         except BaseException:
             self.close()
             raise
@@ -82,11 +85,12 @@ class ProcessPool:
     def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
         """Send a command to all workers that own some of the replica; they run it in order."""
         futures: list[Future[None]] = []
-        owners = self._evaluators if command == "evaluate" else self._owners
         with self._lock:
             if self._failure is not None:
                 raise self._failure
-            for worker in (self._workers[number] for number in owners[replica]):
+            for worker in self._workers:
+                if replica not in (worker.evaluates if command == "evaluate" else worker.trains):
+                    continue
                 futures.append(Future())
                 worker.waiting.append((futures[-1], (command, (replica, *arguments))))
                 if len(worker.waiting) <= AHEAD:
@@ -119,34 +123,31 @@ class ProcessPool:
 
     def _receive(self) -> None:
         """Set results and failures of the futures until every worker has closed its connection."""
-        alive = dict(enumerate(self._workers))
+        alive = list(self._workers)
         while alive:
-            ready = wait([worker.connection for worker in alive.values()], LOOK_SECONDS)
-            for number, worker in list(alive.items()):
-                if worker.connection in ready:
-                    try:
-                        failure = worker.connection.recv()
-                        if not isinstance(failure, EnvironmentFailure | None):
-                            raise TypeError
-                    except Exception:  # it was closed, or what comes is not of the worker
-                        self._fail(self._death(number))
-                        del alive[number]
-                    else:
-                        if failure is None:
-                            self._finish(worker)
-                        else:
-                            self._fail(failure)
+            ready = wait([worker.connection for worker in alive], LOOK_SECONDS)
+            for worker in [each for each in alive if each.connection in ready]:
+                try:
+                    failure = worker.connection.recv()
+                    if not isinstance(failure, EnvironmentFailure | None):
+                        raise TypeError
+                except Exception:  # it was closed, or what comes is not of the worker
+                    failure = self._death(worker)
+                    alive.remove(worker)
+                if failure is None:
+                    self._finish(worker)
+                else:
+                    self._fail(failure)
             if self._watchdog.is_due():
                 self._look(alive)
 
-    def _look(self, alive: dict[int, Worker]) -> None:
+    def _look(self, alive: list[Worker]) -> None:
         """Fail if a worker is dead or has stalled, which no message tells."""
-        for number, worker in list(alive.items()):
-            if worker.has_ended():
-                self._fail(self._death(number))
-                del alive[number]
+        for worker in [each for each in alive if each.has_ended()]:
+            self._fail(self._death(worker))
+            alive.remove(worker)
         busy = [bool(worker.waiting) for worker in self._workers]
-        if message := self._watchdog.stalled(busy, self._name):
+        if message := self._watchdog.stalled(busy, [worker.name for worker in self._workers]):
             self._fail(WorkerError(message))
 
     def _finish(self, worker: Worker) -> None:
@@ -156,20 +157,17 @@ class ProcessPool:
                 if len(worker.waiting) >= AHEAD:
                     worker.send(worker.waiting[AHEAD - 1][1])
 
-    def _death(self, number: int) -> WorkerError:
+    def _death(self, worker: Worker) -> WorkerError:
         """The error for a worker that is dead or has no connection; it is ended if it lives."""
-        worker, status = self._workers[number], 0
+        status = 0
         with suppress(subprocess.TimeoutExpired):
             status = worker.process.wait(EXIT_SECONDS)
         worker.end(0)
         what = "closed its connection, wrote to it, or exited"
         if status:
             what = f"died: {cause_of_exit(status)}"
-        where = place(self.arrays["heartbeat"][number])
-        return WorkerError(f"{self._name(number)} {what}; {where}")
-
-    def _name(self, number: int) -> str:
-        return f"worker {number} (process {self._workers[number].process.pid})"
+        where = place(self.arrays["heartbeat"][worker.number])
+        return WorkerError(f"{worker.name} {what}; {where}")
 
     def _fail(self, error: EnvironmentFailure) -> None:
         with self._lock:
@@ -179,8 +177,84 @@ class ProcessPool:
                     worker.waiting.popleft()[0].set_exception(self._failure)
 
 
+class LocalPool:
+    """Everything in this process, one call at a time, with equal results.
+
+    Nothing can interrupt an environment here. If one hangs, `look` and `close`, called by another
+    thread, raise HungError, and the thread that called `start` is left behind.
+    """
+
+    def __init__(
+        self, plan: Plan, step_timeout: float = STEP_TIMEOUT, who: str = "the training process"
+    ) -> None:
+        """`who`: what messages call this process."""
+        self._memory = SharedArrays(plan.memory())
+        self.arrays: dict[str, Array] = self._memory
+        self._shard = make_shard(plan, self.arrays, worker=0, num_workers=1)
+        self._lock = threading.Lock()
+        self._step_timeout, self._who = step_timeout, who
+        self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
+        self._closed = self._failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failed or self._closed
+
+    def start(self, command: str, replica: int, *arguments: Any) -> Callable[[], None]:
+        with self._lock:
+            if self._closed:
+                raise WorkerError("the environments were closed")
+            try:
+                getattr(self._shard, command)(replica, *arguments)
+            except BaseException:
+                self._failed = True
+                raise
+        return lambda: None
+
+    def look(self) -> None:
+        """Raise HungError if a request has made no progress for too long."""
+        if message := self.stalled():
+            raise HungError(message)
+
+    def stalled(self) -> str | None:
+        """The message about a request without progress, if there is one."""
+        if not self._watchdog.is_due():
+            return None
+        return self._watchdog.stalled([self._lock.locked()], [self._who])
+
+    def close(self) -> None:
+        """Close the environments, never while one is being stepped. Raises HungError."""
+        self._closed = True
+        while not self._lock.acquire(timeout=LOOK_SECONDS):
+            self.look()
+        try:
+            self._memory.close()
+            # An environment that has failed may fail again: its first error is the one to show.
+            with suppress(EnvironmentFailure) if self._failed else nullcontext():
+                self._close_shard()
+        finally:
+            self._lock.release()
+
+    def _close_shard(self) -> None:
+        """Close in another thread, which can be left behind if an environment does not return."""
+        closed: Future[None] = Future()
+
+        def close() -> None:
+            try:
+                self._shard.close()
+                closed.set_result(None)
+            except BaseException as error:
+                closed.set_exception(error)
+
+        threading.Thread(target=close, daemon=True).start()
+        try:
+            closed.result(self._step_timeout or None)
+        except TimeoutError:
+            message = no_progress(self._who, self._step_timeout, "an environment is being closed")
+            raise HungError(message) from None
+
+
 Pool = LocalPool | ProcessPool
-"""Runs methods of shards for a replica; `start` returns a wait for the replica's shards."""
 
 
 def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) -> Pool:
@@ -188,12 +262,3 @@ def open_pool(plan: Plan, num_workers: int, step_timeout: float = STEP_TIMEOUT) 
     if num_workers:
         return ProcessPool(plan, num_workers, step_timeout)
     return LocalPool(plan, step_timeout)
-
-
-def _owners(num_workers: int, replicas: int, per_replica: int) -> dict[int, list[int]]:
-    """The workers that own some environments of each replica."""
-    owners: dict[int, list[int]] = defaultdict(list)
-    for worker in range(num_workers):
-        for part in parts_of(worker, num_workers, replicas, per_replica):
-            owners[part.replica].append(worker)
-    return owners

@@ -76,30 +76,24 @@ def after(episodes: Episodes, rollout: Rollout, states: Array, sizes: Array) -> 
 
 def restored(episodes: Episodes, pool: Pool, replica: int) -> Episodes:
     """Bring new environments to these positions; those that they are at."""
-    saved = episodes.state_size > 0
+    names = ("obs", "env_state_size", "env_state", "strayed")
+    obs, sizes, states, strayed = (pool.arrays[name][replica] for name in names)
+    saved = (episodes.state_size > 0) & (episodes.state_size <= states.shape[1])
     lost = episodes.begun & ~saved
     number = episodes.number + lost
-    pool.start("restart", replica, number.tolist())()
-    names = ("env_state_size", "env_state", "strayed")
-    sizes, states, strayed = (pool.arrays[name][replica] for name in names)
+    sizes[:] = np.where(saved, episodes.state_size, 0)
     strayed[:] = False
-    if saved.any():
-        fits = episodes.state_size <= states.shape[1]  # get_state may have gone
-        sizes[:] = np.where(fits, episodes.state_size, 0)
-        strayed |= ~fits
-        ends = np.cumsum(episodes.state_size)
-        for i in np.flatnonzero(sizes):
-            states[i, : sizes[i]] = episodes.state[ends[i] - sizes[i] : ends[i]]
-        pool.start("load_states", replica)()
-        kept = saved & ~strayed
-        pool.arrays["obs"][replica][-1][kept] = episodes.obs[kept]
+    ends = np.cumsum(episodes.state_size)
+    for i in np.flatnonzero(saved):
+        states[i, : sizes[i]] = episodes.state[ends[i] - sizes[i] : ends[i]]
+    pool.start("restart", replica, number.tolist())()
+    kept = saved & ~strayed
+    obs[-1][kept] = episodes.obs[kept]
     if strayed.any():
-        pool.start("renew", replica)()
         _say(strayed, "did not restore their states")
     if lost.any():
         _say(lost, "cannot save their states")
-    began = episodes.begun & ~lost & ~strayed
-    return episodes._replace(number=number + strayed, begun=began)
+    return episodes._replace(number=number + strayed, begun=episodes.begun & kept)
 
 
 def _say(which: Array, what: str) -> None:

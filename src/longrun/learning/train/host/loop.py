@@ -18,13 +18,12 @@ from longrun.learning.envs import seeding
 from longrun.learning.envs.costs import check_costs
 from longrun.learning.envs.env_source import env_source
 from longrun.learning.envs.factories import EnvLike, env_factory, env_name, is_a, time_limit
-from longrun.learning.envs.local_pool import LocalPool
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.spaces import Spaces, describe, own_spaces, require_no_image
 from longrun.learning.envs.stepper import state_room
 from longrun.learning.envs.vector_shard import autoreset_mode
 from longrun.learning.envs.watchdog import interrupted_if
-from longrun.learning.envs.worker_pool import open_pool
+from longrun.learning.envs.worker_pool import LocalPool, open_pool
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.acting import MLP
 from longrun.learning.options.config import Config

@@ -17,6 +17,7 @@ from fake_workers import (
     run_of,
     sweep_arguments,
 )
+from longrun.base.files import FolderLock
 from longrun.cli import main
 from longrun.lab.sweeps import run_sweep as start
 from longrun.lab.sweeps.local_workers import LocalWorkers
@@ -210,7 +211,7 @@ def test_a_run_folder_of_another_sweep_is_left_alone(copy, inline, capsys):
 
 def test_a_folder_is_locked_while_a_sweep_runs(copy, inline, capsys):
     before = content(copy)
-    with SweepFolder.open(copy).locked():
+    with FolderLock(copy):
         for more in ([], ["--seeds", "3"]):
             assert main(sweep_arguments(copy, *more)) == 2
             assert capsys.readouterr().err == (

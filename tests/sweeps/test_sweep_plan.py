@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fake_workers import ENV, some_runs
 from longrun.lab.sweeps.design import Design
 from longrun.lab.sweeps.grids import options_for
-from longrun.lab.sweeps.plan import LONGEST_NAME, apart, folder_name, named, together
+from longrun.lab.sweeps.plan import LONGEST_NAME, apart, folder_name, named
 from longrun.learning.runs.spec import RunSpec
 
 
@@ -31,7 +31,7 @@ def test_every_setting_has_its_first_seed_before_any_has_its_second():
         "tiny_envs-Drift-v0_apo_gae_lambda=0.9_seed1",
         "tiny_envs-Drift-v0_ppo_seed1",
     ]
-    assert together(runs) == named(runs)  # only native environments are joined
+    assert named(runs, batched=True) == named(runs)  # only native environments are joined
 
 
 def test_a_run_is_described_in_full():
@@ -87,7 +87,7 @@ def test_names_do_not_depend_on_the_order_of_options_and_fit_into_a_file_system(
 
 def test_native_replicas_are_joined_for_each_compiled_program():
     runs = some_runs(env="jax:tandem", grid={"gae_lambda": [0.8, 0.9], "epochs": [1, 2]})
-    joined = together(runs)
+    joined = named(runs, batched=True)
     assert list(joined) == [f"jax-tandem_apo_epochs={n}_4-replicas" for n in (1, 2)]
     for epochs, run in zip((1, 2), joined.values(), strict=True):
         assert (run.seeds, run.steps) == ((0, 0, 1, 1), 128)
@@ -98,20 +98,21 @@ def test_native_replicas_are_joined_for_each_compiled_program():
 def test_replicas_whose_options_change_the_program_otherwise_are_not_joined():
     """A given gae_lambda is fixed, where that of the preset adapts."""
     settings = [{}, {"gae_lambda": 0.8}, {"learning_rate": 1e-3}, {"epochs": 5}]
-    runs = list(together(some_runs(env="jax:tandem", settings=settings, seeds=[0])).values())
+    planned = some_runs(env="jax:tandem", settings=settings, seeds=[0])
+    runs = list(named(planned, batched=True).values())
     assert [[c.adaptive_lambda for c in run.configs] for run in runs] == [[True] * 3, [False]]
     assert [config.learning_rate for config in runs[0].configs] == [3e-4, 1e-3, 3e-4]
 
 
 def test_joined_runs_that_share_no_option_have_names_of_their_own():
     settings = [{}, {"learning_rate": 1e-3}, {"gae_lambda": 0.8}, {"gae_lambda": 0.9}]
-    runs = together(some_runs(env="jax:tandem", settings=settings, seeds=[0]))
+    runs = named(some_runs(env="jax:tandem", settings=settings, seeds=[0]), batched=True)
     assert list(runs) == ["jax-tandem_apo_2-replicas", "jax-tandem_apo_2-replicas-2"]
 
 
 def test_replicas_are_joined_whose_limits_differ_in_their_rates_alone():
     limits = [[["terminated", 0.1]], [["terminated", 0.2]], {"blocked": 0.1}]
-    runs = together(some_runs(env="jax:tandem", grid={"limits": limits}, seeds=[0]))
+    runs = named(some_runs(env="jax:tandem", grid={"limits": limits}, seeds=[0]), batched=True)
     assert [len(run.seeds) for run in runs.values()] == [2, 1]
 
 
@@ -120,10 +121,10 @@ def test_replicas_are_joined_whose_limits_differ_in_their_rates_alone():
     epochs=st.lists(st.sampled_from([1, 2, 3]), min_size=1, unique=True),
     seeds=st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True),
 )
-def test_apart_is_the_inverse_of_together(lambdas, epochs, seeds):
+def test_apart_is_the_inverse_of_joining(lambdas, epochs, seeds):
     grid = {"gae_lambda": lambdas, "epochs": epochs}
     runs = some_runs(env="jax:tandem", grid=grid, seeds=seeds)
-    again = [single for run in together(runs).values() for single in apart(run)]
+    again = [single for run in named(runs, batched=True).values() for single in apart(run)]
     assert len(runs) == len(lambdas) * len(epochs) * len(seeds)
     assert len(again) == len(runs)
     assert set(again) == {run.spec for run in runs}

@@ -16,7 +16,7 @@ from longrun import ATRPO
 from longrun.base.errors import InputError
 from longrun.cli import main
 from longrun.lab.sweeps.grids import parse_lists, written
-from longrun.lab.sweeps.plan import together
+from longrun.lab.sweeps.plan import named
 from longrun.learning.envs.native import Step
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner, preparation
@@ -77,7 +77,7 @@ def test_runs_that_differ_in_rates_are_joined_on_a_device() -> None:
     grid = parse_lists(["limits=busy=6,busy=7,rejected=0.5"])
     runs = some_runs("atrpo", "jax:access-control", grid=grid)
     assert len({run.name for run in runs}) == 6
-    joined = list(together(runs).values())
+    joined = list(named(runs, batched=True).values())
     assert [len(run.seeds) for run in joined] == [4, 2]
     rates = [config.limits[0][1] for config in joined[0].configs]
     assert rates == [6.0, 7.0, 6.0, 7.0]

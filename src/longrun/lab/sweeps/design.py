@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from longrun.base.checks import known, whole_number
 from longrun.base.errors import InputError
+from longrun.base.files import as_read
 from longrun.lab.results.metric_names import SCORES
 from longrun.lab.sweeps.grids import (
     Options,
@@ -18,11 +19,11 @@ from longrun.lab.sweeps.grids import (
     points_of,
     require_different,
 )
-from longrun.lab.sweeps.plan import Planned, Setting, named, runs_of, together
+from longrun.lab.sweeps.plan import Planned, Setting, named, runs_of
 from longrun.learning.options.config import ALGORITHMS, Config
 from longrun.learning.options.config_options import make_config, own_networks, why_unknown
 from longrun.learning.options.presets import DEFAULT, PRESETS
-from longrun.learning.runs.spec import DEFAULT_EVAL_STEPS, RunSpec
+from longrun.learning.runs.spec import DEFAULT_EVAL_STEPS, RunSpec, difference
 
 NEEDS = {
     "trials": ("random", "optuna"),
@@ -174,12 +175,20 @@ class Design:
         together = [tuple(self.envs)] if self.references else [(env,) for env in self.envs]
         return [Study(a, envs, self.space(a)) for envs in together for a in self.algorithms]
 
+    def grown(self, other: Design) -> Design:
+        """This search with the trials of another one. Raises InputError if more is different."""
+        trials = max(self.trials or 0, other.trials or 0)
+        found, wanted = replace(self, trials=trials), replace(other, batched=self.batched)
+        if why := difference(as_read(asdict(found)), as_read(asdict(wanted))):
+            raise InputError(f"it has {why}")
+        return found
+
     def trial(self, study: Study, number: int, options: Options) -> dict[str, RunSpec]:
         """The runs of one trial by name, which has the trial's number in place of the options."""
         which = {"trial": f"{number:03}"}
         config = self.config(study.algorithm, **options)
         settings = [Setting(env, config, self.preset, which) for env in study.envs]
-        return (together if self.batched else named)(self._planned(settings))
+        return named(self._planned(settings), self.batched)
 
 
 def _require_option(name: str, algorithms: Sequence[str]) -> None:

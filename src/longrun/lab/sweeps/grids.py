@@ -40,15 +40,19 @@ class Range:
     @classmethod
     def of(cls, name: str, given: Any) -> Range:
         """The range of an option from (low, high) or (low, high, "log"). Raises InputError."""
-        what = f"range of {name}"
-        if not isinstance(given, list | tuple) or [*given[2:]] not in ([], ["log"]):
-            raise InputError(f"{what}: {given!r} must be (low, high) or (low, high, 'log')")
+        what = f"range of {name}: "
+        match given:
+            case [low, high]:
+                log = False
+            case [low, high, "log"]:
+                log = True
+            case _:
+                raise InputError(f"{what}{given!r} must be (low, high) or (low, high, 'log')")
         default = _option(name).default
-        if isinstance(default, bool) or not isinstance(default, int | float):
-            raise InputError(f"{what}: {name} is not numeric; list its values in a grid")
-        if any(isinstance(end, bool) or not isinstance(end, int | float) for end in given[:2]):
-            raise InputError(f"{what}: low and high of {given!r} must be numbers")
-        low, high, *log = given
+        if type(default) not in (int, float):
+            raise InputError(f"{what}{name} is not numeric; list its values in a grid")
+        if not {type(low), type(high)} <= {int, float}:
+            raise InputError(f"{what}low and high of {given!r} must be numbers")
         whole = isinstance(default, int)
         for wrong, reason in (
             (not -math.inf < low < high < math.inf, "low must be below high, both finite"),
@@ -56,8 +60,8 @@ class Range:
             (whole and (low % 1 or high % 1), f"low and high of {name} must be whole numbers"),
         ):
             if wrong:
-                raise InputError(f"{what}: {given!r}: {reason}")
-        return cls(low, high, bool(log), whole)
+                raise InputError(f"{what}{given!r}: {reason}")
+        return cls(low, high, log, whole)
 
     def draw(self, rng: np.random.Generator) -> float | int:
         top = self.high + 1 if self.whole else self.high  # so that `high` itself is drawn too

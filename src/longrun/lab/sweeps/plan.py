@@ -1,7 +1,7 @@
 """The runs of a sweep, by the names of their folders.
 
 A run has one replica. Where several replicas train faster in one compiled program (JAX-native
-environments on a GPU or TPU), `together` joins those that differ only in their seeds and numeric
+environments on a GPU or TPU), `named` joins those that differ only in their seeds and numeric
 options.
 """
 
@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from longrun.lab.sweeps.grids import Options, written
 from longrun.learning.envs.native.protocol import is_native
 from longrun.learning.options.config import Config, numeric_fields
 from longrun.learning.options.presets import DEFAULT
-from longrun.learning.runs.spec import RunSpec
+from longrun.learning.runs.spec import RunSpec, difference
 
 LONGEST_NAME = 120
 
@@ -88,19 +88,16 @@ def folder_name(words: Sequence[str]) -> str:
     return f"{name[: LONGEST_NAME - 20]}_{digest}_{words[-1]}"
 
 
-def named(runs: Sequence[Planned]) -> dict[str, RunSpec]:
-    """The runs by name, each by itself."""
-    return {run.name: run.spec for run in runs}
+def named(
+    runs: Sequence[Planned], batched: bool = False, taken: Collection[str] = ()
+) -> dict[str, RunSpec]:
+    """The runs by name. If `batched`, those that fit into one compiled program are one run.
 
-
-def together(runs: Sequence[Planned], taken: Collection[str] = ()) -> dict[str, RunSpec]:
-    """The runs by name, joined where they fit into one compiled program.
-
-    `taken` are names of other runs.
+    `taken` are names of other runs, which no joined run gets.
     """
     programs: dict[str, list[Planned]] = {}
     for run in runs:
-        programs.setdefault(_program(run), []).append(run)
+        programs.setdefault(_program(run) if batched else run.name, []).append(run)
     found: dict[str, RunSpec] = {}
     for joined in programs.values():
         first, *more = joined
@@ -133,6 +130,47 @@ def _program(run: Planned) -> str:
 
 
 def apart(spec: RunSpec) -> list[RunSpec]:
-    """The runs that `together` has joined."""
+    """The runs of one replica that a run consists of."""
     replicas = zip(spec.configs, spec.seeds, strict=True)
     return [replace(spec, configs=(config,), seeds=(seed,)) for config, seed in replicas]
+
+
+def grown(
+    there: Mapping[str, RunSpec], runs: Sequence[Planned], batched: bool
+) -> dict[str, RunSpec]:
+    """The runs of a folder with more steps, and those that it lacks.
+
+    Raises InputError if a run that is there is not among those requested.
+    """
+    left = {replace(run.spec, steps=0): run for run in runs}
+    requested = named(runs)
+    found: dict[str, RunSpec] = {}
+    for name, spec in there.items():
+        steps = spec.steps
+        for single in apart(spec):
+            heir = left.pop(replace(single, steps=0), None)
+            here = heir.spec if heir else requested.get(name)
+            if why := _refusal(single, here, runs):
+                raise InputError(f"'{name}' {why}")
+            assert here is not None
+            steps = max(steps, here.steps)
+        found[name] = replace(spec, steps=steps)
+    new = named(list(left.values()), batched, taken=found)
+    if other := next((name for name in new if name in found), None):
+        raise InputError(f"'{other}' is a run with other options")
+    return found | new
+
+
+def _refusal(there: RunSpec, here: RunSpec | None, runs: Sequence[Planned]) -> str:
+    """Why a run of the folder is not the requested one with other steps; "" if it is."""
+    presets = list(dict.fromkeys(run.spec.preset for run in runs))
+    if there.preset not in presets:
+        return f"has preset={there.preset}, not {', '.join(presets)}"
+    if here is None:
+        return "is not part of this one"
+    shorter, longer = sorted((there, here), key=lambda run: run.steps)
+    if shorter.may_become(longer):
+        return ""
+    why = difference(there.as_json(), here.as_json())
+    hint = " (a run that decays, or whose lambda adapts only if it is longer, cannot be extended)"
+    return f"has {why}{hint if why.startswith('steps=') and shorter is there else ''}"

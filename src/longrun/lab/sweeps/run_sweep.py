@@ -16,7 +16,7 @@ import numpy as np
 
 from longrun.base.checks import STEP_TIMEOUT, checked_timeout, whole_number
 from longrun.base.errors import LongrunError
-from longrun.base.files import remove_leftovers
+from longrun.base.files import FolderLock, remove_leftovers
 from longrun.base.memory import available_cores
 from longrun.lab.sweeps.design import Design
 from longrun.lab.sweeps.live_table import Live
@@ -74,7 +74,7 @@ def train_sweep(
     retries = whole_number("retries", retries)
     slots = None if workers is None else whole_number("workers", workers, 1)
     timeout = checked_timeout(step_timeout)
-    with folder.locked():
+    with FolderLock(folder.path):
         remove_leftovers(folder.path)
         search = OptunaSearch(folder) if folder.search else None
         started = _workers(folder, slots, ray)

@@ -27,14 +27,13 @@ from longrun.base.errors import FolderError, InputError
 from longrun.base.files import (
     LEFTOVER,
     FolderLock,
-    as_read,
     make_folder,
     read_json,
     remove_leftovers,
     write_json,
 )
 from longrun.lab.sweeps.design import Design
-from longrun.lab.sweeps.plan import Planned, apart, named, together
+from longrun.lab.sweeps.plan import Planned, grown
 from longrun.learning.envs.factories import needs_trust, require_saved
 from longrun.learning.runs.run_folder import RunFolder, is_finished
 from longrun.learning.runs.spec import FORMAT, RunSpec, difference
@@ -80,23 +79,24 @@ class SweepFolder:
         """
         make_folder(path)
         with FolderLock(path):
-            if (path / "sweep.json").exists():
+            if is_new := not (path / "sweep.json").exists():
+                if not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
+                    raise FolderError(
+                        f"'{path}' is not empty and is not a sweep folder; choose another --out"
+                    )
+                remove_leftovers(path)
+                folder = cls(path, uuid.uuid4().hex, {}, search)
+            else:
                 folder = cls.open(path)
-                if (folder.search is None) != (search is None):
-                    raise folder.another("it is a search" if folder.search else "it is no search")
-                if search is not None:
-                    folder._grow_search(search)
-                else:
-                    folder._grow(runs, batched)
-                return folder
-            if not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
+            try:
+                folder._grow(runs, batched, search)
+            except InputError as error:
                 raise FolderError(
-                    f"'{path}' is not empty and is not a sweep folder; choose another --out"
-                )
-            remove_leftovers(path)
-            found = together(runs) if batched else named(runs)
-            folder = cls(path, uuid.uuid4().hex, found, search)
-            folder._write()
+                    f"'{path}' holds another sweep: {error}; choose another --out, or resume it"
+                    f" with {folder.resume_command()}"
+                ) from None
+            if is_new:
+                folder._write()
             return folder
 
     @classmethod
@@ -178,55 +178,22 @@ class SweepFolder:
         elif before and not failures:
             (self.path / "failures.json").unlink()
 
-    def locked(self) -> FolderLock:
-        """Lock the folder for writing. Raises FolderError if another process holds the lock."""
-        return FolderLock(self.path)
+    def _grow(self, runs: Sequence[Planned], batched: bool, search: Design | None) -> None:
+        """Add runs, steps or trials. Raises InputError if more than these is different."""
+        if self.search is None and search is None:
+            self._update(grown(self.runs, runs, batched))
+        elif self.search is None or search is None:
+            raise InputError("it is a search" if self.search else "it is no search")
+        else:
+            more = self.search.grown(search)
+            if other := next((n for n, r in self.runs.items() if r.env not in more.envs), None):
+                raise InputError(f"'{other}' is not part of this one")
+            self._update(self.runs, more)
 
-    def another(self, why: str) -> FolderError:
-        """The error that the folder is not of the requested sweep."""
-        return FolderError(
-            f"'{self.path}' holds another sweep: {why}; choose another --out, or resume it with"
-            f" {self.resume_command()}"
-        )
-
-    def _grow(self, runs: Sequence[Planned], batched: bool) -> None:
-        """Add steps and runs. Raises FolderError if a run that is there is not requested."""
-        left = {dataclasses.replace(run.spec, steps=0): run for run in runs}
-        requested = named(runs)
-        grown: dict[str, RunSpec] = {}
-        for name, spec in self.runs.items():
-            steps = spec.steps
-            for single in apart(spec):
-                heir = left.pop(dataclasses.replace(single, steps=0), None)
-                here = heir.spec if heir else requested.get(name)
-                if why := _refusal(single, here, runs):
-                    raise self.another(f"'{name}' {why}")
-                assert here is not None
-                steps = max(steps, here.steps)
-            grown[name] = dataclasses.replace(spec, steps=steps)
-        rest = list(left.values())
-        new = together(rest, taken=grown) if batched else named(rest)
-        if other := next((name for name in new if name in grown), None):
-            raise self.another(f"'{other}' is a run with other options")
-        self._update(grown | new)
-
-    def _grow_search(self, search: Design) -> None:
-        """Add trials. Raises FolderError if anything else differs from the search that is there."""
-        assert self.search is not None
-        trials = max(search.trials or 0, self.search.trials or 0)
-        grown = dataclasses.replace(self.search, trials=trials)
-        wanted = dataclasses.replace(search, batched=grown.batched)
-        if why := difference(*(as_read(dataclasses.asdict(each)) for each in (grown, wanted))):
-            raise self.another(f"it has {why}")
-        if other := next((n for n, run in self.runs.items() if run.env not in search.envs), None):
-            raise self.another(f"'{other}' is not part of this one")
-        if grown != self.search:
-            self.search = grown
-            self._write()
-
-    def _update(self, runs: Mapping[str, RunSpec]) -> None:
-        if runs != self.runs:
-            self.runs = dict(runs)
+    def _update(self, runs: Mapping[str, RunSpec], search: Design | None = None) -> None:
+        search = search or self.search
+        if runs != self.runs or search != self.search:
+            self.runs, self.search = dict(runs), search
             self._write()
 
     def _write(self) -> None:
@@ -242,18 +209,3 @@ class SweepFolder:
         search = {"search": dataclasses.asdict(self.search)} if self.search else {}
         runs = {"runs": {name: run.as_json() for name, run in self.runs.items()}}
         write_json(file, made | (read_json(file) if file.exists() else {}) | search | runs)
-
-
-def _refusal(there: RunSpec, here: RunSpec | None, runs: Sequence[Planned]) -> str:
-    """Why a run of the folder is not the requested one with other steps; "" if it is."""
-    presets = list(dict.fromkeys(run.spec.preset for run in runs))
-    if there.preset not in presets:
-        return f"has preset={there.preset}, not {', '.join(presets)}"
-    if here is None:
-        return "is not part of this one"
-    shorter, longer = sorted((there, here), key=lambda run: run.steps)
-    if shorter.may_become(longer):
-        return ""
-    why = difference(there.as_json(), here.as_json())
-    hint = " (a run that decays, or whose lambda adapts only if it is longer, cannot be extended)"
-    return f"has {why}{hint if why.startswith('steps=') and shorter is there else ''}"

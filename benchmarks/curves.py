@@ -54,11 +54,11 @@ def collect(runs: Sequence[Path]) -> list[Row]:
 
     rows = []
     for setting in read_results(runs):
-        discount = setting.choice.options.get("discount", "")
+        discount = vars(setting.config).get("discount", "")
         for column, seed in enumerate(setting.seeds):
             for index, step in enumerate(setting.steps):
                 values = {name: f"{setting.values[name][index, column]:.6g}" for name in METRICS}
-                key = {"algorithm": setting.choice.algorithm, "discount": f"{discount}"}
+                key = {"algorithm": setting.config.algorithm, "discount": f"{discount}"}
                 rows.append(key | {"seed": f"{seed}", "step": f"{int(step)}"} | values)
     return sorted(rows, key=lambda row: (row["algorithm"], row["discount"], int(row["seed"])))
 

@@ -30,10 +30,10 @@ def collect(runs: list[Path]) -> list[Row]:
     returns: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
     for run in runs:
         (setting,) = read_results([run])
-        options = setting.choice.options
+        options = vars(setting.config)
         shape = f"{options['num_envs']} x {options['rollout_steps']}"
         varied = {**options, "num_envs x rollout_steps": shape}
-        key = (setting.choice.algorithm, *(str(varied[name]) for name in VARIED))
+        key = (setting.config.algorithm, *(str(varied[name]) for name in VARIED))
         returns[key][setting.env] = float(scores_of(setting, "episode_return")[0][0])
     rows = []
     for key, found in sorted(returns.items()):

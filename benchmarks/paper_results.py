@@ -132,10 +132,10 @@ def with_constraint(sweeps: Sequence[Path]) -> list[dict[str, str]]:
     drifts = {}
     for setting in read_metrics(sweeps, ["value_mean"]):
         squares = setting.values["value_mean"] ** 2
-        drifts[setting.choice.options["value_constraint"]] = np.sqrt(squares.mean(0))
+        drifts[setting.config.value_constraint] = np.sqrt(squares.mean(0))
     rows = []
     for setting in read_results(sweeps):
-        strength = setting.choice.options["value_constraint"]
+        strength = setting.config.value_constraint
         rows.append(
             {
                 "env": setting.env,

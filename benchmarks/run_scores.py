@@ -25,10 +25,10 @@ def collect(runs: Sequence[Path]) -> list[Row]:
         final, steps = scores_of(setting, "episode_return")
         best, _ = scores_of(setting, "episode_return", best=True)
         rate, _ = scores_of(setting, "average_reward")
-        options = setting.choice.options
+        options = vars(setting.config)
         key = {
             "setting": setting.label,
-            "algorithm": setting.choice.algorithm,
+            "algorithm": setting.config.algorithm,
             "discount": f"{options.get('discount', '')}",
             "env": setting.env,
         }

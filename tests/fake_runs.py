@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from longrun.base.files import read_json, write_json
-from longrun.lab.results.labels import Choice
 from longrun.lab.results.settings import Setting, SettingReplica
 from longrun.learning.options.config_options import make_config
 from longrun.learning.options.presets import DEFAULT
@@ -85,7 +84,7 @@ def _report(reward: float, ends: bool) -> EvaluationReport:
 def fake_sweep(path: Path, runs: Mapping[str, tuple[Curve, Mapping[str, Any]]]) -> Path:
     """A sweep of runs of one seed: for each name its curve and what else `fake_run` takes."""
     path.mkdir(parents=True)
-    (path / "sweep.json").write_text("{}\n")
+    write_json(path / "sweep.json", {"runs": {}})
     for name, (curve, more) in runs.items():
         fake_run(path / "runs" / name, curve, **more)
     return path
@@ -104,7 +103,7 @@ def fake_setting(
     arrays = {name: np.array(each, float) for name, each in values.items()}
     seeds = range(next(iter(arrays.values())).shape[1])
     replicas = tuple(SettingReplica(Path("run"), seed, seed) for seed in seeds)
-    return Setting(env, label, Choice("apo", DEFAULT, {}), replicas, np.array(steps), arrays)
+    return Setting(env, label, make_config("apo"), DEFAULT, replicas, np.array(steps), arrays)
 
 
 def rising(height: float, steps: int = 1000, points: int = 10) -> dict[int, float]:

@@ -14,7 +14,7 @@ import pytest
 import longrun
 from fake_workers import InlineWorkers
 from longrun import cli
-from longrun.lab.results.labels import default_texts
+from longrun.lab.results.labels import preset_config
 from longrun.lab.sweeps import run_sweep as start
 from longrun.learning.options.other_names import ELSEWHERE, OURS
 from longrun.learning.options.presets import PRESETS
@@ -106,10 +106,10 @@ def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for preset in PRESETS.values():
         monkeypatch.setitem(preset, "epochs", 2)
-    default_texts.cache_clear()  # of the presets
+    preset_config.cache_clear()  # of the presets
     monkeypatch.setattr(start, "LocalWorkers", InlineWorkers)
     yield tmp_path
-    default_texts.cache_clear()
+    preset_config.cache_clear()
 
 
 def marks_of(page: str) -> tuple[pytest.MarkDecorator, ...]:

@@ -249,10 +249,8 @@ def test_the_grid_shows_the_final_return_of_each_setting(drawn):
 
 
 def test_a_line_of_figure1_is_the_best_setting_of_its_discount(drawn):
-    choices = [line.choice for line in lines_of(read_results(drawn("figure1").folder.path))]
-    assert Counter(choice.algorithm for choice in choices) == {"apo": 1, "ppo": 4}
-    ppo = [choice.options for choice in choices if choice.algorithm == "ppo"]
-    assert [options["discount"] for options in ppo] == [0.9, 0.95, 0.99, 0.999]
-    assert {options["gae_lambda"] for options in ppo} == {0.99}, (
-        "the last run has the highest reward"
-    )
+    configs = [line.config for line in lines_of(read_results(drawn("figure1").folder.path))]
+    assert Counter(config.algorithm for config in configs) == {"apo": 1, "ppo": 4}
+    ppo = [config for config in configs if config.algorithm == "ppo"]
+    assert [config.discount for config in ppo] == [0.9, 0.95, 0.99, 0.999]
+    assert {config.gae_lambda for config in ppo} == {0.99}, "the last run has the highest reward"

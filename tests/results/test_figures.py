@@ -132,7 +132,7 @@ def test_discounted_algorithms_have_no_gain(sweep, tmp_path, capsys):
     assert capsys.readouterr().out.count(note) == 1
     assert len(curves_of(out, FIRST_COLOURS[0])) == 4, "APO, two metrics on two environments"
     assert len(curves_of(out, FIRST_COLOURS[1])) == 2, "PPO"
-    values = {s.choice.algorithm: s.values["gain"] for s in read_metrics(sweep, ["gain"])}
+    values = {s.config.algorithm: s.values["gain"] for s in read_metrics(sweep, ["gain"])}
     assert np.isfinite(values["apo"]).all() and np.isnan(values["ppo"]).all()
 
 

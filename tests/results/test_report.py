@@ -141,7 +141,7 @@ def test_the_result_names_the_setting_with_the_highest_average_reward(tmp_path):
     one, two = tmp_path / "one", tmp_path / "two"
     report_run(one / "runs" / "a", [[2.0], [2.1], [2.2], [2.1], [2.1]], value_constraint=0.0)
     report_run(one / "runs" / "b", [[5.0], [5.1], [5.2], [5.1], [5.1]], value_constraint=0.3)
-    write_json(one / "sweep.json", {"runs": []})
+    write_json(one / "sweep.json", {"runs": {}})
     assert data_of(one)["result"] == (
         "APO value_constraint=0.3 is best of 2 settings on Swimmer-v5: average reward 5.1 [5, 5.2],"
         " 5 seeds."
@@ -227,7 +227,7 @@ def test_a_failed_run_is_listed_once_with_its_error(tmp_path):
 def test_a_finished_run_without_evaluations_is_noted(tmp_path):
     report_run(tmp_path / "runs" / "short", [], iterations=3)
     report_run(tmp_path / "runs" / "long", [[1.0]], gae_lambda=0.5)
-    write_json(tmp_path / "sweep.json", {"runs": []})
+    write_json(tmp_path / "sweep.json", {"runs": {}})
     [problem] = data_of(tmp_path)["problems"]
     assert problem == {"run": "short", "state": "finished", "text": "no evaluation yet"}
 
@@ -278,7 +278,7 @@ def test_non_finite_values_are_gaps(tmp_path):
 def test_a_seed_far_behind_does_not_count(tmp_path):
     for seed, rewards in enumerate(([1, 2, 3], [1, 2, 5], [9])):
         report_run(tmp_path / "runs" / str(seed), [rewards], first_seed=seed)
-    write_json(tmp_path / "sweep.json", {"runs": []})
+    write_json(tmp_path / "sweep.json", {"runs": {}})
     data = data_of(tmp_path)
     [setting] = data["settings"]
     assert (setting["seeds"], setting["final"]["average_reward"]["mean"]) == ([0, 1], 4)
@@ -286,7 +286,7 @@ def test_a_seed_far_behind_does_not_count(tmp_path):
 
 
 def test_a_sweep_of_failures_alone_makes_a_page(tmp_path):
-    write_json(tmp_path / "sweep.json", {"runs": []})
+    write_json(tmp_path / "sweep.json", {"runs": {}})
     write_json(tmp_path / "failures.json", [{"run": "a", "error": "no", "attempts": 1}])
     write_report(tmp_path, tmp_path / "page.html", frames=False)
     assert data_of(tmp_path)["problems"] == [{"run": "a", "state": "failed", "text": "no"}]
@@ -337,7 +337,7 @@ def test_a_hundred_runs_make_a_page_of_less_than_three_megabytes(tmp_path):
             options=[{"value_constraint": (run // 5) / 100}],
             metrics={name: [(k + run) / 7.1 for k in range(1, 301)] for name in TRAINING},
         )
-    write_json(tmp_path / "sweep.json", {"runs": []})
+    write_json(tmp_path / "sweep.json", {"runs": {}})
     write_report(tmp_path, tmp_path / "page.html", frames=False)
     assert 500_000 < (tmp_path / "page.html").stat().st_size < 1_600_000  # and 1.4 MB of pictures
 
@@ -358,13 +358,13 @@ def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
     assert (first.env, other.env) == ("Hopper-v5", "Swimmer-v5")
     assert first.label.startswith("APO")  # 9 against 8
     assert other.label.endswith("value_constraint=0.1")
-    assert (other.replica.seed, other.replica.index) == (0, 0)
+    assert (other.replicas[0].seed, other.replicas[0].index) == (0, 0)
 
 
 @pytest.mark.slow
 def test_a_film_is_an_animation_with_stills(swimmer):
     [policy] = frames.best_policies(read_folder(swimmer))
-    film = frames.film(policy)
+    film = frames.film(policy.replicas[0])
     if "note" in film:
         assert "LONGRUN_CI" not in os.environ, film["note"]
         pytest.skip(film["note"])

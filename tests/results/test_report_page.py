@@ -181,7 +181,7 @@ def test_dragging_zooms_and_escape_goes_back(page):
 def test_of_many_settings_the_best_are_ticked_and_a_list_filters(browser, tmp_path):
     for k in range(12):
         report_run(tmp_path / "runs" / str(k), [[k, k]], value_constraint=k / 100)
-    write_json(tmp_path / "sweep.json", {"runs": []})
+    write_json(tmp_path / "sweep.json", {"runs": {}})
     write_report(tmp_path, tmp_path / "page.html", frames=False)
     browser.open(tmp_path / "page.html")
     assert browser.texts("#count") == ["10 of 12 shown"]
@@ -235,7 +235,7 @@ def test_nasty_names_are_shown_as_they_are(browser, tmp_path):
         name = NASTY.replace("/", "") + str(nu)
         run = report_run(sweep / "runs" / name, [[1.0, 2.0]], env=NASTY, value_constraint=nu)
         change_config(run, name=NASTY)
-    write_json(sweep / "sweep.json", {"command": [NASTY], "runs": []})
+    write_json(sweep / "sweep.json", {"command": [NASTY], "runs": {}})
     write_json(sweep / "failures.json", [{"run": NASTY, "error": NASTY, "attempts": 1}])
     write_report(sweep, tmp_path / "page.html")
     browser.open(tmp_path / "page.html")

@@ -127,8 +127,8 @@ def test_a_setting_names_the_files_and_options_of_its_seeds(tmp_path):
     (setting,) = read_results(tmp_path)
     places = [(replica.run.name, replica.index, replica.seed) for replica in setting.replicas]
     assert places == [("first", 1, 3), ("second", 0, 4), ("first", 0, 5)]
-    assert (setting.choice.algorithm, setting.choice.preset) == ("apo", "tuned")
-    assert setting.choice.options["epochs"] == 4
+    assert (setting.config.algorithm, setting.preset) == ("apo", "tuned")
+    assert setting.config.epochs == 4
 
 
 def test_evaluations_and_training_of_a_setting_have_the_same_label(tmp_path):

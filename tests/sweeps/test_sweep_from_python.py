@@ -42,7 +42,7 @@ def swept(inline: None, tmp_path: Path) -> tuple[Path, Any]:
 def test_a_sweep_trains_everything_and_returns_its_results(swept: tuple[Path, Any]) -> None:
     out, found = swept
     assert len(list((out / "runs").iterdir())) == 6
-    assert {s.choice.algorithm for s in found} == {"apo", "ppo"}
+    assert {s.config.algorithm for s in found} == {"apo", "ppo"}
     assert [s.seeds for s in found] == [(5, 9)] * 3
     assert [s.label for s in longrun.read_results(out)] == [s.label for s in found]
 
@@ -56,7 +56,7 @@ def test_results_become_a_data_frame(swept: tuple[Path, Any]) -> None:
     assert {"env", "setting", "algorithm", "preset", "discount", "seed", "step"} <= set(frame)
     assert "gae_lambda" not in frame  # the same everywhere
     ppo = frame[(frame.algorithm == "ppo") & (frame.discount == 0.9) & (frame.seed == 9)]
-    (setting,) = [s for s in found if s.choice.options.get("discount") == 0.9]
+    (setting,) = [s for s in found if getattr(s.config, "discount", None) == 0.9]
     np.testing.assert_array_equal(ppo.average_reward, setting.values["average_reward"][:, 1])
     assert ppo.step.tolist() == [ITERATION, 2 * ITERATION]
     training = longrun.read_metrics(out, ["entropy"]).to_pandas()
@@ -93,7 +93,7 @@ def test_an_ablation_changes_one_option_at_a_time_also_one_that_is_given(
             "apo", ENV, ITERATION, tmp_path, search="ablation", grid=values, **EVALUATED, **chosen
         )
 
-    found = {(s.choice.options["value_constraint"], s.choice.options["gae_lambda"]) for s in call()}
+    found = {(s.config.value_constraint, s.config.gae_lambda) for s in call()}
     usual = longrun.APO(ENV, **OPTIONS).config.gae_lambda
     assert found == {(0.3, usual), (0.0, usual), (0.3, 0.5)}
     assert len(call()) == 3  # resumed: all are there

@@ -85,3 +85,28 @@ def test_a_run_that_is_killed_at_a_file_operation_can_be_resumed(crashing, tmp_p
             crash_after(operations, run)
         assert main(resume(run, train(TINY, run, 4, 2))) == 0
         assert (operations, list(differences(run, whole))) == (operations, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("failures.json", '[null, "x", []]'),
+        ("failures.json", "3"),
+        ("failures.json", '[{"run": "a", "error": 5, "attempts": 1}]'),
+        ("sweep.json", '{"runs": 5}'),
+        ("sweep.json", '{"runs": {}, "command": "longrun"}'),
+        ("runs/a/config.json", None),
+    ],
+)
+def test_a_report_of_damaged_files_is_one_line(tmp_path, name, content, capsys) -> None:
+    from fake_runs import change_config, fake_sweep, rising
+
+    sweep = fake_sweep(tmp_path / "sweep", {"a": (rising(1), {})})
+    if content is None:
+        change_config(sweep / "runs" / "a", env_source={"identity": 3})
+    else:
+        (sweep / name).write_text(content)
+    assert main(["report", str(sweep), "--no-frames"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    words = "has no run that can be read" if content is None else f"{name}' is damaged"
+    assert len(lines) == 1 and lines[0].startswith("longrun: ") and words in lines[0]

@@ -53,7 +53,7 @@ def lines_of(settings: Sequence[Setting]) -> list[Setting]:
     """The best setting of each line of Figure 1, so labelled: APO, and PPO with each discount."""
     best: dict[tuple[str, str], Setting] = {}
     for setting in settings:
-        discount = setting.choice.options.get("discount")
+        discount = getattr(setting.config, "discount", None)
         name = "APO" if discount is None else f"PPO, discount {discount:g}"
         key = setting.env, name
         if key not in best or _score(setting) > _score(best[key]):
@@ -79,7 +79,7 @@ def _title(settings: Sequence[Setting]) -> str:
 
 def _kind(setting: Setting) -> tuple[str, str]:
     """The algorithm and the way in which it was run: apo-authors is APO in the authors' way."""
-    algorithm, _, way = setting.choice.algorithm.partition("-")
+    algorithm, _, way = setting.config.algorithm.partition("-")
     return algorithm, way or "paper"
 
 
@@ -114,7 +114,7 @@ def _figure2(settings: Sequence[Setting], outs: Sequence[Path]) -> None:
     averages = {setting.key: setting for setting in read_metrics(runs, ["value_mean"])}
     grid = []
     for task, own in _by_task(settings).items():
-        names = [f"nu={setting.choice.options['value_constraint']:g}" for setting in own]
+        names = [f"nu={vars(setting.config)['value_constraint']:g}" for setting in own]
         curves = {RETURN: own, "value_mean": [averages[setting.key] for setting in own]}
         grid.append(
             [
@@ -156,7 +156,7 @@ def _grid(settings: Sequence[Setting], outs: Sequence[Path]) -> None:
 
 def _cell(setting: Setting) -> tuple[str, float, float]:
     """The panel, row and column of a setting in the figure of the grid."""
-    options = setting.choice.options
+    options = vars(setting.config)
     if _kind(setting)[0] == "ppo":
         return "PPO", options["gae_lambda"], options["discount"]
     column = f"APO, alpha = {options['gain_step_size']:g}"
@@ -178,7 +178,7 @@ Rows = list[dict[str, object]]
 def _about(setting: Setting) -> dict[str, object]:
     """The first columns of the tables."""
     algorithm, way = _kind(setting)
-    options = setting.choice.options
+    options = vars(setting.config)
     chosen = [f"{name}={options[name]:g}" for name in OPTIONS if options.get(name) is not None]
     who = {"env": setting.env, "algorithm": algorithm}
     return {**who, "way": way, "options": " ".join(chosen)}

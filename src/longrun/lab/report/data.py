@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,12 +12,11 @@ import numpy as np
 
 from longrun import __version__
 from longrun.lab.report import about
-from longrun.lab.report.curves import brief, curves_of, points_each
 from longrun.lab.report.runs import Folder
 from longrun.lab.results.comparison import Comparison
 from longrun.lab.results.comparison_table import unsettled_notes
-from longrun.lab.results.curves import mean_interval
-from longrun.lab.results.labels import changed_options, shortened
+from longrun.lab.results.curves import MOST_POINTS, mean_interval, thinned
+from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.lab.results.scores import COST, costs_of, feasible_seeds, scores_of
 from longrun.lab.results.settings import Setting
@@ -26,6 +26,8 @@ from longrun.lab.results.verdict import ranked, verdict
 from longrun.learning.envs.spaces import Array
 
 Json = dict[str, Any]
+ALL_POINTS = 150_000
+"""Most points of all training curves together: a megabyte, however many runs there are."""
 
 
 def page_data(folder: Folder) -> Json:
@@ -46,9 +48,8 @@ def page_data(folder: Folder) -> Json:
         "problems": [problem._asdict() for problem in folder.problems],
         "options": options,
         "command": about.command(folder),
-        "versions": about.versions(folder),
         "runs": [
-            {"name": run.path.name, "config": json.dumps(run.config, indent=1)}
+            {"name": run.path.name, "config": json.dumps(run.content, indent=1)}
             for run in folder.runs
         ],
         "frames": [],
@@ -56,7 +57,7 @@ def page_data(folder: Folder) -> Json:
 
 
 def _settings(folder: Folder, names: Mapping[str, str], differ: set[str]) -> list[Json]:
-    points = points_each([each.training for each in folder.settings])
+    points = _points_each([each.training for each in folder.settings])
     costs = folder.comparison.costs if folder.comparison else []
     kept = feasible_seeds(costs)
     found = []
@@ -68,9 +69,9 @@ def _settings(folder: Folder, names: Mapping[str, str], differ: set[str]) -> lis
                 "name": names[each.found.label],
                 "label": each.found.label,
                 "choices": {name: text for name, text in each.choices.items() if name in differ},
-                "changed": sorted(changed_options(each.found.choice) & differ),
-                "evaluation": curves_of(evaluated, _scored(evaluated), most=10_000),
-                "training": curves_of(trained, list(trained.values) if trained else [], points),
+                "changed": sorted(about.changed_of(each) & differ),
+                "evaluation": _curves(evaluated, _scored(evaluated), most=10_000),
+                "training": _curves(trained, list(trained.values) if trained else [], points),
                 "seeds": list((evaluated or each.found).seeds),
                 "step": int(evaluated.steps[-1]) if evaluated else None,
                 "best": False,
@@ -123,9 +124,9 @@ def _add_statistics(comparison: Comparison, rows: Sequence[Json]) -> None:
 
 def _with_ends(figure: Sequence[float], seeds: Array | None = None) -> Json:
     """A value with the ends of its interval, or with the scores of the seeds if these are few."""
-    value, low, high = map(brief, figure)
+    value, low, high = map(_brief, figure)
     few = [] if seeds is None or len(seeds) >= FEWEST_SEEDS else seeds.tolist()
-    return {"mean": value, "low": low, "high": high, "scores": [*map(brief, few)]}
+    return {"mean": value, "low": low, "high": high, "scores": [*map(_brief, few)]}
 
 
 def _metrics(settings: Sequence[Json]) -> list[Json]:
@@ -153,3 +154,35 @@ def _result(found: Comparison | None, names: Mapping[str, str]) -> str:
 def _unsettled(found: Comparison | None, names: Mapping[str, str]) -> str:
     """A sentence for the table's note, after a space; "" if all evaluations had settled."""
     return "".join(f" {note}" for note in unsettled_notes(found.rows if found else [], names))
+
+
+def _points_each(settings: Sequence[Setting | None]) -> int:
+    """Number of points that each training curve may have."""
+    drawn = [(s, len(s.seeds)) for s in settings if s is not None]
+    curves = sum(len(s.values) * (seeds + 3 * (seeds > 1)) for s, seeds in drawn)  # mean, low, high
+    return int(min(MOST_POINTS, max(20, ALL_POINTS // max(curves, 1))))
+
+
+def _curves(setting: Setting | None, metrics: Sequence[str], most: int) -> Json:
+    """The curves of each metric with finite values, of so many points at most."""
+    if setting is None:
+        return {"steps": [], "curves": {}}
+    shown = {m: setting.values[m] for m in metrics if np.isfinite(setting.values[m]).any()}
+    steps, _ = thinned(setting.steps, setting.steps[:, None], most)
+    curves = {name: _curve(thinned(setting.steps, own, most)[1]) for name, own in shown.items()}
+    return {"steps": steps.tolist(), "curves": curves}
+
+
+def _curve(values: Array) -> Json:
+    """A curve of values [K, seeds]; a single seed is its own mean, few seeds have no interval."""
+    count = values.shape[1]
+    names = ("mean", "low", "high") if count >= FEWEST_SEEDS else ("mean",) * (count > 1)
+    with np.errstate(invalid="ignore", over="ignore"):  # a run that diverged has infinities
+        middle = dict(zip(names, mean_interval(values), strict=False))
+    seeds = [[*map(_brief, seed)] for seed in values.T]
+    return {"seeds": seeds} | {name: [*map(_brief, own)] for name, own in middle.items()}
+
+
+def _brief(value: float) -> float | None:
+    """Five significant digits, which is enough for a curve; None for non-finite values."""
+    return float(f"{value:.5g}") if math.isfinite(value) else None

@@ -7,11 +7,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from longrun.base.files import read_json
 from longrun.lab.report.runs import Folder
-from longrun.lab.results.settings import SettingReplica
+from longrun.lab.results.settings import Setting, SettingReplica
 from longrun.lab.results.verdict import ranked
 from longrun.learning.envs.native.protocol import is_native
 
@@ -21,34 +21,21 @@ TIMEOUT = 180
 """seconds for one environment"""
 
 
-class FilmedPolicy(NamedTuple):
-    """The first seed of the best setting in its environment."""
-
-    env: str
-    label: str
-    replica: SettingReplica
-
-
-def best_policies(folder: Folder) -> list[FilmedPolicy]:
-    """One for each environment that can be rendered; those in JAX cannot."""
+def best_policies(folder: Folder) -> list[Setting]:
+    """The best setting of each environment that can be rendered; those in JAX cannot."""
     found = folder.comparison
     evaluated = {s.evaluation.key: s.evaluation for s in folder.settings if s.evaluation}
     envs = [env for env in found.tasks if not is_native(env)] if found else []
-    best = [evaluated[env, ranked(found, env)[0]] for env in envs] if found else []
-    return [FilmedPolicy(each.env, each.label, each.replicas[0]) for each in best]
+    return [evaluated[env, ranked(found, env)[0]] for env in envs] if found else []
 
 
-def never_rendered(folder: Folder) -> list[str]:
-    """The environments in JAX, which have evaluated policies and no renderer."""
-    tasks = folder.comparison.tasks if folder.comparison else []
-    return [env for env in tasks if is_native(env)]
-
-
-def film(policy: FilmedPolicy, characters: int = MOST_EACH, trust: bool = False) -> dict[str, Any]:
+def film(
+    replica: SettingReplica, characters: int = MOST_EACH, trust: bool = False
+) -> dict[str, Any]:
     """The pictures, or a `note` of one line with the reason why there are none."""
     found: list[dict[str, Any]] = []
     for backend in backends():
-        found.append(_render(policy.replica, min(characters, MOST_EACH), trust, backend))
+        found.append(_render(replica, min(characters, MOST_EACH), trust, backend))
         if "note" not in found[-1]:
             return found[-1]
     return found[0]  # the preferred backend has the most useful message

@@ -83,7 +83,6 @@ function drawConfiguration() {
   if (data.command) {
     add(el("h3", {}, "Command"), el("pre", { class: "wrap" }, data.command));
   }
-  if (data.versions) add(el("h3", {}, "Versions"), el("p", {}, data.versions));
   const what = data.runs.length === 1 ? "the run" : `the ${data.runs.length} runs`;
   const summary = el("summary", {}, `Everything that made ${what} (config.json)`);
   if (data.runs.length) {

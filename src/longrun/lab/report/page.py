@@ -15,8 +15,9 @@ from rich.console import Console
 
 from longrun.base.files import write_bytes
 from longrun.lab.report.data import page_data
-from longrun.lab.report.frames import best_policies, film, never_rendered
+from longrun.lab.report.frames import best_policies, film
 from longrun.lab.report.runs import read_folder
+from longrun.learning.envs.native.protocol import is_native
 
 PARTS = ("", ".controls", ".chart", ".hover", ".tables", ".about")
 SCRIPTS = [f"page{part}.js" for part in PARTS]
@@ -33,13 +34,15 @@ def write_report(path: Path, out: Path, frames: bool = True, trust: bool = False
     data = page_data(folder)
     if frames:
         names = {(s["env"], s["label"]): s["name"] for s in data["settings"]}
-        policies = best_policies(folder)
-        for each in policies:
-            who = {"env": each.env, "setting": names[each.env, each.label]}
+        settings = best_policies(folder)
+        for each in settings:
+            first = each.replicas[0]
             with Console(stderr=True).status(f"drawing {each.env}"):
-                pictures = film(each, MOST_OF_FRAMES // len(policies), trust)
-            data["frames"].append(who | {"seed": each.replica.seed} | pictures)
-        if native := never_rendered(folder):
+                pictures = film(first, MOST_OF_FRAMES // len(settings), trust)
+            who = {"env": each.env, "setting": names[each.key], "seed": first.seed}
+            data["frames"].append(who | pictures)
+        tasks = folder.comparison.tasks if folder.comparison else []
+        if native := [env for env in tasks if is_native(env)]:
             note = "environments in JAX cannot be rendered"
             data["frames"].append({"env": ", ".join(native), "note": note})
     write_bytes(out, page(data).encode(errors="backslashreplace"))  # names may be no text

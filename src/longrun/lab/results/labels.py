@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from longrun.lab.results.run_files import FoundRun
+from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import make_config, value_text
 from longrun.learning.options.presets import DEFAULT
+from longrun.learning.runs.spec import RunSpec
+
+Choice = tuple[Config, str]
+"""The options of a replica, and their preset."""
+preset_config = cache(make_config)
+"""The options of an algorithm and a preset."""
 
 
-class Choice(NamedTuple):
-    """What was chosen for a replica, apart from its seed and the costs that it only records."""
-
-    algorithm: str
-    preset: str
-    options: dict[str, Any]
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any], replica: Mapping[str, Any]) -> Choice:
-        """The choice that a run's description and its entry for the replica describe."""
-        options = {**config["options"], **replica}
-        own = {name: value for name, value in options.items() if name not in ("seed", "costs")}
-        return cls(config["algorithm"], config["preset"], own)
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """The options as text."""
-        return {name: value_text(value) for name, value in self.options.items()}
-
-
-def labels_of(choices: Sequence[Choice], names: Sequence[str]) -> list[str]:
+def labels_of(choices: Sequence[Choice], names: Sequence[str | None]) -> list[str]:
     """The users' names of choices; or the algorithm, what differs from its preset, and is varied.
 
     The preset is in parentheses after the algorithm, unless it is the default. Two labels are equal
     if and only if the choices are, or the names: choices of one name that differ have it before
     their label.
     """
-    varied = _varied(choices)
-    labels = []
-    for choice in choices:
-        shown = {"discount"} | varied[choice[:2]] | changed_options(choice)
-        words = [f"{name}={text}" for name, text in choice.texts.items() if name in shown]
-        preset = [] if choice.preset == DEFAULT else [f"({choice.preset})"]
-        labels.append(" ".join([choice.algorithm.upper(), *preset, *words]))
-    pairs = list(zip(names, labels, strict=True))
+    distinct = dict.fromkeys(choices)
+    kinds = Counter((config.algorithm, preset) for config, preset in distinct)
+    changes = Counter(
+        (config.algorithm, preset, name)
+        for config, preset in distinct
+        for name in changed_options(config, preset)
+    )
+
+    def label(config: Config, preset: str) -> str:
+        """The label of a choice: it names also what half of the algorithm's choices change.
+
+        The other options are changed by one choice or another, as in an ablation: labels of those
+        that do not change them would name all of them.
+        """
+        kind, own = (config.algorithm, preset), changed_options(config, preset)
+        words = [
+            f"{name}={text}"
+            for name, text in option_texts(config).items()
+            if name == "discount" or name in own or 2 * changes[*kind, name] >= kinds[kind]
+        ]
+        shown = [] if preset == DEFAULT else [f"({preset})"]
+        return " ".join([config.algorithm.upper(), *shown, *words])
+
+    pairs = list(zip(names, (label(*choice) for choice in choices), strict=True))
     counts = Counter(name for name, _ in set(pairs))
     return [
         label if not name else name if counts[name] == 1 else f"{name}: {label}"
@@ -56,52 +57,33 @@ def labels_of(choices: Sequence[Choice], names: Sequence[str]) -> list[str]:
     ]
 
 
-def _varied(choices: Sequence[Choice]) -> dict[tuple[str, str], set[str]]:
-    """Options in which half of the choices of one algorithm and preset or more are not the preset.
-
-    The others are changed by one choice or another, as in an ablation: labels of those that do not
-    change them would name all of them.
-    """
-    different: dict[tuple[str, str], dict[str, Choice]] = {}
-    for choice in choices:
-        different.setdefault(choice[:2], {})[str(choice.texts)] = choice
-    varied = {}
-    for kind, found in different.items():
-        counts = Counter(name for choice in found.values() for name in changed_options(choice))
-        varied[kind] = {name for name, count in counts.items() if 2 * count >= len(found)}
-    return varied
-
-
-def changed_options(choice: Choice) -> set[str]:
+def changed_options(config: Config, preset: str) -> set[str]:
     """Names of the options that are not the preset's."""
-    defaults = default_texts(choice.algorithm, choice.preset)
-    return {name for name, text in choice.texts.items() if text != defaults.get(name)}
+    usual = vars(preset_config(config.algorithm, preset))
+    return {name for name, value in vars(config).items() if value != usual[name]}
 
 
-@cache
-def default_texts(algorithm: str, preset: str) -> dict[str, str]:
-    """A preset's options as text."""
-    options = dataclasses.asdict(make_config(algorithm, preset))
-    return {name: value_text(value) for name, value in options.items()}
+def option_texts(config: Config) -> dict[str, str]:
+    """The options as text, by name."""
+    return {name: value_text(value) for name, value in vars(config).items()}
 
 
-def env_names(runs: Sequence[FoundRun]) -> dict[Path, str]:
+def env_names(runs: Mapping[Path, tuple[RunSpec, Mapping[str, Any]]]) -> dict[Path, str]:
     """A name for each run's environment; two have the same name only if they are the same.
 
-    Two runs are of the same environment if what made it has the same identity (`env_source.py`), or
-    if the user gave them the same name. Where several environments are called the same, arguments
-    or attributes in which they differ are added, or else the identity.
+    Two runs are of the same environment if what made it, the second of each pair, has the same
+    identity (`env_source.py`), or if the user gave them the same name. Where several environments
+    are called the same, arguments or attributes in which they differ are added, or the identity.
     """
     by_name: dict[tuple[str, str], str] = {}
     identities: dict[Path, tuple[str, str]] = {}
     sources: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for run in runs:
-        env, source = run.config["env"], run.config["env_source"]
+    for path, (spec, source) in runs.items():
         identity = source["identity"]
-        if name := run.config.get("name"):
-            identity = by_name.setdefault((env, name), identity)
-        identities[run.path] = env, identity
-        sources.setdefault(env, {}).setdefault(identity, source)
+        if spec.name:
+            identity = by_name.setdefault((spec.env, spec.name), identity)
+        identities[path] = spec.env, identity
+        sources.setdefault(spec.env, {}).setdefault(identity, source)
     names = {env: _distinct(env, own) for env, own in sources.items()}
     return {path: names[env][identity] for path, (env, identity) in identities.items()}
 

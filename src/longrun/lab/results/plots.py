@@ -20,7 +20,7 @@ from longrun.lab.results.curves import iqm_interval, mean_interval, smoothed, th
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.plot_style import DPI, Colour, colours_of, legend, tidy
-from longrun.lab.results.scores import COST, costs_of, limits_of, own_limits
+from longrun.lab.results.scores import COST, costs_of, limits_of
 from longrun.lab.results.settings import Setting
 from longrun.lab.results.statistics import FEWEST_SEEDS, fewest_seeds, profile
 from longrun.learning.envs.spaces import Array
@@ -173,7 +173,7 @@ def _limits(panel: Panel) -> dict[str, float]:
 
 def limited_costs(settings: Sequence[Setting]) -> list[str]:
     """Metrics of the costs that have a limit in some setting."""
-    limited = {name for setting in settings for name in own_limits(setting)}
+    limited = {name for setting in settings for name, _ in setting.config.limits}
     recorded = dict.fromkeys(name for setting in settings for name in costs_of(setting))
     return [COST + name for name in recorded if name in limited]
 

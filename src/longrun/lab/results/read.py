@@ -11,10 +11,9 @@ import numpy as np
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError, listed, warn
-from longrun.lab.results.run_files import FoundRun
-from longrun.lab.results.settings import Paths, Scan, Setting, SettingReplica, scan
+from longrun.lab.results.settings import FoundRun, Paths, Scan, Setting, SettingReplica, scan
 from longrun.learning.envs.spaces import Array
-from longrun.learning.options.config import Discounted, kind_of
+from longrun.learning.options.config import Discounted
 from longrun.learning.options.config_options import value_text
 from longrun.learning.runs.run_csv import Rows, columns_of, read_rows
 
@@ -37,13 +36,13 @@ class Results(list[Setting]):
         differ (None where an algorithm lacks one), seed, step, and what was measured. Needs the
         extra `pandas`.
         """
-        names = dict.fromkeys(name for setting in self for name in setting.choice.options)
-        differing = [n for n in names if len({s.choice.texts.get(n) for s in self}) > 1]
+        names = dict.fromkeys(name for setting in self for name in vars(setting.config))
+        differing = [n for n in names if len({vars(s.config).get(n) for s in self}) > 1]
         rows = []
         for s in self:
             about = {"env": s.env, "setting": s.label}
-            about |= {"algorithm": s.choice.algorithm, "preset": s.choice.preset}
-            about |= {name: _cell(s.choice.options.get(name)) for name in differing}
+            about |= {"algorithm": s.config.algorithm, "preset": s.preset}
+            about |= {name: _cell(vars(s.config).get(name)) for name in differing}
             rows += [
                 {**about, "seed": seed, "step": int(step)}
                 | {name: float(values[i, k]) for name, values in s.values.items()}
@@ -54,7 +53,7 @@ class Results(list[Setting]):
 
 
 def _cell(value: Any) -> Any:
-    return value_text(value) if isinstance(value, list | tuple) else value
+    return value_text(value) if isinstance(value, tuple) else value
 
 
 def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
@@ -126,7 +125,7 @@ def training_of(found: Scan, columns: Sequence[str]) -> list[Setting]:
 
 
 def learns_gain(setting: Setting) -> bool:
-    return not issubclass(kind_of(setting.choice.algorithm), Discounted)
+    return not isinstance(setting.config, Discounted)
 
 
 def measured(found: Scan, file: str) -> list[str]:
@@ -151,8 +150,7 @@ class _Curve(NamedTuple):
 
 def _read(found: Scan, file: str, columns: Sequence[str]) -> list[Setting]:
     rows = {
-        run.path: read_rows(run.path / file, columns, len(run.config["replicas"]))
-        for run in found.runs
+        run.path: read_rows(run.path / file, columns, len(run.spec.seeds)) for run in found.runs
     }
     missing = [run for run in found.runs if not len(rows[run.path].step)]
     _report_missing(missing, found, file)

@@ -123,19 +123,14 @@ def limits_of(settings: Sequence[Setting]) -> list[dict[str, float]]:
     """
     found: dict[tuple[str, str], set[float]] = {}
     for setting in settings:
-        for name, rate in own_limits(setting).items():
+        for name, rate in setting.config.limits:
             found.setdefault((setting.env, name), set()).add(rate)
     agreed = {place: min(rates) for place, rates in found.items() if len(rates) == 1}
     return [
         {name: rate for (env, name), rate in agreed.items() if env == setting.env}
-        | own_limits(setting)
+        | dict(setting.config.limits)
         for setting in settings
     ]
-
-
-def own_limits(setting: Setting) -> dict[str, float]:
-    """The limits that a setting was trained with, by the name of the cost."""
-    return {str(name): float(rate) for name, rate in setting.choice.options.get("limits") or ()}
 
 
 class Feasible(NamedTuple):

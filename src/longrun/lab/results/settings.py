@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from longrun.lab.results.labels import Choice, env_names, labels_of, names_of, numbers_first
-from longrun.lab.results.run_files import FoundRun, find_runs
+from longrun.base.errors import FolderError, warn
+from longrun.lab.results.labels import env_names, labels_of, names_of, numbers_first
 from longrun.learning.envs.spaces import Array
+from longrun.learning.options.config import Config
+from longrun.learning.runs.run_folder import RunFolder
+from longrun.learning.runs.spec import RunSpec
 
 Paths = str | Path | Sequence[str | Path]
 """One or several run folders, sweep folders, or folders of these."""
+PLACES = ("config.json", "*/config.json", "runs/*/config.json", "*/runs/*/config.json")
+"""Where a run's description is in a run folder, a sweep folder or a folder of these."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,10 @@ class Setting:
     label: str
     """the name that the user gave; or algorithm, what differs from its preset, and what differs
     between the settings found"""
-    choice: Choice
-    """algorithm, preset and all options that change what is learned"""
+    config: Config
+    """the options, without `costs`, which change nothing that is learned"""
+    preset: str
+    """what the options were made from"""
     replicas: tuple[SettingReplica, ...]
     """where each seed's files are; all seeds are different"""
     steps: Array = field(default_factory=lambda: np.zeros(0, int))
@@ -57,6 +65,19 @@ class Setting:
         return self.env, self.label
 
 
+class FoundRun(NamedTuple):
+    """A run folder that was found."""
+
+    path: Path
+    source: Path
+    """the sweep that it belongs to, or itself"""
+    given: Path
+    """where it was found"""
+    spec: RunSpec
+    content: dict[str, Any]
+    """all of config.json, which also says where and how the run was made"""
+
+
 class Scan(NamedTuple):
     """Runs that were found at some paths, and their settings, of which nothing is read yet."""
 
@@ -70,13 +91,13 @@ class _Place:
 
     run: FoundRun
     index: int
-    seed: int
-    choice: Choice
     env: str
-    label: str
+    config: Config
+    label: str = ""
 
-    def home(self, level: str) -> Path:
-        return self.run.source if level == "sweep" else self.run.path
+    @property
+    def seed(self) -> int:
+        return self.run.spec.seeds[self.index]
 
 
 def scan(paths: Paths) -> Scan:
@@ -86,61 +107,100 @@ def scan(paths: Paths) -> Scan:
     in their labels: these may be two versions of a program, and are no independent seeds. What is
     not known to be the same environment is two tasks.
     """
-    given = [Path(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-    runs = find_runs(given)
-    envs = env_names(runs)
-    replicas = [(run, *pair) for run in runs for pair in enumerate(run.config["replicas"])]
-    choices = [Choice.of(run.config, replica) for run, _, replica in replicas]
-    labels = labels_of(choices, [run.config.get("name", "") for run, _, _ in replicas])
+    runs = find_runs([Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)])
+    envs = env_names({run.path: (run.spec, run.content["env_source"]) for run in runs})
     places = [
-        _Place(run, index, int(replica["seed"]), choice, envs[run.path], label)
-        for (run, index, replica), choice, label in zip(replicas, choices, labels, strict=True)
+        _Place(run, index, envs[run.path], replace(config, costs=()))
+        for run in runs
+        for index, config in enumerate(run.spec.configs)
     ]
+    choices = [(place.config, place.run.spec.preset) for place in places]
+    labels = labels_of(choices, [place.run.spec.name for place in places])
+    for place, label in zip(places, labels, strict=True):
+        place.label = label
     _keep_apart(places)
     groups: dict[tuple[str, str], list[_Place]] = {}
     for place in places:
         groups.setdefault((place.env, place.label), []).append(place)
-    settings = []
-    for (env, label), group in groups.items():
-        by_seed = {p.seed: SettingReplica(p.run.path, p.index, p.seed) for p in group}
-        own = tuple(by_seed[seed] for seed in sorted(by_seed))
-        settings.append(Setting(env, label, group[0].choice, own))
-    return Scan(runs, _in_order(settings, given))
+    return Scan(runs, [_setting(group) for group in _in_order(list(groups.values()))])
+
+
+def _setting(places: Sequence[_Place]) -> Setting:
+    by_seed = {p.seed: SettingReplica(p.run.path, p.index, p.seed) for p in places}
+    replicas = tuple(by_seed[seed] for seed in sorted(by_seed))
+    first = places[0]
+    return Setting(first.env, first.label, first.config, first.run.spec.preset, replicas)
 
 
 def _keep_apart(places: Sequence[_Place]) -> None:
     """Add where they are to labels of places that have the same setting and seed."""
-    for level in ("sweep", "run"):
+    for level in ("source", "path"):
         counts = Counter((p.env, p.label, p.seed) for p in places)
         homes: dict[str, set[Path]] = {}
         for p in places:
-            homes.setdefault(p.label, set()).add(p.home(level))
+            homes.setdefault(p.label, set()).add(getattr(p.run, level))
         repeated = {label for (_, label, _), count in counts.items() if count > 1}
         apart = {label for label in repeated if len(homes[label]) > 1}
         names = names_of({home for label in apart for home in homes[label]})
         for p in places:
             if p.label in apart:
-                p.label = f"{names[p.home(level)]}: {p.label}"
+                p.label = f"{names[getattr(p.run, level)]}: {p.label}"
 
 
-def _in_order(settings: list[Setting], given: Sequence[Path]) -> list[Setting]:
+def _in_order(settings: list[list[_Place]]) -> list[list[_Place]]:
     """The settings as they were given and found; those of one path and algorithm by their labels.
 
     Labels of a grid name the same options. That of an ablation which names the fewest is what all
     others change, and comes first.
     """
-    roots = [path.resolve() for path in given]
 
-    def group(setting: Setting) -> tuple[object, ...]:
-        run = setting.replicas[0].run.resolve()
-        root = next((k for k, path in enumerate(roots) if run.is_relative_to(path)), len(roots))
-        return root, setting.env, *setting.choice[:2]
-
-    def values(label: str) -> list[tuple[str, float, str]]:
-        pairs = (word.partition("=") for word in label.split())
-        return [(name, *numbers_first(value)) for name, _, value in pairs]
+    def group(places: list[_Place]) -> tuple[object, ...]:
+        first = places[0]
+        return first.run.given, first.env, first.config.algorithm, first.run.spec.preset
 
     groups = list(dict.fromkeys(map(group, settings)))
-    return sorted(
-        settings, key=lambda s: (groups.index(group(s)), s.label.count("="), values(s.label))
-    )
+
+    def order(places: list[_Place]) -> tuple[object, ...]:
+        label = places[0].label
+        pairs = (word.partition("=") for word in label.split())
+        values = [(name, *numbers_first(value)) for name, _, value in pairs]
+        return groups.index(group(places)), label.count("="), values
+
+    return sorted(settings, key=order)
+
+
+def find_runs(paths: Sequence[Path]) -> list[FoundRun]:
+    """The runs of run folders, of sweep folders, or of folders that hold these; each run once.
+
+    A run folder that was given and cannot be read is a FolderError. Within another folder it is a
+    warning: one damaged run must not hide the others.
+    """
+    found: dict[Path, FoundRun] = {}
+    for given in paths:
+        inside = [file.parent for pattern in PLACES for file in given.glob(pattern)]
+        if not inside:
+            raise FolderError(
+                f"'{given}' is not a run folder and not a sweep folder, or has no runs yet: there"
+                " is no config.json in it, in its runs/ or in any folder in it"
+            )
+        for path in [given] if given in inside else sorted(inside, key=_by_name):
+            sweep = path.parent.parent
+            inside_sweep = path.parent.name == "runs" and (sweep / "sweep.json").exists()
+            source = sweep if inside_sweep and path != given else path
+            try:
+                run = FoundRun(path, source, given, *RunFolder(path).read_config())
+            except ValueError as error:
+                if path == given:
+                    raise
+                warn(f"{error}; the run is left out")
+            else:
+                found.setdefault(path.resolve(), run)
+    if not found:
+        raise FolderError(f"'{paths[0]}' has no run that can be read")
+    return list(found.values())
+
+
+def _by_name(path: Path) -> list[tuple[int, str]]:
+    """Numbers in a name count by their value: 2 before 10."""
+    pieces = re.split(r"(\d+)", str(path))
+    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in pieces]

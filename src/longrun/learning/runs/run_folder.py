@@ -24,10 +24,13 @@ from longrun.learning.runs.checkpoint_files import read_checkpoint
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.provenance import provenance
 from longrun.learning.runs.run_csv import columns_of, read_rows
-from longrun.learning.runs.spec import RunSpec
+from longrun.learning.runs.spec import RunSpec, require_entries
 
 ROWS = ("metrics.csv", "evaluations.csv")
 """Files with a row for each iteration, or each evaluation."""
+ABOUT: dict[str, Any] = {"env_source": dict, "command": list, "created": str}
+"""What config.json holds besides the description, as far as it is read."""
+ENV_SOURCE: dict[str, Any] = {"identity": str, "arguments": list | None, "attributes": dict | None}
 
 
 class RunFolder:
@@ -72,8 +75,9 @@ class RunFolder:
                 raise FolderError(f"'{path}' has been trained by another process; load it again")
             remove_leftovers(path)
             folder.drop_rows_after(done)
-            if folder.read_spec() != spec:
-                write_json(path / "config.json", folder.read_config() | spec.as_json())
+            there, content = folder.read_config()
+            if there != spec:
+                write_json(path / "config.json", content | spec.as_json())
         except BaseException:
             folder.close()
             raise
@@ -147,15 +151,16 @@ class RunFolder:
 
     def read_spec(self) -> RunSpec:
         """What config.json describes. Raises FolderError if it is missing, damaged or another's."""
-        file = self.path / "config.json"
-        return RunSpec.from_json(read_json(file), f"'{file}'")
+        return self.read_config()[0]
 
-    def read_config(self) -> dict[str, Any]:
-        """The content of config.json: the description of the run, and where it was made."""
+    def read_config(self) -> tuple[RunSpec, dict[str, Any]]:
+        """What config.json describes, and its content, which also has where it was made."""
         file = self.path / "config.json"
-        content: dict[str, Any] = read_json(file)
-        RunSpec.from_json(content, f"'{file}'")
-        return content
+        content = read_json(file)
+        spec = RunSpec.from_json(content, f"'{file}'")
+        require_entries(content, ABOUT, f"'{file}'")
+        require_entries(content["env_source"], ENV_SOURCE, f"'{file}'")
+        return spec, content
 
     def _stored_digest(self) -> str | None:
         """The content hash of the checkpoint in the folder; None if there is none."""

@@ -161,7 +161,7 @@ class RunSpec:
     @classmethod
     def from_json(cls, content: Any, file: str) -> RunSpec:
         """The description that a file holds. Raises FolderError, which names the file."""
-        _require_entries(content, file)
+        _require_description(content, file)
         algorithm, options, replicas = (content[n] for n in ("algorithm", "options", "replicas"))
         others = {name: content[name] for name in ENTRIES if name in _PLAIN}
         try:
@@ -184,21 +184,28 @@ class RunSpec:
 _PLAIN = {f.name for f in dataclasses.fields(RunSpec)} & ENTRIES.keys()
 
 
-def _require_entries(content: Any, file: str) -> None:
+def _require_description(content: Any, file: str) -> None:
     """Raise FolderError unless all entries of a description are there, with their types."""
-    if not isinstance(content, dict):
-        raise FolderError(f"{file} is damaged: it is not an object")
+    require_entries(content, {}, file)
     if content.get("format") != FORMAT:
         raise FolderError(
             f"{file} is of another version of longrun (format {content.get('format')}, not"
             f" {FORMAT}); train it again"
         )
-    for name, kind in ENTRIES.items():
-        if not isinstance(content.get(name), kind) or isinstance(content[name], bool):
-            raise FolderError(f"{file} is damaged: it has no valid '{name}'")
+    require_entries(content, ENTRIES, file)
     seeds = [r.get("seed") if isinstance(r, dict) else None for r in content["replicas"]]
     if not seeds or not all(isinstance(seed, int) for seed in seeds):
         raise FolderError(f"{file} is damaged: it has no valid 'replicas', each with a seed")
+
+
+def require_entries(content: Any, kinds: Mapping[str, Any], file: str) -> None:
+    """Raise FolderError, with the file's name, unless it has entries of these types."""
+    if not isinstance(content, dict):
+        raise FolderError(f"{file} is damaged: it is not an object")
+    for name, kind in kinds.items():
+        value = content.get(name)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise FolderError(f"{file} is damaged: it has no valid '{name}'")
 
 
 def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:

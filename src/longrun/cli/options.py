@@ -15,7 +15,12 @@ from typing import Any, NoReturn, Protocol
 from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.options.config import ALGORITHMS, Config
-from longrun.learning.options.config_options import make_config, values_text, why_unknown
+from longrun.learning.options.config_options import (
+    make_config,
+    option_names,
+    values_text,
+    why_unknown,
+)
 from longrun.learning.options.presets import DEFAULT, PRESETS_IN_WORDS
 
 
@@ -144,7 +149,7 @@ def evaluations_off(given: Mapping[str, Any]) -> str:
 
 def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
     """The options of one or several algorithms, from the fields of their configurations."""
-    names = {kind.__name__.removesuffix("Config"): field_names(kind) for kind in kinds}
+    names = {kind.__name__.removesuffix("Config"): option_names(kind) for kind in kinds}
     group = parser.add_argument_group(
         f"options of {', '.join(names)} (defaults of --preset {DEFAULT})"
     )
@@ -207,9 +212,5 @@ limit.__name__ = "NAME=RATE"  # what argparse calls it in errors
 
 def algorithm_options(algorithm: str, given: dict[str, Any]) -> dict[str, Any]:
     """The given options that are fields of the algorithm's configuration."""
-    names = field_names(ALGORITHMS[algorithm])
+    names = option_names(ALGORITHMS[algorithm])
     return {name: value for name, value in given.items() if name in names}
-
-
-def field_names(kind: type[Config]) -> set[str]:
-    return {option.name for option in dataclasses.fields(kind)}

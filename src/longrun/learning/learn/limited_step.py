@@ -15,10 +15,10 @@ from longrun.learning.learn.trust_region import (
     DAMPING,
     LINE_SEARCH_STEPS,
     NaturalStep,
+    Problem,
     backtrack,
     conjugate_gradient,
-    fisher_product,
-    moved,
+    fisher_products,
 )
 
 Params = TypeVar("Params")
@@ -59,47 +59,21 @@ def limited_step(
     """
     flat, unravel = ravel_pytree(params)
 
-    def objectives(x: jax.Array) -> jax.Array:
-        return surrogates(unravel(x))
-
-    def divergence(x: jax.Array) -> jax.Array:
-        return mean_kl(unravel(x))
-
-    start, gradients = objectives(flat), jax.jacrev(objectives)(flat)
-    directions, products = _natural(divergence, flat, gradients, damping, cg_iterations)
+    problem = Problem(lambda x: surrogates(unravel(x)), lambda x: mean_kl(unravel(x)))
+    start, gradients = problem.objective(flat), jax.jacrev(problem.objective)(flat)
+    product = fisher_products(problem.divergence, flat, damping)
+    directions = jax.vmap(lambda g: conjugate_gradient(product, g, cg_iterations))(gradients)
+    products = jax.vmap(product)(directions)
     full_step, solution, reach = _best_of(
         directions, products, gradients, approach * excess, kl_limit
     )
-
-    def at(fraction: jax.Array) -> NaturalStep:
-        candidate = flat + fraction * full_step
-        return NaturalStep(objectives(candidate), divergence(candidate), fraction)
 
     def is_good(step: NaturalStep) -> jax.Array:
         improved = _is_good(step.surrogate - start, excess, reach, solution.recovering)
         return improved & (step.kl <= kl_limit)
 
-    taken = backtrack(at, is_good, start, line_search_steps)
-    new = moved(params, flat + taken.fraction * full_step, taken.fraction)
+    new, taken = backtrack(problem, params, full_step, start, is_good, line_search_steps)
     return new, LimitedStep(taken, solution.price, solution.recovering)
-
-
-def _natural(
-    divergence: Callable[[jax.Array], jax.Array],
-    flat: jax.Array,
-    gradients: jax.Array,
-    damping: jax.Array | float,
-    cg_iterations: int,
-) -> tuple[jax.Array, jax.Array]:
-    """H^-1 times the gradients [1 + K, P], by conjugate gradient, and H times these directions."""
-
-    @jax.jit  # traced once, although it is called repeatedly
-    def product(v: jax.Array) -> jax.Array:
-        result: jax.Array = fisher_product(divergence, flat, v, damping)
-        return result
-
-    directions = jax.vmap(lambda g: conjugate_gradient(product, g, cg_iterations))(gradients)
-    return directions, jax.vmap(product)(directions)
 
 
 def _best_of(

@@ -27,6 +27,15 @@ class NaturalStep(NamedTuple):
     fraction: jax.Array
 
 
+class Problem(NamedTuple):
+    """Functions of flat parameters [P]."""
+
+    objective: Callable[[jax.Array], jax.Array]
+    """[] the surrogate, or [1 + K] surrogates"""
+    divergence: Callable[[jax.Array], jax.Array]
+    """[] the mean KL divergence"""
+
+
 def fisher_product(
     mean_kl: Callable[[Any], jax.Array], params: Any, vector: Any, damping: jax.Array | float
 ) -> Any:
@@ -91,56 +100,52 @@ def natural_step(
     happens, the parameters are returned unchanged, to the bit.
     """
     flat, unravel = ravel_pytree(params)
-
-    def objective(x: jax.Array) -> jax.Array:
-        return surrogate(unravel(x))
-
-    def divergence(x: jax.Array) -> jax.Array:
-        return mean_kl(unravel(x))
-
-    @jax.jit  # traced once, although it is called repeatedly
-    def product(v: jax.Array) -> jax.Array:
-        result: jax.Array = fisher_product(divergence, flat, v, damping)
-        return result
-
-    start, gradient = jax.value_and_grad(objective)(flat)
+    problem = Problem(lambda x: surrogate(unravel(x)), lambda x: mean_kl(unravel(x)))
+    product = fisher_products(problem.divergence, flat, damping)
+    start, gradient = jax.value_and_grad(problem.objective)(flat)
     direction = conjugate_gradient(product, gradient, cg_iterations)
     curvature = direction @ product(direction)
     full_step = jnp.sqrt(2 * kl_limit / jnp.maximum(curvature, 1e-20)) * direction
-
-    def at(fraction: jax.Array) -> NaturalStep:
-        candidate = flat + fraction * full_step
-        return NaturalStep(objective(candidate), divergence(candidate), fraction)
 
     def is_good(step: NaturalStep) -> jax.Array:
         # Comparisons with NaN are false, so a step to non-finite values is never accepted.
         improved: jax.Array = step.surrogate > start
         return improved & (step.kl <= kl_limit)
 
-    step = backtrack(at, is_good, start, line_search_steps)
-    return moved(params, flat + step.fraction * full_step, step.fraction), step
+    return backtrack(problem, params, full_step, start, is_good, line_search_steps)
 
 
-def moved(params: Params, flat: jax.Array, fraction: jax.Array) -> Params:
-    """The parameters with the values `flat`, or unchanged to the bit if the fraction is 0."""
-    _, unravel = ravel_pytree(params)
-    kept: Params = jax.tree.map(
-        lambda new, old: jnp.where(fraction > 0, new, old), unravel(flat), params
-    )
-    return kept
+def fisher_products(
+    divergence: Callable[[jax.Array], jax.Array], flat: jax.Array, damping: jax.Array | float
+) -> Callable[[jax.Array], jax.Array]:
+    """The function v -> (F + damping I) v, traced once, although it is called repeatedly."""
+
+    @jax.jit
+    def product(v: jax.Array) -> jax.Array:
+        result: jax.Array = fisher_product(divergence, flat, v, damping)
+        return result
+
+    return product
 
 
 def backtrack(
-    at: Callable[[jax.Array], NaturalStep],
-    is_good: Callable[[NaturalStep], jax.Array],
+    problem: Problem,
+    params: Params,
+    full_step: jax.Array,
     start: jax.Array,
+    is_good: Callable[[NaturalStep], jax.Array],
     line_search_steps: int,
-) -> NaturalStep:
-    """The first good step among the fractions 1, 1/2, 1/4, ...
+) -> tuple[Params, NaturalStep]:
+    """The first good step among the fractions 1, 1/2, 1/4, ... of a full step [P].
 
-    After `line_search_steps` halvings the search gives up: no step, fraction 0. start: the
-    surrogate's value, or the surrogates' values, without a step.
+    After `line_search_steps` halvings the search gives up: no step, fraction 0, and the parameters
+    unchanged to the bit. start: the surrogate's value, or the surrogates' values, without a step.
     """
+    flat, unravel = ravel_pytree(params)
+
+    def at(fraction: jax.Array) -> NaturalStep:
+        candidate = flat + fraction * full_step
+        return NaturalStep(problem.objective(candidate), problem.divergence(candidate), fraction)
 
     def search_on(state: tuple[jax.Array, NaturalStep]) -> jax.Array:
         halvings, step = state
@@ -153,8 +158,10 @@ def backtrack(
     first = (jnp.zeros((), jnp.int32), at(jnp.ones((), start.dtype)))
     _, last = jax.lax.while_loop(search_on, halve, first)
     zero = jnp.zeros((), start.dtype)
-    no_step = NaturalStep(start, zero, zero)
     found = is_good(last)
-    return NaturalStep(
-        *(jnp.where(found, new, old) for new, old in zip(last, no_step, strict=True))
-    )
+
+    none = NaturalStep(start, zero, zero)
+    taken = NaturalStep(*(jnp.where(found, x, y) for x, y in zip(last, none, strict=True)))
+    moved = unravel(flat + taken.fraction * full_step)
+    kept: Params = jax.tree.map(lambda x, y: jnp.where(taken.fraction > 0, x, y), moved, params)
+    return kept, taken

@@ -20,7 +20,7 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     The default preset is `tuned`, the defaults of the options. Some options imply others
     (`with_implied`).
     """
-    names = _field_names(kind_of(algorithm.lower()))
+    names = option_names(kind_of(algorithm.lower()))
     changes = PRESETS[known("preset", preset, PRESETS)]
     mine = {name: value for name, value in changes.items() if name in names}
     return saved_config(algorithm, mine | with_implied(names, options))
@@ -51,7 +51,7 @@ def _limits_terminations(limits: Any) -> bool:
 def saved_config(algorithm: str, options: Mapping[str, Any]) -> Config:
     """A configuration as it was saved, independent of the current presets."""
     kind = kind_of(algorithm.lower())
-    names = _field_names(kind)
+    names = option_names(kind)
     for name in options:
         if why := why_unknown(name, [algorithm.lower()]):
             raise InputError(f"unknown {algorithm.upper()} option '{name}'; {why}")
@@ -64,18 +64,18 @@ def why_unknown(name: str, algorithms: Sequence[str]) -> str | None:
 
     It is another library's name, or an option of other algorithms; None if it is neither.
     """
-    options = {option for a in algorithms for option in _field_names(kind_of(a))}
+    options = {option for a in algorithms for option in option_names(kind_of(a))}
     if name in options:
         return None
     if other := hint(name, options, algorithms):
         return other
-    owners = [a for a, kind in ALGORITHMS.items() if name in _field_names(kind)]
+    owners = [a for a, kind in ALGORITHMS.items() if name in option_names(kind)]
     if not owners or not algorithms:
         return None
     return f"{', '.join(owners).upper()} have it, {lack(algorithms)}"
 
 
-def _field_names(kind: type[Config]) -> list[str]:
+def option_names(kind: type[Config]) -> list[str]:
     return [option.name for option in dataclasses.fields(kind)]
 
 
@@ -99,7 +99,7 @@ def function_name(function: Any) -> str:
 
 def require_all_options(file: str, algorithm: str, options: Mapping[str, Any]) -> None:
     """Raise FolderError unless a file, named as in a message, has every option of the algorithm."""
-    missing = [name for name in _field_names(kind_of(algorithm)) if name not in options]
+    missing = [name for name in option_names(kind_of(algorithm)) if name not in options]
     if missing:
         raise FolderError(
             f"{file} is of another version of longrun: it has no option '{missing[0]}'; train it"

@@ -73,9 +73,9 @@ def test_a_step_that_starts_an_episode_is_no_transition() -> None:
     action = np.zeros((2, 1), np.float32)
     counted = []
     for _ in range(6):
-        step = rows.step(action)
-        counted.append(step.counted.tolist())
-        assert not (step.terminated | step.truncated)[~step.counted].any()
+        transitions, _, _, terminated, truncated = rows.step(action)
+        counted.append(transitions.tolist())
+        assert not (terminated | truncated)[~transitions].any()
     assert counted == [[True] * 2, [True] * 2, [False] * 2] * 2
 
 

@@ -63,12 +63,12 @@ def info_cost(info: Mapping[str, Any], name: str) -> float:
     `info["cost"]`, safety-gymnasium's number, is the cost that is called `cost`.
     """
     named = info.get("costs")
-    places = [(info, name), (named, name), (info, f"cost_{name}")]
-    for place, key in places:
-        if isinstance(place, Mapping) and key in place:
-            return as_number(f"cost '{name}'", place[key])
     inner = named if isinstance(named, Mapping) else {}
-    raise unknown_cost(name, [key for key, value in {**info, **inner}.items() if _is_number(value)])
+    for place, key in ((info, name), (inner, name), (info, f"cost_{name}")):
+        if key in place:
+            return as_number(f"cost '{name}'", place[key])
+    numbers = [key for key, value in {**info, **inner}.items() if _is_number(value)]
+    raise unknown_cost(name, numbers)
 
 
 def unknown_cost(name: str, given: Sequence[str]) -> InputError:
@@ -95,10 +95,7 @@ class CostWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         """A step of the environment; it may return six values, as in safety-gymnasium."""
         observation, *rest, info = self.env.step(action)
         reward = rest[0]
-        costs = {
-            name: function(observation, action, reward, info)
-            for name, function in self.functions.items()
-        }
+        costs = {n: cost(observation, action, reward, info) for n, cost in self.functions.items()}
         return observation, *rest, {**info, "costs": {**info.get("costs", {}), **costs}}
 
 

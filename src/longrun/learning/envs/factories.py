@@ -27,11 +27,6 @@ from longrun.learning.envs.user_modules import (
     why_not_imported,
 )
 
-OWN = (
-    "for an environment of your own: in Python pass its class or a function that makes it, on the"
-    " command line write module:Class or module:Id"
-)
-"""How to name an environment that has no id, for messages."""
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
 Factory = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -67,22 +62,18 @@ def make_env(factory: Factory) -> gymnasium.Env[Any, Any]:
             tables = import_module("longrun.exact.tabular.gymnasium_tables")
             return tables.to_gymnasium(made)  # type: ignore[no-any-return]
         return made  # type: ignore[no-any-return]
-    except (gymnasium.error.Error, ImportError) as error:
-        raise InputError(_not_made(factory, error)) from None
-    except TypeError as error:
-        if getattr(factory, "keywords", None):  # the environment's own message about its arguments
-            raise InputError(_not_made(factory, error)) from None
+    except KeyboardInterrupt:
         raise
-    except (Exception, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # sys.exit() in an environment must not end this program
-        raise EnvironmentFailure(_not_made(factory, error)) from error
-
-
-def _not_made(factory: Factory, error: BaseException) -> str:
-    text = f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
-    missing = isinstance(error, ModuleNotFoundError) and error.name == "mujoco"
-    return f"{text}; pip install 'gymnasium[mujoco]'" if missing else text
+    except BaseException as error:
+        text = f"environment '{env_name(factory)}' cannot be made: {text_of(error)}"
+        if isinstance(error, ModuleNotFoundError) and error.name == "mujoco":
+            text += "; pip install 'gymnasium[mujoco]'"
+        refuses = isinstance(error, TypeError) and getattr(factory, "keywords", None)  # arguments
+        if isinstance(error, gymnasium.error.Error | ImportError) or refuses:
+            raise InputError(text) from None
+        if isinstance(error, Exception):
+            raise
+        raise EnvironmentFailure(text) from error  # sys.exit() must not end this program
 
 
 def close_env(env: gymnasium.Env[Any, Any]) -> None:
@@ -105,10 +96,8 @@ def env_factory(env: EnvLike) -> Factory:
     """A factory from an id, an instance (which is copied, never stepped) or a factory."""
     if isinstance(env, str):
         env_id, args = split_env(env)
-        maker = _maker_in_module(env_id)
-        if maker is not None:
-            return partial(maker, **args) if args else maker
-        return partial(gymnasium.make, _spec(env_id), **args)
+        maker = _maker_in_module(env_id) or partial(gymnasium.make, _spec(env_id))
+        return partial(maker, **args) if args else maker
     if isinstance(env, gymnasium.Env | VectorEnv):
         return partial(cloudpickle.loads, pickled(env, "copied", "pass a function that makes it"))
     if callable(env):
@@ -176,25 +165,23 @@ def _spec(env_id: str) -> EnvSpec:
         return gymnasium.spec(name)
     except ImportError as error:
         why = why_not_imported(module, error)
-        raise InputError(f"unknown environment '{env_id}'; {why}") from None
     except gymnasium.error.Error as error:
         if not module:
             # By name, since it imports JAX, which worker processes must not: they never come here.
             built_in = import_module("longrun.learning.envs.builtin_envs").BUILTIN
             names = [*sorted(gymnasium.registry), *(f"jax:{name}" for name in built_in)]
-            known("environment", env_id, names, OWN)
-        why = f"{str(error).rstrip('.')}; {_instead_of_id(module, name)}"
-        raise InputError(f"unknown environment '{env_id}'; {why}") from None
-
-
-def _instead_of_id(module: str, name: str) -> str:
-    """What to do about an id that a module of the user does not register."""
-    without_version = re.sub(r"-v\d+$", "", name)
-    found = callable(getattr(sys.modules[module], without_version, None))
-    return (
-        f"write {module}:{without_version if found else 'Class'}, or register the id when the"
-        f" module '{module}' is imported"
-    )
+            own = (
+                "for an environment of your own: in Python pass its class or a function that makes"
+                " it, on the command line write module:Class or module:Id"
+            )
+            known("environment", env_id, names, own)
+        without_version = re.sub(r"-v\d+$", "", name)
+        found = callable(getattr(sys.modules[module], without_version, None))
+        why = (
+            f"{str(error).rstrip('.')}; write {module}:{without_version if found else 'Class'}, or"
+            f" register the id when the module '{module}' is imported"
+        )
+    raise InputError(f"unknown environment '{env_id}'; {why}")
 
 
 def _maker_in_module(env_id: str) -> Factory | None:
@@ -210,12 +197,9 @@ def _maker_in_module(env_id: str) -> Factory | None:
     if isinstance(found, gymnasium.Env | VectorEnv):
         return env_factory(found)  # type: ignore[arg-type]
     if not callable(found):
-        raise InputError(
-            f"'{env_id}' is {found!r}; it must be an environment, or a class or function that"
-            " makes one"
-        )
-    maker: Factory = found
-    return maker
+        wanted = "an environment, or a class or function that makes one"
+        raise InputError(f"'{env_id}' is {found!r}; it must be {wanted}")
+    return found  # type: ignore[no-any-return]
 
 
 def pickled(
@@ -225,7 +209,6 @@ def pickled(
 ) -> bytes:
     """The object as bytes; `what` cannot be done otherwise, and what would help, for the error."""
     try:
-        content: bytes = cloudpickle.dumps(env)
+        return cloudpickle.dumps(env)  # type: ignore[no-any-return]
     except Exception as error:
         raise InputError(f"the environment cannot be {what} ({text_of(error)}); {fix}") from None
-    return content

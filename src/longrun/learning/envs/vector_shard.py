@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -32,20 +32,6 @@ from longrun.learning.envs.space_forms import action_maker, row_writer
 from longrun.learning.envs.spaces import Array, Spaces, form_of
 from longrun.learning.envs.watchdog import TURN
 from longrun.learning.envs.worker_part import Part, check_finite, failure
-
-
-class VectorStep(NamedTuple):
-    """What a step has done, in rows of all N environments."""
-
-    counted: Array
-    """[N], False where the step was the start of an episode and not a transition"""
-    reward: Array
-    """[N]"""
-    terminated: Array
-    truncated: Array
-    """[N] each"""
-    successor: Array
-    """[N, D], the true one"""
 
 
 class VectorRows:
@@ -67,8 +53,12 @@ class VectorRows:
         self.obs = self._rows(observations)
         self.ready[:] = True
 
-    def step(self, action: Array) -> VectorStep:
-        """A step with actions [N, A], which are ignored where an environment is not ready."""
+    def step(self, action: Array) -> tuple[Array, ...]:
+        """A step with actions [N, A], which are ignored where an environment is not ready.
+
+        Returns whether it was a transition of each, and not the start of an episode; reward, true
+        successor [N, D], terminated and truncated.
+        """
         given = np.array([self._read(row) for row in action])
         observations, reward, terminated, truncated, info = self._env.step(given)
         counted = self.ready.copy()
@@ -82,30 +72,24 @@ class VectorRows:
         elif done.any():
             successor = self.obs.copy()
             if self._mode == AutoresetMode.SAME_STEP:
-                self._write_final(info, done, successor)
+                if "final_obs" not in info:
+                    raise InputError(
+                        "a VectorEnv with autoreset_mode SAME_STEP must give 'final_obs' in its"
+                        " info when an episode ends"
+                    )
+                for i in np.flatnonzero(done):
+                    self._write(info["final_obs"][i], successor[i])
             else:
                 again, _ = self._env.reset(options={"reset_mask": done})
                 self.obs = np.where(done[:, None], self._rows(again), self.obs)
-        rewards = np.array(reward, np.float64)
-        return VectorStep(counted, rewards, terminated, truncated, successor)
+        return counted, np.array(reward, np.float64), successor, terminated, truncated
 
     def _rows(self, observations: Any) -> Array:
         """[N, D] in a new array."""
-        rows = np.zeros_like(self.obs)
-        for observation, row in zip(
-            iterate(self._env.observation_space, observations), rows, strict=True
-        ):
+        rows, each = np.zeros_like(self.obs), iterate(self._env.observation_space, observations)
+        for observation, row in zip(each, rows, strict=True):
             self._write(observation, row)
         return rows
-
-    def _write_final(self, info: dict[str, Any], done: Array, successor: Array) -> None:
-        if "final_obs" not in info:
-            raise InputError(
-                "a VectorEnv with autoreset_mode SAME_STEP must give 'final_obs' in its info when"
-                " an episode ends"
-            )
-        for i in np.flatnonzero(done):
-            self._write(info["final_obs"][i], successor[i])
 
 
 def autoreset_mode(env: VectorEnv[Any, Any, Any]) -> AutoresetMode:
@@ -174,15 +158,15 @@ class VectorShard(Shard):
             drawn = act(now, None if stream is None else draw_noise(stream, spaces, count))
             given = self._given(drawn)
             try:
-                step = rows.step(given)
+                counted, paid, successor, terminated, truncated = rows.step(given)
             except BaseException as error:  # such as that of sys.exit()
                 place = f"step {number} of {where}"
                 raise failure(part, None, place, error, self._advice(drawn)) from error
             check_finite(part, iteration, (what, rows.obs[None]), step=number)
-            paid: Array = np.zeros((count, costs.shape[-1]))
-            self._write_ready(paid, drawn, given, step.terminated)
-            envs = np.flatnonzero(step.counted & (times < steps))
-            found = (now, drawn, step.reward, step.successor, step.terminated, step.truncated, paid)
+            charged: Array = np.zeros((count, costs.shape[-1]))
+            self._write_ready(charged, drawn, given, terminated)
+            envs = np.flatnonzero(counted & (times < steps))
+            found = (now, drawn, paid, successor, terminated, truncated, charged)
             for array, values in zip(facts, found, strict=True):
                 array[times[envs], envs] = values[envs]
             times[envs] += 1

@@ -66,24 +66,28 @@ class _Graph:
 
     def model(self, onnx: Any, about: Mapping[str, str]) -> Any:
         """The whole model."""
-        helper = onnx.helper
-        form = self._interface["action"]
-        kind = self._tensor_type = int(helper.np_dtype_to_tensor_dtype(np.dtype(form["dtype"])))
-        inputs, mask, x = self._inputs()
-        action = self._action(self._outputs(x, mask))
+        helper, spaces = onnx.helper, self._spaces
+        form, action_form = observation_form(self._interface), self._interface["action"]
+        kind = int(helper.np_dtype_to_tensor_dtype(np.dtype(action_form["dtype"])))
+        is_box = form["kind"] == "Box"
+        shapes = {"observation": list(form["shape"]) if is_box else [spaces.feature_size]}
+        if spaces.masked:
+            shapes = {"action_mask": [spaces.mask_size], **shapes}
+        flat = self._constant([-1, spaces.feature_size], np.int64)
+        outputs = self._outputs(self._add("Reshape", "observation", flat))
+        action = self._action(outputs, kind)
         nodes = [
-            helper.make_node(kind, given, [f"t{i}"], **attributes)
-            for i, (kind, given, attributes) in enumerate(self._nodes)
+            helper.make_node(node, given, [f"t{i}"], **attributes)
+            for i, (node, given, attributes) in enumerate(self._nodes)
         ]
         nodes.append(helper.make_node("Identity", [action], ["action"]))
-        constants = [
-            onnx.numpy_helper.from_array(value, f"c{i}") for i, value in enumerate(self._constants)
-        ]
-        outputs = [helper.make_tensor_value_info("action", kind, ["N", *form.get("shape", [])])]
-        shown = [helper.make_tensor_value_info(n, 1, ["N", *shape]) for n, shape in inputs]
-        graph = helper.make_graph(nodes, "policy", shown, outputs, constants)
+        from_array = onnx.numpy_helper.from_array
+        constants = [from_array(value, f"c{i}") for i, value in enumerate(self._constants)]
+        shape = action_form.get("shape", [])
+        results = [helper.make_tensor_value_info("action", kind, ["N", *shape])]
+        inputs = [helper.make_tensor_value_info(n, 1, ["N", *each]) for n, each in shapes.items()]
         made = helper.make_model(
-            graph,
+            helper.make_graph(nodes, "policy", inputs, results, constants),
             opset_imports=[helper.make_opsetid("", OPSET)],
             producer_name="longrun",
             producer_version=__version__,
@@ -92,26 +96,12 @@ class _Graph:
         helper.set_model_props(made, dict(about))
         return made
 
-    def _inputs(self) -> tuple[list[tuple[str, list[int]]], str, str]:
-        """(name, shape) of each input; the names of the mask ("" without) and of flat features."""
-        form = observation_form(self._interface)
-        is_box = form["kind"] == "Box"
-        shape = list(form["shape"]) if is_box else [self._spaces.feature_size]
-        features = self._add(
-            "Reshape", "observation", self._constant([-1, self._spaces.feature_size], np.int64)
-        )
-        inputs = [("observation", shape)]
-        if not self._spaces.masked:
-            return inputs, "", features
-        return [("action_mask", [self._spaces.mask_size]), *inputs], "action_mask", features
-
-    def _outputs(self, x: str, mask: str) -> str:
-        """Means or logits [N, K]."""
+    def _outputs(self, x: str) -> str:
+        """Means or logits [N, K] for features."""
         mean, inverse_std, _, *layers = self._parts
         if self._acting.normalize_observations:
-            x = self._add(
-                "Mul", self._add("Sub", x, self._constant(mean)), self._constant(inverse_std)
-            )
+            x = self._add("Sub", x, self._constant(mean))
+            x = self._add("Mul", x, self._constant(inverse_std))
             x = self._between(x, -OBSERVATION_LIMIT, OBSERVATION_LIMIT)
         last = len(layers) - 2
         for i in range(0, len(layers), 2):
@@ -120,23 +110,20 @@ class _Graph:
                 ones = self._constant(np.ones(layers[i].shape[1]))
                 x = self._add("LayerNormalization", x, ones, axis=-1, epsilon=LAYER_NORM_EPSILON)
             x = self._add("Add", x, self._constant(layers[i + 1]))
-            if i < last:
-                x = self._activation(x)
-        if mask:
-            allowed = self._add("Greater", mask, self._constant(0))
+            if i < last and self._acting.activation == "silu":
+                x = self._add("Mul", x, self._add("Sigmoid", x))
+            elif i < last:
+                x = self._add({"tanh": "Tanh", "relu": "Relu"}[self._acting.activation], x)
+        if self._spaces.masked:
+            allowed = self._add("Greater", "action_mask", self._constant(0))
             return self._add("Where", allowed, x, self._constant(FORBIDDEN))
         if self._acting.bounded_mean and not self._spaces.categories:
             centre, reach = map(self._constant, self._spaces.centre_and_reach)
             return self._add("Add", centre, self._add("Mul", reach, self._add("Tanh", x)))
         return x
 
-    def _activation(self, x: str) -> str:
-        if self._acting.activation == "silu":
-            return self._add("Mul", x, self._add("Sigmoid", x))
-        return self._add({"tanh": "Tanh", "relu": "Relu"}[self._acting.activation], x)
-
-    def _action(self, outputs: str) -> str:
-        """The action in the environment's own shape and type."""
+    def _action(self, outputs: str, kind: int) -> str:
+        """The action in the environment's own shape and type, a number of ONNX."""
         form, spaces = self._interface["action"], self._spaces
         if spaces.categories:
             outputs = self._choices(outputs)
@@ -144,10 +131,8 @@ class _Graph:
             outputs = self._add("Add", outputs, start)
         elif self._acting.action_bounds == "clip":
             outputs = self._between(outputs, *spaces.limits)
-        shaped = self._add(
-            "Reshape", outputs, self._constant([-1, *form.get("shape", [])], np.int64)
-        )
-        return self._add("Cast", shaped, to=self._tensor_type)
+        shape = self._constant([-1, *form.get("shape", [])], np.int64)
+        return self._add("Cast", self._add("Reshape", outputs, shape), to=kind)
 
     def _choices(self, logits: str) -> str:
         """[N, K] -> [N, A]: the most likely choice of each component, the first of equal ones."""

@@ -27,7 +27,6 @@ from longrun.learning.runs.checkpoint_files import (
 
 VARIANCE_EPSILON = 1e-8
 """Added to a variance by which observations are standardised, as in learning."""
-MOST_WEIGHTS = 2**30
 
 
 class Policy:
@@ -69,9 +68,8 @@ class Policy:
         actions = self.actions(rows, noise)
         if not batched:
             return actions[0], None
-        return np.array(actions).reshape(
-            len(rows), *self.interface["action"].get("shape", ())
-        ), None
+        shape = self.interface["action"].get("shape", ())
+        return np.array(actions).reshape(len(rows), *shape), None
 
     def actions(self, rows: Array, noise: Array | None = None) -> list[Any]:
         """The environment's actions for flat observations [n, D] and noise [n, A], or the mode."""
@@ -94,12 +92,22 @@ class Policy:
             raise
         finite = np.isfinite(rows)
         if np.count_nonzero(finite) < rows.size:  # a third of the time of finite.all()
-            raise InputError(_not_finite(rows, finite, batched))
+            row, component = np.argwhere(~finite)[0]
+            raise InputError(
+                f"component {component} of {_observation(row, batched)} is {rows[row, component]};"
+                " a policy needs finite numbers of float32: replace the value, or take no action"
+                " for this observation"
+            )
         if self._mask_starts is not None:
             mask = rows[:, : self.spaces.mask_size]
             allowed = np.maximum.reduceat(mask, self._mask_starts, axis=1) > 0
             if np.count_nonzero(allowed) < allowed.size:
-                raise InputError(_none_allowed(allowed, batched))
+                row, component = np.argwhere(~allowed)[0]
+                which = f" of component {component}" if allowed.shape[1] > 1 else ""
+                raise InputError(
+                    f"the action mask of {_observation(row, batched)} forbids every choice{which};"
+                    " let each mask allow at least one choice of each component"
+                )
         return rows
 
     def export(self, path: str | Path) -> None:
@@ -124,29 +132,6 @@ def _are_several(obs: Any, form: Form) -> bool:
         return False
 
 
-def _not_finite(rows: Array, finite: Array, batched: bool) -> str:
-    """What to say of the first value in rows [n, D] that is not finite."""
-    row, component = np.argwhere(~finite)[0]
-    return (
-        f"component {component} of {_observation(row, batched)} is {rows[row, component]}; a policy"
-        " needs finite numbers of float32: replace the value, or take no action for this"
-        " observation"
-    )
-
-
-def _none_allowed(allowed: Array, batched: bool) -> str:
-    """What to say of the first mask that forbids a whole component, by `allowed` [n, components].
-
-    As `training_checks.require_healthy` does, for one observation.
-    """
-    row, component = np.argwhere(~allowed)[0]
-    which = f" of component {component}" if allowed.shape[1] > 1 else ""
-    return (
-        f"the action mask of {_observation(row, batched)} forbids every choice{which}; let each"
-        " mask allow at least one choice of each component"
-    )
-
-
 def _observation(row: int, batched: bool) -> str:
     return f"row {row} of the observations" if batched else "the observation"
 
@@ -158,26 +143,21 @@ def load_policy(path: str | Path, *, replica: int = 0, seed: int = 0) -> Policy:
     """
     files = read_checkpoint(Path(path))
     with damage_named(files.folder):
-        acting, spaces = saved_acting(files, replica)
+        configs = files.spec.configs
+        if not 0 <= replica < len(configs):
+            has = f"which has {len(configs)}"
+            raise InputError(f"replica={replica} is not in '{files.folder}', {has}")
+        if (network := configs[replica].policy_network) != MLP:
+            raise InputError(
+                f"'{files.folder}' has policy_network '{network}', a function in JAX;"
+                " use APO.load(path, policy_network=(init, apply))"
+            )
+        acting, spaces = configs[replica].acting, read_spaces(files.header["spaces"])
         interface = read_interface(files, spaces)
         weights = saved_weights(files, replica, acting, spaces)
         rng = np.random.default_rng(whole_number("seed", seed))
         about = {"algorithm": files.spec.algorithm, "env": files.spec.env}
         return Policy(acting, spaces, weights, interface, rng, about)
-
-
-def saved_acting(files: CheckpointFiles, replica: int) -> tuple[Acting, Spaces]:
-    """The options and the sizes of a replica of a checkpoint."""
-    configs = files.spec.configs
-    if not 0 <= replica < len(configs):
-        raise InputError(f"replica={replica} is not in '{files.folder}', which has {len(configs)}")
-    config = configs[replica]
-    if config.policy_network != MLP:
-        raise InputError(
-            f"'{files.folder}' has policy_network '{config.policy_network}', a function in JAX;"
-            " use APO.load(path, policy_network=(init, apply))"
-        )
-    return config.acting, read_spaces(files.header["spaces"])
 
 
 def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Form]:
@@ -198,13 +178,8 @@ def read_interface(files: CheckpointFiles, spaces: Spaces) -> Mapping[str, Form]
 def saved_weights(files: CheckpointFiles, replica: int, acting: Acting, spaces: Spaces) -> Array:
     """The flat vector that acting takes, in the order of `weight_shapes`."""
     shapes = weight_shapes(acting, spaces)
-    if sum(int(np.prod(shape)) for shape in shapes) > MOST_WEIGHTS:
-        raise FolderError(f"checkpoint '{files.folder}' is damaged: its networks are too large")
-    layers = [
-        f"params.policy.layers[{layer}][{part}]"
-        for layer in range(len(acting.hidden_sizes) + 1)
-        for part in (0, 1)
-    ]
+    count = len(acting.hidden_sizes) + 1
+    layers = [f"params.policy.layers[{i}][{part}]" for i in range(count) for part in (0, 1)]
     names = ["obs_moments.mean", "obs_moments.variance", "params.policy.log_std", *layers]
     parts = [
         checked_tensor(files.tensors, f"{replica}.state.{name}", shape, np.float32)

@@ -27,11 +27,8 @@ ANY_KEY = 0
 
 def brax_like(name: str, env: Any, time_limit: int) -> Environment:
     """An environment of this name, without wrappers: no episode counter, no auto-reset, no vmap."""
-
-    def start() -> Any:
-        return _without_rng(_reset(env, jax.random.key(ANY_KEY)))
-
-    layout = jax.eval_shape(start)
+    with _quiet():
+        layout = jax.eval_shape(lambda: _without_rng(env.reset(jax.random.key(ANY_KEY))))
     # Both libraries scale actions from this range to their actuators' own.
     low, high = ((bound,) * env.action_size for bound in (-1.0, 1.0))
     sizes = Spaces(_observation(name, layout.obs).size, env.action_size, low=low, high=high)
@@ -51,12 +48,13 @@ class BraxLikeEnvironment(Adapted):
     costly_reset = True
 
     def reset(self, key: jax.Array) -> tuple[Any, jax.Array]:
-        whole = _reset(self.env, key)
+        with _quiet():
+            whole = self.env.reset(key)
         return self._carried(_without_rng(whole)), self._row(whole)
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
-        before = _with_rng(self._whole(state), key)
-        after = _step(self.env, before, action)
+        with _quiet():
+            after = self.env.step(_with_rng(self._whole(state), key), action)
         terminated = after.done > 0.5 if self.terminates else False
         obs, reward = self._row(after), jnp.asarray(after.reward, jnp.float32)
         if self.terminates:
@@ -80,16 +78,6 @@ class BraxLikeEnvironment(Adapted):
         for i, leaf in zip(self.carried, carried, strict=True):
             leaves[i] = leaf
         return jax.tree.unflatten(structure, leaves)
-
-
-def _reset(env: Any, key: jax.Array) -> Any:
-    with _quiet():
-        return env.reset(key)
-
-
-def _step(env: Any, whole: Any, action: jax.Array) -> Any:
-    with _quiet():
-        return env.step(whole, action)
 
 
 @contextlib.contextmanager
@@ -136,7 +124,7 @@ def _what_a_step_reads(env: Any, layout: Any) -> tuple[tuple[int, ...], bool]:
         nonlocal sets_done
         whole = jax.tree.unflatten(structure, leaves)
         before = _with_rng(whole, jax.random.key(ANY_KEY))
-        after = _step(env, before, action)
+        after = env.step(before, action)
         sets_done = after.done is not before.done  # else the same object comes back
         found = jax.tree.leaves(_without_rng(after))
         if len(found) != len(leaves):
@@ -144,7 +132,8 @@ def _what_a_step_reads(env: Any, layout: Any) -> tuple[tuple[int, ...], bool]:
         return found, (after.obs, after.reward, after.done)
 
     action = jax.ShapeDtypeStruct((env.action_size,), jnp.float32)
-    program = jax.make_jaxpr(results)(shapes, action).jaxpr
+    with _quiet():
+        program = jax.make_jaxpr(results)(shapes, action).jaxpr
     others = len(program.outvars) - len(shapes)
     needed = [False] * len(shapes)
     while True:  # what a needed leaf is computed from is needed too

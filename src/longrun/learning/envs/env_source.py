@@ -52,31 +52,23 @@ def env_source(env: Any, made: Any) -> dict[str, Any]:
     elif copied or not callable(env) or isinstance(env, gymnasium.Env | VectorEnv):
         made_by, causes = type(made), [made]
     else:
-        (made_by, arguments), causes = _call(env), [env, made]
+        made_by, causes = env, [env, made]
+        if isinstance(env, functools.partial):
+            made_by = env.func
+            arguments = [_text(v) for v in env.args if not isinstance(v, EnvSpec)]
+            arguments += [f"{k}={_text(v)}" for k, v in env.keywords.items()]
+    numbers = {} if isinstance(env, str) else numbers_of(inner)  # no strings: maybe passwords
+    shown = {k: v for k, v in numbers.items() if not k.startswith("_") and np.isfinite(v)}
     return {
         "made_by": made_by if isinstance(made_by, str) else qualified(made_by),
         "arguments": arguments,
-        "attributes": {} if isinstance(env, str) else _recorded(inner),
+        "attributes": dict(sorted(shown.items())[:MOST_ATTRIBUTES]),
         "identity": identity_of(causes),
     }
 
 
-def _call(env: Any) -> tuple[Any, list[str]]:
-    """What is called to make the environment, and its arguments as text."""
-    if not isinstance(env, functools.partial):
-        return env, []
-    values = [_text(v) for v in env.args if not isinstance(v, EnvSpec)]
-    return env.func, [*values, *(f"{k}={_text(v)}" for k, v in env.keywords.items())]
-
-
 def _text(value: Any) -> str:
     return repr(value)[:80] if isinstance(value, PLAIN) else qualified(value)
-
-
-def _recorded(env: object) -> dict[str, float | bool]:
-    """Attributes that are numbers. No strings, which may be passwords."""
-    finite = {k: v for k, v in numbers_of(env).items() if not k.startswith("_") and np.isfinite(v)}
-    return dict(sorted(finite.items())[:MOST_ATTRIBUTES])
 
 
 def identity_of(causes: list[Any], seen: Seen | None = None, sets: int = 0) -> str:
@@ -166,7 +158,6 @@ def _of_object(value: Any) -> tuple[str, list[Any]]:
 
 
 def _of_array(value: Any) -> tuple[str, list[Any]]:
-    """An array, tensor or table of an installed library."""
     try:
         array = np.asarray(value)
     except Exception:  # such as keys of random numbers, or what is on another device

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -37,7 +36,7 @@ def encode(value: Any) -> bytes:
 
 def decode(content: bytes) -> Any:
     """The state that `encode` was given."""
-    return _restored(json.loads(content))
+    return json.loads(content, object_hook=_restored)
 
 
 def _plain(value: Any) -> Any:
@@ -64,20 +63,16 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} is not plain data")
 
 
-def _restored(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_restored(item) for item in value]
-    if not isinstance(value, dict):
-        return value
+def _restored(value: dict[str, Any]) -> Any:
+    """What a dict of JSON stands for, after all that is inside."""
     kind = value.get(KIND)
     if kind is None:
-        return {key: _restored(item) for key, item in value.items()}
+        return value
     if kind == "tuple":
-        return tuple(_restored(item) for item in value["items"])
+        return tuple(value["items"])
     if kind == "generator":
-        state = _restored(value["state"])
-        bits = GENERATORS[state["bit_generator"]]()
-        bits.state = state
+        bits = GENERATORS[value["state"]["bit_generator"]]()
+        bits.state = value["state"]
         return Generator(bits)
     content = base64.b64decode(value["data"])
     if kind == "bytes":
@@ -90,8 +85,12 @@ class SavedState:
     """The state of a Gymnasium environment with its wrappers."""
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        *wrappers, self._inner = _layers(env)
-        self._limits = [wrapper for wrapper in wrappers if isinstance(wrapper, TimeLimit)]
+        self._limits: list[TimeLimit[Any, Any]] = []
+        while type(env) in TRANSPARENT:
+            if isinstance(env, TimeLimit):
+                self._limits.append(env)
+            env = env.env  # type: ignore[attr-defined]
+        self._inner = env
         self.is_possible = True
         """False once its state has turned out to be no data, or too large"""
 
@@ -130,11 +129,3 @@ class SavedState:
     def _attributes(self) -> dict[str, Any]:
         found = vars(self._inner).items()
         return {n: x for n, x in found if n != "_np_random" and not isinstance(x, FIXED)}
-
-
-def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
-    """The environment, and what is inside as long as the wrappers' states are known."""
-    yield env
-    while type(env) in TRANSPARENT:
-        env = env.env  # type: ignore[attr-defined]
-        yield env

@@ -17,8 +17,8 @@ from longrun.base.errors import InputError
 
 NATIVE_MAKERS = {
     "jax": ("longrun.learning.envs.builtin_envs", "make_builtin"),
-    "brax": ("longrun.learning.envs.native.adapters.brax", "make"),
-    "playground": ("longrun.learning.envs.native.adapters.playground", "make"),
+    "brax": ("longrun.learning.envs.native.adapters.brax_like", "make_brax"),
+    "playground": ("longrun.learning.envs.native.adapters.brax_like", "make_playground"),
     "gymnax": ("longrun.learning.envs.native.adapters.gymnax", "make"),
 }
 """The prefix of an environment in JAX, as in 'brax:halfcheetah', to the module and its function

@@ -34,25 +34,14 @@ def _space(env: Any, name: str) -> gym_spaces.Space[Any]:
         space = getattr(env, name)
     except AttributeError as error:
         raise InputError(f"environment {kind} has no {name}: {needed} ({error})") from None
-    if not isinstance(space, gym_spaces.Space):
-        raise InputError(
-            f"{name}={space!r} of environment {kind} must be a gymnasium.spaces.Space: {needed}"
-        )
-    return space
+    if isinstance(space, gym_spaces.Space):
+        return space
+    wanted = f"must be a gymnasium.spaces.Space: {needed}"
+    raise InputError(f"{name}={space!r} of environment {kind} {wanted}")
 
 
 def form_of(space: gym_spaces.Space[Any]) -> Form:
     """The form of a space, see `space_forms`. Raises InputError if it has no fixed flat size."""
-    form = _form(space)
-    if form is None:
-        raise InputError(
-            f"observation space {space} has no fixed flat size; use Box, Discrete, MultiDiscrete,"
-            " MultiBinary, or a Dict or Tuple of these"
-        )
-    return form
-
-
-def _form(space: gym_spaces.Space[Any]) -> dict[str, Any] | None:
     array = {"shape": list(space.shape or ()), "dtype": str(np.dtype(space.dtype))}
     match space:
         case gym_spaces.Box():
@@ -63,19 +52,18 @@ def _form(space: gym_spaces.Space[Any]) -> dict[str, Any] | None:
             about = {"n": int(space.n), "start": int(space.start), "dtype": array["dtype"]}
             return {"kind": "Discrete", **about}
         case gym_spaces.MultiDiscrete():
-            numbers = {"n": space.nvec, "start": space.start}
-            lists = {name: values.reshape(-1).tolist() for name, values in numbers.items()}
-            return {"kind": "MultiDiscrete", **array, **lists}
+            n, start = (values.reshape(-1).tolist() for values in (space.nvec, space.start))
+            return {"kind": "MultiDiscrete", **array, "n": n, "start": start}
         case gym_spaces.Dict():
-            return _composed("Dict", list(space), list(space.values()))
+            parts = [form_of(part) for part in space.values()]
+            return {"kind": "Dict", "keys": list(space), "parts": parts}
         case gym_spaces.Tuple():
-            return _composed("Tuple", list(range(len(space))), list(space))
-    return None
-
-
-def _composed(kind: str, keys: list[Any], spaces: list[Any]) -> dict[str, Any] | None:
-    parts = [_form(space) for space in spaces]
-    return None if None in parts else {"kind": kind, "keys": keys, "parts": parts}
+            parts = [form_of(part) for part in space]
+            return {"kind": "Tuple", "keys": list(range(len(space))), "parts": parts}
+    raise InputError(
+        f"observation space {space} has no fixed flat size; use Box, Discrete, MultiDiscrete,"
+        " MultiBinary, or a Dict or Tuple of these"
+    )
 
 
 def interface_of(owner: Any) -> dict[str, Form]:

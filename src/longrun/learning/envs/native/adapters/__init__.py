@@ -14,8 +14,8 @@ the arguments {'max_steps_in_episode': 100}. It
 
 The environment must not reset itself, count its steps, or clip its actions: `batching.py` does that
 for all. Its observations are those of the true successor, and its time limit is not a termination.
-`brax_like.brax_like` serves libraries with Brax's interface; `gymnax.py` is an example of
-another one. `protocol_check.require_sound` finds most mistakes by tracing.
+`brax_like.py` serves libraries with Brax's interface; `gymnax.py` is an example of another
+one. `protocol_check.require_sound` finds most mistakes by tracing.
 
 The prefix is entered in `NATIVE_MAKERS` of `env_strings.py`, the library as an extra of
 the same name in pyproject.toml, and tests/native/test_adapters.py gets a few of its environments.

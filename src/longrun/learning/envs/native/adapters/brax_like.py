@@ -1,4 +1,9 @@
-"""Environments with Brax's interface, which MuJoCo Playground's have too.
+"""Environments with Brax's interface: 'brax:ant?backend=spring', 'playground:CheetahRun?impl=warp'.
+
+Arguments are those of a class of Brax, and `time_limit`; or entries of the configuration of an
+environment of MuJoCo Playground, nested ones with dots, whose `episode_length` is the time limit.
+0 is none. Playground's physics runs in JAX unless `impl=warp` asks for Warp, its own default, which
+is a package of its own and needs an NVIDIA GPU.
 
 Much of their states is computed again in each step before it is read: of 2861 numbers in the state
 of Brax's half-cheetah under MJX, a step reads 123. Only these are carried from step to step.
@@ -7,6 +12,8 @@ of Brax's half-cheetah under MJX, a step reads 123. Only these are carried from 
 from __future__ import annotations
 
 import contextlib
+import inspect
+import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,16 +23,85 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import partial_eval
 
+from longrun.base.checks import known
 from longrun.base.errors import InputError
-from longrun.learning.envs.native.adapters.packages import Adapted
+from longrun.learning.envs.env_strings import join_env
+from longrun.learning.envs.factories import mujoco_warning
+from longrun.learning.envs.native.adapters.packages import (
+    Adapted,
+    env_id,
+    import_package,
+    time_limit,
+)
 from longrun.learning.envs.native.protocol import Environment, Step
 from longrun.learning.envs.spaces import Spaces
 
+BACKENDS = ("generalized", "mjx", "positional", "spring")
+EVERY_ENVIRONMENT = {"backend": "", "n_frames": 1, "debug": False, "time_limit": 1000}
+"""Defaults; Brax's own training cuts episodes off after as many steps."""
 ANY_KEY = 0
 """Seed of the keys used to find shapes, which do not depend on it."""
 
 
-def brax_like(name: str, env: Any, time_limit: int) -> Environment:
+def make_brax(name: str, args: dict[str, Any]) -> Environment:
+    """An environment of Brax."""
+    envs = import_package("brax.envs", f"brax:{name}", "brax")
+    classes = envs._envs  # Brax has no public list of its environments
+    brax_id = env_id("brax", name, classes)
+    defaults = EVERY_ENVIRONMENT | _defaults(classes[name])
+    limit = time_limit(brax_id, args, defaults, "time_limit")
+    if "backend" in args:
+        known(f"backend of '{brax_id}'", args["backend"], BACKENDS)
+    own = {key: value for key, value in args.items() if key != "time_limit"}
+    _warn_in_python(brax_id, "brax")
+    with warnings.catch_warnings():
+        # Each environment warns that Brax's physics is not maintained, which its users know.
+        warnings.filterwarnings("ignore", "Brax System, piplines and environments", UserWarning)
+        env = envs.get_environment(name, **own)
+    return _adapted(join_env(brax_id, args), env, limit)
+
+
+def _defaults(env_class: Any) -> dict[str, Any]:
+    """The constructor's own arguments and their defaults."""
+    parameters = inspect.signature(env_class.__init__).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    own = (each for each in parameters if each.kind in kinds and each.name != "self")
+    return {each.name: None if each.default is each.empty else each.default for each in own}
+
+
+def make_playground(name: str, args: dict[str, Any]) -> Environment:
+    """An environment of MuJoCo Playground."""
+    registry = import_package("mujoco_playground", f"playground:{name}", "playground").registry
+    own_id = env_id("playground", name, registry.ALL_ENVS)
+    config = registry.get_default_config(name)
+    defaults = _flat(config.to_dict())
+    defaults.pop("action_repeat", None)  # only Playground's wrappers read it, not used here
+    limit = time_limit(own_id, args, defaults, "episode_length")
+    _warn_in_python(own_id, "playground")
+    physics = {"impl": "jax"} if "impl" in config else {}
+    try:
+        env = registry.load(name, config_overrides=physics | args)
+    except (OSError, subprocess.CalledProcessError) as error:
+        # Robots' models are not part of the package, which fetches them with git on first use.
+        raise InputError(f"environment '{own_id}' could not load its model: {error}") from None
+    return _adapted(join_env(own_id, args), env, limit)
+
+
+def _flat(config: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Entries of a nested configuration by their dotted names."""
+    entries: dict[str, Any] = {}
+    for key, value in config.items():
+        inner = _flat(value, f"{above}{key}.") if isinstance(value, dict) else {}
+        entries |= inner or {f"{above}{key}": value}
+    return entries
+
+
+def _warn_in_python(env: str, extra: str) -> None:
+    """Let MuJoCo not write its warnings to a file in the working directory."""
+    import_package("mujoco", env, extra).set_mju_user_warning(mujoco_warning)
+
+
+def _adapted(name: str, env: Any, limit: int) -> Environment:
     """An environment of this name, without wrappers: no episode counter, no auto-reset, no vmap."""
     with _quiet():
         layout = jax.eval_shape(lambda: _without_rng(env.reset(jax.random.key(ANY_KEY))))
@@ -33,7 +109,7 @@ def brax_like(name: str, env: Any, time_limit: int) -> Environment:
     low, high = ((bound,) * env.action_size for bound in (-1.0, 1.0))
     sizes = Spaces(_observation(name, layout.obs).size, env.action_size, low=low, high=high)
     carried, terminates = _what_a_step_reads(env, layout)
-    return BraxLikeEnvironment(name, env, sizes, time_limit, layout, carried, terminates)
+    return BraxLikeEnvironment(name, env, sizes, limit, layout, carried, terminates)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from longrun.learning.envs.native.adapters.packages import (
 from longrun.learning.envs.native.protocol import Environment, Step
 from longrun.learning.envs.spaces import Spaces
 
-EXTRA = "gymnax"
 LIMIT = "max_steps_in_episode"
 NEVER = 2**31 - 1
 """A time limit that no episode reaches"""
@@ -33,7 +32,7 @@ NEVER = 2**31 - 1
 
 def make(name: str, args: dict[str, Any]) -> Environment:
     """An environment with these fields of its parameters changed."""
-    gymnax = import_package("gymnax", f"gymnax:{name}", EXTRA)
+    gymnax = import_package("gymnax", f"gymnax:{name}", "gymnax")
     own_id = env_id("gymnax", name, gymnax.registered_envs)
     env, params = gymnax.make(name)
     defaults = {entry.name: getattr(params, entry.name) for entry in dataclasses.fields(params)}
@@ -55,11 +54,8 @@ class GymnaxEnvironment(Adapted):
         return jax.tree.map(jnp.asarray, state), self._row(obs)
 
     def step(self, key: jax.Array, state: Any, action: jax.Array) -> Step:
-        own_action = (
-            action[0]
-            if self.sizes.categories
-            else action.reshape(self.env.action_space(self.params).shape)
-        )
+        shape = () if self.sizes.categories else self.env.action_space(self.params).shape
+        own_action = action.reshape(shape)
         obs, state, reward, done, _ = self.env.step_env(key, state, own_action, self.params)
         if not hasattr(self.env, "is_truncated"):
             # Before gymnax 1.0.1 the time limit was a termination: ask again without a limit.
@@ -78,16 +74,12 @@ class GymnaxEnvironment(Adapted):
 def _sizes(env: str, observation: Any, action: Any) -> Spaces:
     """gymnax's Box and Discrete spaces are known by their attributes: its module of spaces moved
     between versions."""
-    if hasattr(observation, "n"):
-        width = int(observation.n)
-    elif hasattr(observation, "low"):
-        width = int(np.prod(observation.shape))
-    else:
-        raise InputError(f"observation space of '{env}' must be Box or Discrete")
+    for kind, space in (("observation", observation), ("action", action)):
+        if not (hasattr(space, "n") or hasattr(space, "low")):
+            raise InputError(f"{kind} space of '{env}' must be Box or Discrete")
+    width = int(getattr(observation, "n", np.prod(observation.shape)))
     if hasattr(action, "n"):
         return Spaces(width, 1, (int(action.n),))
-    if not hasattr(action, "low"):
-        raise InputError(f"action space of '{env}' must be Box or Discrete")
     low, high = (
         tuple(np.broadcast_to(np.asarray(bound, np.float32), action.shape).reshape(-1).tolist())
         for bound in (action.low, action.high)

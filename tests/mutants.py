@@ -91,8 +91,8 @@ SEEDING = (
     Mutant(
         "all evaluations of a training on the host are the first one's",
         "learning/train/host/replica.py",
-        'evaluated = pool.start("evaluate", self.index, iteration)',
-        'evaluated = pool.start("evaluate", self.index, 0)',
+        'evaluated = self.pool.start("evaluate", self.index, iteration)',
+        'evaluated = self.pool.start("evaluate", self.index, 0)',
         (f"{INDEPENDENCE}::test_evaluations_of_a_training_and_of_its_agent_differ",),
     ),
     Mutant(
@@ -439,7 +439,7 @@ LOOPS = (
     ),
     Mutant(
         "a start-up that cannot be seen is left out too early",
-        "learning/train/settling.py",
+        "learning/train/long_run_rate.py",
         "FORGETTING = 3\n",
         "FORGETTING = 2\n",
         ("train/test_settling.py::test_a_start_up_is_left_out_whether_it_can_be_seen_or_not",),
@@ -620,7 +620,7 @@ EVALUATION = (
     ),
     Mutant(
         "a rate that depends on where ages end counts as settled",
-        "learning/train/settling.py",
+        "learning/train/long_run_rate.py",
         "AGREEMENT = 0.25",
         "AGREEMENT = 25.0",
         (RATE,),

@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from faults.damaged_files import commands, make_folders, one_line
 from faults.processes import STEPS, Checks
-from longrun.learning.train.checkpoint import digest_of
+from longrun.learning.runs.checkpoint_files import digest_of
 
 SECONDS = 60
 """in which a command has to end"""

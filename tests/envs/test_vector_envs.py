@@ -33,8 +33,8 @@ def rollouts(agent: Any, count: int) -> list[dict[str, Any]]:
     seen: list[dict[str, Any]] = []
     original = replica.Replica._rollout
 
-    def noted(self: Any, pool: Any) -> Any:
-        rollout = original(self, pool)
+    def noted(self: Any) -> Any:
+        rollout = original(self)
         seen.append({name: np.array(x) for name, x in rollout._asdict().items()})
         return rollout
 

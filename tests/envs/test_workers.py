@@ -26,7 +26,8 @@ from longrun.learning.envs.worker_pool import open_pool
 from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config
 from longrun.learning.train.loops import open_env
-from longrun.learning.train.training import OpenRun, Training
+from longrun.learning.train.open_run import OpenRun
+from longrun.learning.train.training import Training
 from run_specs import spec_of
 from tiny_envs import (
     ENDLESS,

@@ -19,11 +19,12 @@ from longrun.lab.results.read import read_results
 from longrun.learning.algorithms import AGENTS, agent_of
 from longrun.learning.envs.queueing.known_environments import criss_cross
 from longrun.learning.options.config_options import make_config
-from longrun.learning.train import reward_watches
+from longrun.learning.train import failing_training
 from longrun.learning.train.device import loop as device_loop
 from longrun.learning.train.device.program import compiled_advance
 from longrun.learning.train.loops import open_env
-from longrun.learning.train.training import OpenRun, Training
+from longrun.learning.train.open_run import OpenRun
+from longrun.learning.train.training import Training
 from run_specs import spec_of
 
 SMALL: dict[str, Any] = {
@@ -227,7 +228,7 @@ def test_metrics_of_long_runs_are_thinned_independently_of_the_calls(
 
 def test_limits_are_watched_in_thinned_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_loop, "MOST_ROWS", 2)
-    monkeypatch.setattr(reward_watches, "UNKEPT_ITERATIONS", 6)
+    monkeypatch.setattr(failing_training, "UNKEPT_ITERATIONS", 6)
     with pytest.warns(UserWarning, match="after 6 iterations that only lowered"):
         ATRPO("jax:access-control", limits={"busy": -100}, **SMALL).learn(7 * ITERATION)
 

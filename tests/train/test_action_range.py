@@ -13,7 +13,7 @@ from gymnasium.wrappers import RescaleAction
 from longrun import APO
 from longrun.learning.envs.flat_spaces import Spaces
 from longrun.learning.options.config_options import make_config
-from longrun.learning.train.action_range import warn_of_wide_actions
+from longrun.learning.train.new_policy import warn_of_wide_actions
 from tiny_envs import TINY, Drift
 
 BOUNDS = {

@@ -19,8 +19,7 @@ from longrun.learning.agent import Agent
 from longrun.learning.envs.numpy_policy import NumpyPolicy
 from longrun.learning.learn.acting import read
 from longrun.learning.learn.mlp import apply_mlp
-from longrun.learning.train.progress import Progress
-from longrun.learning.train.progress_bar import ProgressBar, time_text
+from longrun.learning.train.progress import Progress, ProgressBar, time_text
 from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 
 UNIT = spaces.Box(-1, 1, (2,), np.float32)
@@ -221,7 +220,7 @@ def test_a_folder_with_another_run_is_refused_and_the_own_one_is_continued(tmp_p
 def test_without_a_terminal_there_is_a_line_of_progress_at_times(capfd, monkeypatch):
     agent = APO(Drift, num_workers=0, **TINY)
     assert agent.learn(2 * ITERATION) and capfd.readouterr().err == ""  # it was too short
-    monkeypatch.setattr("longrun.learning.train.progress_bar.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("longrun.learning.train.progress.LINE_SECONDS", 0.0)
     agent.learn(4 * ITERATION)
     lines = capfd.readouterr().err.splitlines()
     assert len(lines) == 4
@@ -240,7 +239,7 @@ def test_a_short_time_is_in_seconds(seconds, text):
 
 def test_a_line_of_progress_without_a_speed_has_no_time_left(capfd, monkeypatch):
     """The first call of a compiled program is not timed: it was "16657066666667 min left"."""
-    monkeypatch.setattr("longrun.learning.train.progress_bar.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("longrun.learning.train.progress.LINE_SECONDS", 0.0)
     with ProgressBar("APO on jax:maintenance", [0], 1000, None) as bar:
         bar([Progress(0, 0, 1, 500, 1000, 0.0, {"reward": 0.5}, None, None)])
     assert (

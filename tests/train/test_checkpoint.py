@@ -19,6 +19,7 @@ from longrun import APO, ATRPO, PPO, TRPO, NonFiniteError, load_policy
 from longrun.base.errors import FolderError
 from longrun.learning.envs.spaces import describe
 from longrun.learning.options.config_options import saved_config
+from longrun.learning.runs.checkpoint_files import digest_of
 from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.loops import open_env
@@ -166,7 +167,7 @@ def edit(changes: dict[str, Any] = {}, **run: Any) -> Any:  # noqa: B006
     def damage(folder: Path) -> None:
         header = json.loads((folder / "checkpoint.json").read_text()) | changes
         header["run"] |= run
-        digest = checkpoint.digest_of(header, state_file(folder).read_bytes())
+        digest = digest_of(header, state_file(folder).read_bytes())
         (folder / "checkpoint.json").write_text(json.dumps(header | {"sha256": digest}))
 
     return damage

@@ -25,12 +25,12 @@ from longrun.learning.train.failing_training import (
     Drift,
     FailureWatch,
     Means,
+    UnkeptLimits,
     is_worse,
     least_entropy,
     means_of,
 )
 from longrun.learning.train.progress import Progress
-from longrun.learning.train.reward_watches import UnkeptLimits
 from one_state_env import OneState
 from run_specs import progress_of, spec_of
 from tiny_envs import ITERATION, TINY

@@ -22,7 +22,7 @@ from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner, preparation
 from longrun.learning.learn.types import Rollout
 from longrun.learning.options.config_options import make_config
-from longrun.learning.train import checkpoint, reward_watches
+from longrun.learning.train import checkpoint, failing_training
 from one_state_env import OneState
 from run_specs import progress_of, spec_of
 from tiny_envs import TINY, TINY_FLAGS
@@ -106,7 +106,7 @@ def test_another_rate_does_not_recompile() -> None:
 
 def test_only_a_limit_out_of_reach_is_named() -> None:
     config = make_config("apo", limits={"falls": 0.1, "fuel": 0.5})
-    watch = reward_watches.UnkeptLimits(spec_of([config], [0], 10**6), config)
+    watch = failing_training.UnkeptLimits(spec_of([config], [0], 10**6), config)
     high = {"recovering": 1.0, "cost_fuel": 0.75, "cost_falls": 0.05}
     said = [watch(progress_of(i, high)) for i in range(1, 101)]
     assert said[:99] == [None] * 99
@@ -119,7 +119,7 @@ def test_only_a_limit_out_of_reach_is_named() -> None:
 @pytest.mark.slow
 def test_replicas_with_different_limits_in_one_program(tmp_path, monkeypatch) -> None:
     """One limit is out of reach, and said to be; the other is far away."""
-    monkeypatch.setattr(reward_watches, "UNKEPT_ITERATIONS", 2)
+    monkeypatch.setattr(failing_training, "UNKEPT_ITERATIONS", 2)
     flags = ["--num-envs", "4", "--rollout-steps", "16", "--minibatch-size", "32", "--quiet"]
     run = ["train", "atrpo", "--env", "jax:access-control", "--steps", "192", "--no-eval", *flags]
     out = ["--hidden-sizes", "8", "--out", str(tmp_path / "run")]

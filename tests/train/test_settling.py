@@ -16,7 +16,7 @@ from command_line import read_csv
 from longrun import APO
 from longrun.cli import main
 from longrun.learning.train.evaluation import Streams, measured
-from longrun.learning.train.settling import correlation_time, settling
+from longrun.learning.train.long_run_rate import correlation_time, settling
 from tiny_envs import ENDLESS, ITERATION, MORTAL, TINY, Drift, bits
 
 LOCAL: dict[str, Any] = TINY | {"num_workers": 0}

@@ -21,6 +21,7 @@ from longrun.base.files import read_bytes, read_json
 from longrun.cli import main
 from longrun.lab.sweeps.design import Design
 from longrun.lab.sweeps.sweep_folder import SweepFolder
+from longrun.learning.runs.checkpoint_files import digest_of
 from longrun.learning.train import checkpoint
 from tiny_envs import ITERATION, TINY
 
@@ -54,7 +55,7 @@ def change_header(folder: Path, **changes: Any) -> None:
     header |= changes
     state = folder / "checkpoint" / str(header["state"])
     content = state.read_bytes() if state.is_file() else b""
-    header["sha256"] = checkpoint.digest_of(header, content)
+    header["sha256"] = digest_of(header, content)
     file.write_text(json.dumps(header))
 
 

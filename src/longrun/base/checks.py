@@ -43,13 +43,10 @@ def known(what: str, name: str, valid: Iterable[str], otherwise: str = "") -> st
     raise InputError(f"unknown {what} '{name}'; {suggestion(name, valid)}{more}")
 
 
-def checked_timeout(value: object) -> float:
+def checked_timeout(value: Any) -> float:
     """The option `step_timeout`: seconds, 0 for no limit."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.integer | np.floating)
-        or not 0 <= value < np.inf
-    ):
+    is_number = isinstance(value, int | float | np.integer | np.floating)
+    if not is_number or isinstance(value, bool) or not 0 <= value < np.inf:
         raise InputError(f"step_timeout={value!r} must be a number of seconds; 0 for no limit")
     return float(value)
 

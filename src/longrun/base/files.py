@@ -14,7 +14,7 @@ import stat
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -40,7 +40,9 @@ class FolderLock(AbstractContextManager["FolderLock"]):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self._release = weakref.finalize(self, os.close, folder)
         deadline = time.monotonic() + wait
-        while not _try_to_lock(folder):
+        while True:
+            with suppress(BlockingIOError):
+                return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if time.monotonic() >= deadline or pause(0.05):
                 self.release()
                 raise FolderError(f"'{path}' is being written by another process")
@@ -51,14 +53,6 @@ class FolderLock(AbstractContextManager["FolderLock"]):
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-def _try_to_lock(folder: int) -> bool:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def make_folder(path: Path) -> None:

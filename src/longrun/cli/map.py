@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from longrun.base.errors import InputError
 from longrun.cli.options import Parser, parse, whole
@@ -106,6 +106,6 @@ def _compared(agent: Agent, size: int | None) -> PolicyComparison:
 
     from longrun.lab.policy_map.exact_comparison import compare_run
 
-    env = agent.loop.env
+    env: Any = agent.loop.env  # JAX-native, by its name
     with Console(stderr=True, soft_wrap=True).status(f"solving {env.name}"):  # warnings in one line
         return compare_run(env, agent.config, agent.state, size)

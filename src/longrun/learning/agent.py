@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from longrun.base.checks import MOST_STEPS, STEP_TIMEOUT, checked_timeout, whole_number
-from longrun.base.errors import FolderError, InputError, users_level
+from longrun.base.errors import FolderError, InputError, warn
 from longrun.base.files import FolderLock, make_folder
 from longrun.learning.envs.env_strings import with_args
 from longrun.learning.envs.factories import require_saved
+from longrun.learning.envs.native.protocol import Environment
 from longrun.learning.envs.spaces import interface_of
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.arguments import options_in_words, signature_with_options
@@ -27,16 +27,17 @@ from longrun.learning.policy.policy import Policy
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train import checkpoint
-from longrun.learning.train.action_range import warn_of_wide_actions
 from longrun.learning.train.changes_at_load import changed_at_load
 from longrun.learning.train.checkpoint import Checkpoint
 from longrun.learning.train.evaluation import Streams, measured
+from longrun.learning.train.events import Snapshot
 from longrun.learning.train.experiment_trackers import require_tensorboard, to_tensorboard
 from longrun.learning.train.host.replica import flat_weights
 from longrun.learning.train.loops import AnyEnv, Loop, open_env
+from longrun.learning.train.new_policy import warn_of_wide_actions
+from longrun.learning.train.open_run import OpenRun
 from longrun.learning.train.progress import OnLogs, Progress
-from longrun.learning.train.snapshot import Snapshot
-from longrun.learning.train.training import OpenRun, Training
+from longrun.learning.train.training import Training
 
 SAVE_SECONDS = 10.0
 """How long `save` waits for another process that saves to the same folder."""
@@ -314,11 +315,9 @@ class Agent:
 
         found = measured(simulate, loop.evaluation_shape(steps), warmup, not draw)
         if not found.settled:
-            warnings.warn(
+            warn(
                 f"{found.unsettled}, so that the average is not that of the long run; evaluate more"
-                f" than steps={steps}",
-                UserWarning,
-                stacklevel=users_level(),
+                f" than steps={steps}"
             )
         return found
 
@@ -426,7 +425,8 @@ class Agent:
         loop = _opened(env, env_args, step_timeout)
         # An environment without a name of its own, or with other arguments, is compared by its
         # spaces alone.
-        name = loop.name if loop.is_named and not env_args else saved.spec.env
+        is_named = isinstance(loop.env, str | Environment)
+        name = loop.name if is_named and not env_args else saved.spec.env
         checkpoint.require_same(saved, path, name, loop.spaces)
         config, seed, snapshot = configs[replica], seeds[replica], saved.snapshots[replica]
         if env_args or options:

@@ -20,9 +20,9 @@ from longrun.learning.options.config_options import own_networks
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
+from longrun.learning.train.events import Snapshot
 from longrun.learning.train.experiment_trackers import to_mlflow, to_wandb
-from longrun.learning.train.progress import OnLog, Progress, Trained
-from longrun.learning.train.snapshot import Snapshot
+from longrun.learning.train.progress import OnLog, Progress
 
 __all__ = [
     "on_evaluation",
@@ -75,20 +75,17 @@ def stop_on_plateau(evaluations: int = 10, *, min_improvement: float = 0.0) -> O
     line on the standard error says why and when it stopped.
     """
     patience = whole_number("evaluations", evaluations, 1)
-    best: list[float] = [-math.inf]
-    since: list[int] = [0]
-    step: list[int] = [0]
-    """step of the best evaluation"""
+    best, since, step = -math.inf, 0, 0
 
     def stop_on_plateau(progress: Progress, evaluation: EvaluationReport) -> bool:
-        since[0] += 1
-        if evaluation.average_reward > best[0] + min_improvement:
-            best[0], since[0], step[0] = evaluation.average_reward, 0, progress.step
-        goes_on = since[0] < patience
-        if not goes_on:
-            best_text = f"the best evaluation, {best[0]:.4g} per step at {step[0]:,} steps"
+        nonlocal best, since, step
+        since += 1
+        if evaluation.average_reward > best + min_improvement:
+            best, since, step = evaluation.average_reward, 0, progress.step
+        if since >= patience:
+            best_text = f"the best evaluation, {best:.4g} per step at {step:,} steps"
             _tell(progress, f"stop_on_plateau found none above {best_text}, in {patience} more")
-        return goes_on
+        return since < patience
 
     return on_evaluation(stop_on_plateau)
 
@@ -111,7 +108,7 @@ def save_best(folder: str | Path | None = None) -> OnLog:
 
     def save_best(progress: Progress, evaluation: EvaluationReport) -> None:
         nonlocal found
-        place = _run_folder(progress.run, "save_best") / "best" if folder is None else Path(folder)
+        place = _run_folder(progress, "save_best") / "best" if folder is None else Path(folder)
         now = progress.run.checkpoint()
         found = _saved_best(place, now, progress.step) if found is None else found
         before, rate = found.get(progress.replica), evaluation.average_reward
@@ -139,9 +136,8 @@ def _saved_best(
     options = vars(now.spec.configs[0])
     saved = checkpoint.load(folder, {name: options[name] for name in own_networks(options)})
     rows = read_json(folder / "best.json")
-    same = [(s.env, s.seeds, s.configs) for s in (saved.spec, now.spec)]
-    is_other = same[0] != same[1] or len(rows) != len(saved.snapshots)
-    if is_other or any(row and row["step"] > step for row in rows):
+    one, other = ((s.env, s.seeds, s.configs) for s in (saved.spec, now.spec))
+    if one != other or any(row and row["step"] > step for row in rows):
         return {}
     return {i: (row, saved.snapshots[i]) for i, row in enumerate(rows) if row}
 
@@ -161,7 +157,7 @@ def save_every(steps: int, folder: str | Path | None = None) -> OnLog:
         done = progress.step - per_iteration if done is None else done
         if progress.step // every <= done // every:
             return
-        place = _run_folder(progress.run, "save_every") / "copies" if folder is None else folder
+        place = _run_folder(progress, "save_every") / "copies" if folder is None else folder
         content = progress.run.checkpoint()
         # On a device the agent may be some iterations ahead of the one that is reported.
         done = int(content.snapshots[0].state.iteration) * per_iteration
@@ -170,7 +166,7 @@ def save_every(steps: int, folder: str | Path | None = None) -> OnLog:
     return save_every
 
 
-def _run_folder(run: Trained, name: str) -> Path:
-    if run.log_dir is None:
+def _run_folder(progress: Progress, name: str) -> Path:
+    if progress.run.log_dir is None:
         raise InputError(f"{name} needs a folder: give log_dir to learn, or folder= to {name}")
-    return run.log_dir
+    return progress.run.log_dir

@@ -1,15 +1,17 @@
-"""The files of a checkpoint, read with all checks and without JAX.
+"""The files of a checkpoint, written and read with all checks, without JAX.
 
-`checkpoint.json` is the header, which names one safetensors file and has the hash of both. Whoever
-wrote the files, reading them runs no code.
+`checkpoint.json` is the header, which names one safetensors file and has the hash of both. A new
+state file gets a new name and the header is replaced last, so that a complete checkpoint is on disk
+at every moment. Whoever wrote the files, reading them runs no code.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +21,15 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from longrun.base.errors import FolderError, listed
-from longrun.base.files import read_bytes, read_json
+from longrun.base.files import read_bytes, read_json, write_bytes, write_json
 from longrun.learning.envs.flat_spaces import Array, Spaces
 from longrun.learning.runs.spec import FORMAT, RunSpec
 
 MOST_RUNS = 5
 """Most runs that an error message names."""
 STATE_FILE = re.compile(r"state-[0-9a-f]{16}\.safetensors")
+OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
+"""State files, and temporary files that a crash left; no other file in the folder is deleted."""
 
 
 class CheckpointFiles(NamedTuple):
@@ -35,6 +39,35 @@ class CheckpointFiles(NamedTuple):
     spec: RunSpec
     header: dict[str, Any]
     tensors: dict[str, Array]
+
+
+def write_checkpoint(
+    folder: Path,
+    spec: RunSpec,
+    spaces: Spaces,
+    interface: Mapping[str, Any] | None,
+    tensors: dict[str, Array],
+) -> str:
+    """Write a checkpoint and return its digest; an older one is replaced in one step."""
+    content = safetensors.numpy.save(tensors)
+    state_file = f"state-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+    # JSON has no infinity, so bounds are text.
+    bounds = {name: [repr(bound) for bound in getattr(spaces, name)] for name in ("low", "high")}
+    header = {
+        "format": FORMAT,
+        "run": spec.as_json(),
+        "spaces": dataclasses.asdict(spaces) | bounds,
+        "interface": interface,
+        "state": state_file,
+        "bytes": len(content),
+    }
+    digest = digest_of(header, content)
+    write_bytes(folder / state_file, content)
+    write_json(folder / "checkpoint.json", header | {"sha256": digest})
+    for old in folder.iterdir():
+        if OWN_FILES.fullmatch(old.name) and old.name != state_file:
+            old.unlink(missing_ok=True)
+    return digest
 
 
 def read_checkpoint(path: Path) -> CheckpointFiles:
@@ -94,7 +127,7 @@ def digest_of(header: dict[str, Any], content: bytes) -> str:
 
 
 def read_spaces(header: dict[str, Any]) -> Spaces:
-    """The spaces of a header, whose bounds are text, since JSON has no infinity."""
+    """The spaces of a header, whose bounds are text."""
     bounds: dict[str, Any] = {n: tuple(map(float, header[n])) for n in ("low", "high")}
     return Spaces(**header | bounds | {"categories": tuple(header["categories"])})
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
+import platform
+import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from longrun import __version__
 from longrun.base.errors import FolderError
 from longrun.base.files import (
     FolderLock,
@@ -22,7 +28,6 @@ from longrun.base.files import (
 )
 from longrun.learning.runs.checkpoint_files import read_checkpoint
 from longrun.learning.runs.evaluation_report import EvaluationReport
-from longrun.learning.runs.provenance import provenance
 from longrun.learning.runs.run_csv import columns_of, read_rows
 from longrun.learning.runs.spec import RunSpec, require_entries
 
@@ -71,7 +76,9 @@ class RunFolder:
         """
         folder = cls(path, FolderLock(path))
         try:
-            if folder._stored_digest() != digest:
+            header = folder.checkpoint / "checkpoint.json"
+            stored = read_json(header).get("sha256") if header.exists() else None
+            if stored != digest:
                 raise FolderError(f"'{path}' has been trained by another process; load it again")
             remove_leftovers(path)
             folder.drop_rows_after(done)
@@ -96,21 +103,10 @@ class RunFolder:
         self, evaluations: Iterable[tuple[Mapping[str, int], EvaluationReport]]
     ) -> None:
         """Append evaluations to evaluations.csv, each with its replica, seed and step."""
-        rows = [
-            {
-                **where,
-                "average_reward": evaluation.average_reward,
-                "average_reward_low": evaluation.low,
-                "average_reward_high": evaluation.high,
-                "episode_return": evaluation.episode_return,
-                "episode_length": evaluation.episode_length,
-                "episodes": evaluation.episodes,
-                "settled": int(evaluation.settled),
-                **_cost_columns(evaluation),
-            }
-            for where, evaluation in evaluations
-        ]
-        _append(self.path / "evaluations.csv", rows)
+        _append(
+            self.path / "evaluations.csv",
+            [{**where, **_columns(evaluation)} for where, evaluation in evaluations],
+        )
 
     def last_evaluations(self, replicas: int) -> dict[int, dict[str, float | None]]:
         """The latest figures of each replica evaluated so far, for JSON.
@@ -130,7 +126,7 @@ class RunFolder:
 
     def drop_rows_after(self, steps: Sequence[int]) -> None:
         """Drop rows later than each replica's step; a resumed run writes them again."""
-        for name in ("metrics.csv", "evaluations.csv"):
+        for name in ROWS:
             file = self.path / name
             if not file.exists():
                 continue
@@ -162,13 +158,6 @@ class RunFolder:
         require_entries(content["env_source"], ENV_SOURCE, f"'{file}'")
         return spec, content
 
-    def _stored_digest(self) -> str | None:
-        """The content hash of the checkpoint in the folder; None if there is none."""
-        if not (self.checkpoint / "checkpoint.json").exists():
-            return None
-        header = read_json(self.checkpoint / "checkpoint.json")
-        return str(header["sha256"]) if isinstance(header, dict) and "sha256" in header else None
-
 
 def holds_run(path: Path) -> bool:
     """Whether the config.json of a folder is that of a run, and not another program's."""
@@ -185,9 +174,9 @@ def _taken(path: Path) -> str:
     A run beside others would hide them: what reads results takes the folder for that one run. A run
     that ended before it learned anything, such as one whose environment failed, is replaced.
     """
-    config = path / "config.json"
-    learned = _learned(path)
-    if config.exists() and (learned or not holds_run(path)):
+    learned = [name for name in ROWS if (path / name).is_file()]
+    learned += ["checkpoint"] if _is_trained(path) else []
+    if (path / "config.json").exists() and (learned or not holds_run(path)):
         return (
             f"'{path}' already holds a run; longrun train --resume --out {path} resumes it, as does"
             " learn(log_dir=...) of the agent that load returns; or choose another folder"
@@ -206,12 +195,6 @@ def _taken(path: Path) -> str:
     return (
         f"'{path}' holds other runs, such as '{min(others)}'; choose a folder such as '{path}/NAME'"
     )
-
-
-def _learned(path: Path) -> list[str]:
-    """What there is in a folder that only a run that has learned something has."""
-    found = [name for name in ROWS if (path / name).is_file()]
-    return [*found, "checkpoint"] if _is_trained(path) else found
 
 
 def _is_trained(path: Path) -> bool:
@@ -236,29 +219,55 @@ def is_finished(path: Path, steps: int) -> bool:
     return False
 
 
-def _cost_columns(evaluation: EvaluationReport) -> dict[str, float]:
-    """cost_NAME, cost_NAME_low, cost_NAME_high for each recorded cost."""
-    columns: dict[str, float] = {}
+def _columns(evaluation: EvaluationReport) -> dict[str, float]:
+    """What evaluations.csv has of a report: the three last columns for each recorded cost."""
+    columns = {
+        "average_reward": evaluation.average_reward,
+        "average_reward_low": evaluation.low,
+        "average_reward_high": evaluation.high,
+        "episode_return": evaluation.episode_return,
+        "episode_length": evaluation.episode_length,
+        "episodes": evaluation.episodes,
+        "settled": int(evaluation.settled),
+    }
     for name, cost in evaluation.costs.items():
-        columns |= {f"cost_{name}": cost.rate, f"cost_{name}_low": cost.low}
-        columns[f"cost_{name}_high"] = cost.high
+        ends = {f"cost_{name}_low": cost.low, f"cost_{name}_high": cost.high}
+        columns |= {f"cost_{name}": cost.rate, **ends}
     return columns
 
 
 def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    text = _as_csv(rows, header=not path.exists())
-    if text:
-        with named_errors(path), path.open("a") as file:
-            file.write(text)
-
-
-def _as_csv(rows: Iterable[Mapping[str, Any]], header: bool) -> str:
     rows = list(rows)
+    if not rows:
+        return
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else (), lineterminator="\n")
-    if header and rows:
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    if not path.exists():
         writer.writeheader()
     writer.writerows(
         {k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows
     )
-    return text.getvalue()
+    with named_errors(path), path.open("a") as file:
+        file.write(text.getvalue())
+
+
+PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
+
+
+def provenance() -> dict[str, Any]:
+    """Entries of config.json that do not say what is trained."""
+    return {
+        "versions": {"longrun": __version__, "python": platform.python_version()}
+        | {name: _version(name) for name in PACKAGES},
+        "platform": platform.platform(),
+        "command": sys.argv,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+@cache
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

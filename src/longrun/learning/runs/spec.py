@@ -28,7 +28,6 @@ MOST_ITERATIONS = 2**31 - 1
 """Most iterations of a run: they are counted in 32 bits."""
 LONGEST_NAME = 100
 ENTRIES: dict[str, Any] = {
-    "algorithm": str,
     "env": str,
     "steps": int,
     "begins": int,
@@ -36,12 +35,12 @@ ENTRIES: dict[str, Any] = {
     "eval_steps": int,
     "preset": str,
     "name": str | None,
-    "options": dict,
-    "replicas": list,
     "num_workers": int | None,
     "step_timeout": float | int,
 }
-"""What a description holds in a file, and the types."""
+"""Fields of a description that stand in a file as they are, and their types."""
+OTHERS: dict[str, Any] = {"algorithm": str, "options": dict, "replicas": list}
+"""The other entries of a file."""
 DEFAULT_STEPS = 1_000_000
 DEFAULT_EVAL_STEPS = 10_000
 
@@ -144,13 +143,10 @@ class RunSpec:
     def as_json(self) -> dict[str, Any]:
         """The description for a file: options of the first replica, and in what others differ."""
         names = differing(self.configs)
-        own = ("configs", "seeds", "env")
-        others = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return {
             "format": FORMAT,
             "algorithm": self.algorithm,
-            "env": self.env,
-            **{name: value for name, value in others.items() if name not in own},
+            **{name: getattr(self, name) for name in ENTRIES},
             "options": written_options(self.configs[0]),
             "replicas": [
                 {"seed": seed, **{name: getattr(config, name) for name in names}}
@@ -162,8 +158,7 @@ class RunSpec:
     def from_json(cls, content: Any, file: str) -> RunSpec:
         """The description that a file holds. Raises FolderError, which names the file."""
         _require_description(content, file)
-        algorithm, options, replicas = (content[n] for n in ("algorithm", "options", "replicas"))
-        others = {name: content[name] for name in ENTRIES if name in _PLAIN}
+        algorithm, options, replicas = (content[name] for name in OTHERS)
         try:
             kind_of(algorithm)
             require_all_options(file, algorithm, options)
@@ -173,15 +168,12 @@ class RunSpec:
                     for r in replicas
                 ),
                 seeds=tuple(replica["seed"] for replica in replicas),
-                **others,
+                **{name: content[name] for name in ENTRIES},
             )
         except FolderError:
             raise
         except InputError as error:
             raise FolderError(f"{file} is damaged: {error}") from None
-
-
-_PLAIN = {f.name for f in dataclasses.fields(RunSpec)} & ENTRIES.keys()
 
 
 def _require_description(content: Any, file: str) -> None:
@@ -192,7 +184,7 @@ def _require_description(content: Any, file: str) -> None:
             f"{file} is of another version of longrun (format {content.get('format')}, not"
             f" {FORMAT}); train it again"
         )
-    require_entries(content, ENTRIES, file)
+    require_entries(content, ENTRIES | OTHERS, file)
     seeds = [r.get("seed") if isinstance(r, dict) else None for r in content["replicas"]]
     if not seeds or not all(isinstance(seed, int) for seed in seeds):
         raise FolderError(f"{file} is damaged: it has no valid 'replicas', each with a seed")

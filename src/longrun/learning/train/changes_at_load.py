@@ -16,8 +16,8 @@ from longrun.learning.learn.types import CriterionState
 from longrun.learning.options.acting import ACTING
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import saved_config, with_implied
+from longrun.learning.train.events import Snapshot
 from longrun.learning.train.loops import Loop
-from longrun.learning.train.snapshot import Snapshot
 
 FIXED = (
     *(name for name in ACTING if name != "action_bounds"),

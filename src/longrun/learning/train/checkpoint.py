@@ -1,24 +1,16 @@
-"""Checkpoints: `checkpoint.json` and one safetensors file; loading one never runs code.
-
-The JSON file holds the name and the hash of its state file. A new state file gets a new name and
-the JSON file is replaced last, so that a complete checkpoint is on disk at every moment.
-"""
+"""What was learned, to and from the files of a checkpoint (`runs.checkpoint_files`)."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-import safetensors.numpy
 
 from longrun.base.errors import FolderError
-from longrun.base.files import write_bytes, write_json
 from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.learn import learner
 from longrun.learning.learn.compilation import use_compilation_cache
@@ -26,19 +18,14 @@ from longrun.learning.learn.types import TrainState
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import own_networks
 from longrun.learning.runs.checkpoint_files import (
-    STATE_FILE,
-    CheckpointFiles,
     checked_tensor,
     damage_named,
-    digest_of,
     read_checkpoint,
     read_spaces,
+    write_checkpoint,
 )
-from longrun.learning.runs.spec import FORMAT, RunSpec
-from longrun.learning.train.snapshot import Snapshot
-
-OWN_FILES = re.compile(rf"{STATE_FILE.pattern}|\.{STATE_FILE.pattern}\.\d+|\.checkpoint\.json\.\d+")
-"""State files, and temporary files that a crash left; no other file in the folder is deleted."""
+from longrun.learning.runs.spec import RunSpec
+from longrun.learning.train.events import Snapshot
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,23 +48,9 @@ def save(folder: Path, checkpoint: Checkpoint) -> str:
         for i, snapshot in enumerate(checkpoint.snapshots)
         for name, value in _named_leaves(snapshot)
     }
-    content = safetensors.numpy.save(tensors)
-    state_file = f"state-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
-    header = {
-        "format": FORMAT,
-        "run": checkpoint.spec.as_json(),
-        "spaces": _jsonable(checkpoint.spaces),
-        "interface": checkpoint.interface,
-        "state": state_file,
-        "bytes": len(content),
-    }
-    digest = digest_of(header, content)
-    write_bytes(folder / state_file, content)
-    write_json(folder / "checkpoint.json", header | {"sha256": digest})
-    for old in folder.iterdir():
-        if OWN_FILES.fullmatch(old.name) and old.name != state_file:
-            old.unlink(missing_ok=True)
-    return digest
+    return write_checkpoint(
+        folder, checkpoint.spec, checkpoint.spaces, checkpoint.interface, tensors
+    )
 
 
 def load(path: Path, networks: Mapping[str, Any] | None = None) -> Checkpoint:
@@ -89,19 +62,15 @@ def load(path: Path, networks: Mapping[str, Any] | None = None) -> Checkpoint:
     files = read_checkpoint(path)
     use_compilation_cache()
     with damage_named(files.folder):
-        return _read(files, networks or {})
-
-
-def _read(files: CheckpointFiles, networks: Mapping[str, Any]) -> Checkpoint:
-    spaces = read_spaces(files.header["spaces"])
-    configs = tuple(_with_functions(c, networks, files.folder) for c in files.spec.configs)
-    return Checkpoint(
-        dataclasses.replace(files.spec, configs=configs),
-        spaces,
-        [_snapshot(str(i), c, spaces, files.tensors) for i, c in enumerate(configs)],
-        files.header["interface"],
-        files.header["sha256"],
-    )
+        spaces = read_spaces(files.header["spaces"])
+        configs = [_with_functions(c, networks or {}, files.folder) for c in files.spec.configs]
+        return Checkpoint(
+            dataclasses.replace(files.spec, configs=tuple(configs)),
+            spaces,
+            [_snapshot(str(i), c, spaces, files.tensors) for i, c in enumerate(configs)],
+            files.header["interface"],
+            files.header["sha256"],
+        )
 
 
 def _with_functions(config: Config, networks: Mapping[str, Any], folder: Path) -> Config:
@@ -117,12 +86,6 @@ def _with_functions(config: Config, networks: Mapping[str, Any], folder: Path) -
         if name not in own:
             raise FolderError(f"checkpoint '{folder}' has no {name} of its own; leave out {name}=")
     return dataclasses.replace(config, **networks)
-
-
-def _jsonable(spaces: Spaces) -> dict[str, Any]:
-    """The spaces for JSON, with bounds as text, since JSON has no infinity."""
-    bounds = {name: [repr(bound) for bound in getattr(spaces, name)] for name in ("low", "high")}
-    return dataclasses.asdict(spaces) | bounds
 
 
 def _named_leaves(snapshot: Snapshot) -> list[tuple[str, Array]]:

@@ -10,8 +10,15 @@ import numpy as np
 
 from longrun.learning.envs.spaces import Array
 from longrun.learning.runs.evaluation_report import CostRate, EvaluationReport
-from longrun.learning.train.long_run_rate import Ages, ages_of, long_run_rate
-from longrun.learning.train.settling import DIVISIONS, Settling, negligible, settled_age
+from longrun.learning.train.long_run_rate import (
+    DIVISIONS,
+    Ages,
+    Settling,
+    ages_of,
+    long_run_rate,
+    negligible,
+    settled_age,
+)
 
 EVAL_ENVS = 10
 STEPS_EACH = 1000

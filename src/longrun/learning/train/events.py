@@ -1,4 +1,4 @@
-"""What a training loop reports while it trains."""
+"""What a training loop starts from, and what it reports while it trains."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from longrun.learning.envs.spaces import Array
+from longrun.learning.learn.types import TrainState
 from longrun.learning.runs.evaluation_report import EvaluationReport
-from longrun.learning.train.snapshot import Snapshot
+
+
+class Snapshot(NamedTuple):
+    """All that is needed to resume a replica."""
+
+    state: TrainState
+    environments: Mapping[str, Array]
+    """named arrays that restore the environments; on a device empty before the first step"""
 
 
 class TrainingEvent(NamedTuple):

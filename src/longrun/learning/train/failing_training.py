@@ -14,12 +14,11 @@ import numpy as np
 
 from longrun.base.errors import warn
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.options.config import Config
+from longrun.learning.options.config import TERMINATED, Average, Config
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import evaluation_shape
 from longrun.learning.train.progress import Progress
-from longrun.learning.train.reward_watches import ConstantReward, UnkeptLimits
 
 GROWN = 10.0
 """A batch has drifted if its mean is this many times the worst of the first batch."""
@@ -36,6 +35,12 @@ COLLAPSED = 0.01
 APART = 0.25
 """Share of the range of rewards by which an evaluation contradicts the batches, if twice in a row;
 the whole range is enough once."""
+PATIENCE = 10
+"""Rows of metrics after which a reward is said to be constant: another one may be rare."""
+UNKEPT_ITERATIONS = 100
+"""Iterations, and at least half of a run, after which a limit has not been kept by any batch."""
+UNKEPT_AT_LEAST = 20
+"""Iterations of a run that is shorter than that, at its end."""
 
 
 class Means(NamedTuple):
@@ -113,18 +118,36 @@ class Collapse:
     """A policy without randomness that earns less than an earlier part of the run did."""
 
     def __init__(self, spec: RunSpec, spaces: Spaces) -> None:
-        self._parts = Parts(spec)
+        self._begins, self._ends = spec.first_iteration, spec.iterations
         self._spaces = spaces
         self._first: float | None = None
+        self._rows: list[tuple[float, float]] = []
+        """reward and entropy in the present part"""
+        self._part = 0
+        self._parts: list[Means] = []
 
     def __call__(self, event: Progress) -> str | None:
         entropy = event.metrics.get("entropy", math.nan)
         self._first = entropy if self._first is None else self._first
-        if not self._parts.add(event):
+        before = len(self._parts)
+        part = PARTS * (event.iteration - 1 - self._begins) // (self._ends - self._begins)
+        if part > self._part and self._rows:
+            self._close()
+        self._part = part
+        self._rows.append((event.metrics["reward"], entropy))
+        if event.iteration == self._ends:
+            self._close()
+        if len(self._parts) == before:
             return None
-        *earlier, before, last = [*self._parts.means[:1], *self._parts.means]
+        return self._judge(least_entropy(self._spaces, self._first))
+
+    def _close(self) -> None:
+        self._parts.append(means_of(self._rows))
+        self._rows = []
+
+    def _judge(self, least: float) -> str | None:
+        *earlier, before, last = [*self._parts[:1], *self._parts]
         best = max(earlier, key=lambda part: part.reward, default=last)
-        least = least_entropy(self._spaces, self._first)
         if any(part.entropy > least or not is_worse(part, best) for part in (before, last)):
             return None
         return (
@@ -173,38 +196,6 @@ class Contradiction:
         )
 
 
-class Parts:
-    """The means of each part of a run that is over."""
-
-    def __init__(self, spec: RunSpec) -> None:
-        self._spec = spec
-        self._rows: list[tuple[float, float]] = []
-        self._part = 0
-        self.means: list[Means] = []
-
-    def add(self, event: Progress) -> bool:
-        """Take in an event; whether a part is over."""
-        spec = self._spec
-        part = (
-            PARTS
-            * (event.iteration - 1 - spec.first_iteration)
-            // (spec.iterations - spec.first_iteration)
-        )
-        is_over = part > self._part and bool(self._rows)
-        if is_over:
-            self._close()
-        self._part = part
-        self._rows.append((event.metrics["reward"], event.metrics.get("entropy", math.nan)))
-        if event.iteration == spec.iterations:
-            self._close()
-            is_over = True
-        return is_over
-
-    def _close(self) -> None:
-        self.means.append(means_of(self._rows))
-        self._rows = []
-
-
 def means_of(rows: Sequence[tuple[float, float]]) -> Means:
     """The means of rows of reward and entropy."""
     reward, entropy = np.array(rows, float).T
@@ -236,3 +227,89 @@ def distance(report: EvaluationReport, rewards: Sequence[float], spread: float) 
         return 0.0
     gap, negligible = lowest - report.average_reward, 1e-3 * abs(lowest)
     return gap / max(spread, negligible) if gap > negligible else 0.0
+
+
+class ConstantReward:
+    """Rewards that are all equal, so that the average criterion cannot rank policies.
+
+    Where episodes terminate, a reset cost or a limit can; elsewhere nothing can.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._watching = isinstance(config, Average)
+        self._resets_cost = isinstance(config, Average) and bool(
+            config.reset_cost or config.reset_cost_step_size or TERMINATED in dict(config.limits)
+        )
+        self._rewards: set[float] = set()
+        self._rows = 0
+
+    def __call__(self, event: Progress) -> str | None:
+        if not self._watching:
+            return None
+        self._rewards |= {event.metrics["reward_min"], event.metrics["reward_max"]}
+        self._rows += 1
+        ends, is_time = bool(event.metrics["terminations"]), self._rows == PATIENCE
+        if len(self._rewards) > 1 or ends or is_time:
+            self._watching = False
+        if len(self._rewards) > 1 or (ends and self._resets_cost):
+            return None
+        [reward] = self._rewards
+        if ends:
+            return (
+                f"every reward so far was {reward:g}: all policies have the same reward rate, so"
+                " the average criterion cannot rank them unless resets cost something; set"
+                " termination='reset' and reset_cost (or reset_cost_step_size)"
+            )
+        if is_time:
+            return (
+                f"every reward so far was {reward:g} and no episode has terminated: no policy is"
+                " better than another; check the environment's reward, unless another one is rare"
+            )
+        return None
+
+
+class UnkeptLimits:
+    """A limit that seems to be out of reach.
+
+    Either `UNKEPT_ITERATIONS` in a row improved the policy for the costs alone (`recovering`: a
+    multiplier at its bound, or recovering trust-region steps), or no batch in half of a run kept
+    the limit.
+    """
+
+    def __init__(self, spec: RunSpec, config: Config) -> None:
+        self._spec = spec
+        self._limits = dict(config.limits)
+        self._least: dict[str, float] = {}
+        self._lowers_costs = False
+        self._last_other = spec.first_iteration
+        """the last iteration that improved the policy for the reward, too"""
+
+    def __call__(self, event: Progress) -> str | None:
+        rates = {name: event.metrics[f"cost_{name}"] for name in self._limits}
+        for name, rate in rates.items():
+            self._least[name] = min(rate, self._least.get(name, math.inf))
+        self._lowers_costs = bool(event.metrics.get("recovering"))
+        if not self._lowers_costs:
+            self._last_other = event.iteration
+        for name, limit in self._limits.items():
+            if event.iteration - self._last_other >= UNKEPT_ITERATIONS and rates[name] > limit:
+                return (
+                    f"cost '{name}' is {rates[name]:.4g} and its limit is {limit:g}, after"
+                    f" {UNKEPT_ITERATIONS} iterations that only lowered costs; no policy may keep"
+                    " it: raise the limit"
+                )
+            if self._is_time(event.iteration) and self._least[name] > limit:
+                return (
+                    f"no batch has kept the limit {limit:g} of cost '{name}': the least was"
+                    f" {self._least[name]:.4g}. Raise the limit, or train for longer"
+                )
+        return None
+
+    def _is_time(self, iteration: int) -> bool:
+        """Whether enough was seen, and costs are not being lowered right now."""
+        begins, ends = self._spec.first_iteration, self._spec.iterations
+        done, is_last = iteration - begins, iteration == ends
+        if self._lowers_costs:
+            return is_last and done >= UNKEPT_AT_LEAST
+        enough = max(UNKEPT_ITERATIONS, (ends - begins) // 2)
+        return done >= enough or (is_last and done >= UNKEPT_AT_LEAST)

@@ -1,12 +1,8 @@
-"""The interface of the two training loops, and the choice between them.
-
-The choice is made once, when an environment is opened; all other code calls the interface.
-"""
+"""The choice between the two training loops, made once, when an environment is opened."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import gymnasium
 from gymnasium.vector import VectorEnv
@@ -22,16 +18,9 @@ from longrun.learning.envs.factories import (
     make_env,
 )
 from longrun.learning.envs.native.protocol import Environment, native_env
-from longrun.learning.envs.spaces import Spaces
 from longrun.learning.envs.watchdog import making_limit
-from longrun.learning.learn.types import TrainState
-from longrun.learning.options.config import Config
-from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.device.loop import DeviceLoop
-from longrun.learning.train.evaluation import Streams
-from longrun.learning.train.events import OnEvents, Seconds
 from longrun.learning.train.host.loop import HostLoop
-from longrun.learning.train.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from longrun.exact.tabular.mdp import MDP
@@ -41,71 +30,9 @@ AnyEnv: TypeAlias = "EnvLike | Environment | MDP"
 finite model."""
 
 
-class Loop(Protocol):
-    """Trains and measures policies on one environment, which has been opened."""
-
-    @property
-    def env(self) -> Any:
-        """What was given, or the JAX-native environment that was made from it."""
-
-    @property
-    def name(self) -> str:
-        """What run folders and checkpoints call the environment."""
-
-    @property
-    def is_named(self) -> bool:
-        """Whether `name` identifies the environment, so that checkpoints can compare it."""
-
-    @property
-    def source(self) -> dict[str, Any]:
-        """What made the environment, for config.json."""
-
-    @property
-    def vector_size(self) -> int:
-        """The number of environments, if the environment itself determines it; otherwise 0."""
-
-    @property
-    def spaces(self) -> Spaces: ...
-
-    @property
-    def observation_space(self) -> gymnasium.Space[Any]: ...
-
-    @property
-    def action_space(self) -> gymnasium.Space[Any]: ...
-
-    def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
-        """A replica before its first step."""
-
-    def train(
-        self,
-        spec: RunSpec,
-        starts: Sequence[Snapshot],
-        on_events: OnEvents,
-        keep_environments: bool = False,
-    ) -> Seconds:
-        """Train all replicas from their snapshots; `on_events` may return False to stop."""
-
-    def evaluation_shape(self, steps: int) -> tuple[int, int]:
-        """(environments E, steps S of each) for an evaluation of so many steps in total."""
-
-    def simulate(
-        self,
-        config: Config,
-        state: TrainState,
-        seed: int,
-        shape: tuple[int, int],
-        explore: bool,
-        step_timeout: float = STEP_TIMEOUT,
-    ) -> Streams:
-        """S steps in E environments (shape is E, S).
-
-        Each starts from a reset. Actions are drawn if `explore`, else the most likely ones.
-        A Gymnasium environment that takes longer than `step_timeout` seconds for a step (0: no
-        limit) ends it with a HungError.
-        """
-
-    def close(self) -> None:
-        """Close the environments that were kept from the last training, if any."""
+Loop: TypeAlias = HostLoop | DeviceLoop
+"""Trains and measures policies on one environment, which has been opened; both have the same
+methods."""
 
 
 def open_env(env: AnyEnv, step_timeout: float = STEP_TIMEOUT) -> Loop:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,41 @@ from longrun.learning.envs.factories import require_saved
 from longrun.learning.runs.run_folder import RunFolder
 from longrun.learning.runs.spec import RunSpec, difference
 from longrun.learning.train import checkpoint
-from longrun.learning.train.action_range import warn_of_wide_actions
+from longrun.learning.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
+from longrun.learning.train.events import Snapshot
 from longrun.learning.train.loops import Loop, open_env
-from longrun.learning.train.snapshot import Snapshot
-from longrun.learning.train.training import OpenRun
+from longrun.learning.train.new_policy import warn_of_wide_actions
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that can be trained: its environment is open, and it is known how far it is."""
+
+    spec: RunSpec
+    loop: Loop
+    snapshots: Sequence[Snapshot]
+    path: Path | None = None
+    """the run folder; None without one"""
+    is_saved: bool = False
+    """whether the folder holds this run already"""
+    digest: str | None = None
+    """content hash of the checkpoint in the folder"""
+
+    @property
+    def done(self) -> list[int]:
+        """Steps that each replica has done."""
+        return [int(s.state.iteration) * self.spec.per_iteration for s in self.snapshots]
+
+    def open_folder(self) -> RunFolder | None:
+        """The folder, locked and ready for rows; only the first of several hosts has it."""
+        if self.is_saved:
+            wait_for_hosts("all have read the checkpoint")
+        with ends_all_hosts():
+            if self.path is None or not is_first_host():
+                return None
+            if self.is_saved:
+                return RunFolder.reopen(self.path, self.spec, self.done, self.digest)
+            return RunFolder.create(self.path, self.spec, self.loop.source)
 
 
 def new_run(spec: RunSpec, path: Path | None) -> OpenRun:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,16 +17,12 @@ from longrun.learning.envs.spaces import interface_of
 from longrun.learning.learn.trace import start_trace
 from longrun.learning.options.config_options import differing
 from longrun.learning.runs.run_folder import RunFolder
-from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
-from longrun.learning.train.device.sharding import ends_all_hosts, is_first_host, wait_for_hosts
-from longrun.learning.train.events import Latest, Seconds, TrainingEvent
+from longrun.learning.train.events import Latest, Seconds, Snapshot, TrainingEvent
 from longrun.learning.train.failing_training import FailureWatch
-from longrun.learning.train.loops import Loop
-from longrun.learning.train.progress import Callbacks, OnLogs, Progress
-from longrun.learning.train.progress_bar import ProgressBar
-from longrun.learning.train.snapshot import Snapshot
+from longrun.learning.train.open_run import OpenRun
+from longrun.learning.train.progress import Callbacks, OnLogs, Progress, ProgressBar
 from longrun.learning.train.stop_signals import StopRequest, stop_signals
 
 CHECKPOINT_SECONDS = 30.0
@@ -35,37 +30,6 @@ CHECKPOINT_SECONDS = 30.0
 
 Sink = Callable[[Sequence[Progress]], bool | None]
 """Takes in events of a run; False stops it."""
-
-
-@dataclass(frozen=True)
-class OpenRun:
-    """A run that can be trained: its environment is open, and it is known how far it is."""
-
-    spec: RunSpec
-    loop: Loop
-    snapshots: Sequence[Snapshot]
-    path: Path | None = None
-    """the run folder; None without one"""
-    is_saved: bool = False
-    """whether the folder holds this run already"""
-    digest: str | None = None
-    """content hash of the checkpoint in the folder"""
-
-    @property
-    def done(self) -> list[int]:
-        """Steps that each replica has done."""
-        return [int(s.state.iteration) * self.spec.per_iteration for s in self.snapshots]
-
-    def open_folder(self) -> RunFolder | None:
-        """The folder, locked and ready for rows; only the first of several hosts has it."""
-        if self.is_saved:
-            wait_for_hosts("all have read the checkpoint")
-        with ends_all_hosts():
-            if self.path is None or not is_first_host():
-                return None
-            if self.is_saved:
-                return RunFolder.reopen(self.path, self.spec, self.done, self.digest)
-            return RunFolder.create(self.path, self.spec, self.loop.source)
 
 
 class Training:

@@ -10,8 +10,32 @@ from numpy.typing import ArrayLike
 
 from longrun.base.errors import EnvironmentFailure, NonFiniteError
 
-FINITE = {f"{what}_finite": what for what in ("criterion", "policy", "value")}
-FLAGS = ("actions_finite", "environment_finite", "mask_allows", *FINITE)
+FLAGS: dict[str, tuple[type[EnvironmentFailure], str]] = {
+    "actions_finite": (
+        NonFiniteError,
+        "the policy network of {who} gave an action that is not finite for an observation that is,"
+        " in iteration {iteration}; check policy_network, if it is your own",
+    ),
+    "environment_finite": (
+        NonFiniteError,
+        "an observation or reward of {who} was not finite in iteration {iteration}; the environment"
+        " must return finite numbers",
+    ),
+    "mask_allows": (
+        EnvironmentFailure,
+        "the action mask of {who} forbids every choice somewhere in iteration {iteration}; let each"
+        " mask allow at least one choice of each component",
+    ),
+} | {
+    f"{what}_finite": (
+        NonFiniteError,
+        f"the {what} of {{who}} became non-finite in iteration {{iteration}}{{odd}}; try a lower"
+        " learning_rate, or scale_rewards=True if it is not set; a network of your own must return"
+        " finite numbers",
+    )
+    for what in ("criterion", "policy", "value")
+}
+"""Metrics that are 0 where something is wrong, and what is then said."""
 
 
 def without_flags(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -21,31 +45,12 @@ def without_flags(metrics: Mapping[str, float]) -> dict[str, float]:
 
 def require_healthy(metrics: Mapping[str, float], replica: int, seed: int, iteration: int) -> None:
     """Raise NonFiniteError or EnvironmentFailure if a flag among the metrics is not set."""
-    who = f"replica {replica} (seed {seed})"
-    if not metrics.get("actions_finite", True):
-        raise NonFiniteError(
-            f"the policy network of {who} gave an action that is not finite for an observation that"
-            f" is, in iteration {iteration}; check policy_network, if it is your own"
-        )
-    if not metrics.get("environment_finite", True):
-        raise NonFiniteError(
-            f"an observation or reward of {who} was not finite in iteration {iteration}; the"
-            " environment must return finite numbers"
-        )
-    if not metrics.get("mask_allows", True):
-        raise EnvironmentFailure(
-            f"the action mask of {who} forbids every choice somewhere in iteration {iteration}; let"
-            " each mask allow at least one choice of each component"
-        )
-    for flag, what in FINITE.items():
+    for flag, (kind, message) in FLAGS.items():
         if not metrics.get(flag, True):
+            who = f"replica {replica} (seed {seed})"
             odd = [f"{n} {v}" for n, v in without_flags(metrics).items() if not math.isfinite(v)]
             trace = f" ({', '.join(odd)})" if odd else ""
-            raise NonFiniteError(
-                f"the {what} of {who} became non-finite in iteration {iteration}{trace}; try a"
-                " lower learning_rate, or scale_rewards=True if it is not set; a network of your"
-                " own must return finite numbers"
-            )
+            raise kind(message.format(who=who, iteration=iteration, odd=trace))
 
 
 def require_finite_rewards(reward: ArrayLike, who: str, iteration: int) -> None:

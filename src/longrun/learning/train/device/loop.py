@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self
 
 import gymnasium
@@ -25,11 +25,10 @@ from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.device import program as device
 from longrun.learning.train.device.program import MOST_ITERATIONS, Evaluated, ReplicaState, Span
-from longrun.learning.train.device.sharding import Layout, agreed
-from longrun.learning.train.device.snapshots import placed, snapshot_of, stacked
+from longrun.learning.train.device.sharding import Layout, agreed, placed, snapshot_of, stacked
 from longrun.learning.train.evaluation import Streams, evaluation_shape, report
-from longrun.learning.train.events import OnEvents, Seconds, TrainingEvent
-from longrun.learning.train.snapshot import Snapshot, fresh_state
+from longrun.learning.train.events import OnEvents, Seconds, Snapshot, TrainingEvent
+from longrun.learning.train.new_policy import fresh_state
 from longrun.learning.train.training_checks import (
     FLAGS,
     require_finite_rewards,
@@ -46,46 +45,27 @@ MOST_ROWS = 50_000
 
 @dataclass(frozen=True, eq=False)
 class DeviceLoop:
-    """The `Loop` of JAX-native environments."""
+    """Trains on JAX-native environments, all replicas in one program."""
 
     env: Environment
-    given_name: str | None = None
-    """'module:function' that made it, if it was named so"""
+    name: str
+    """what run folders and checkpoints call it"""
+    spaces: Spaces
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    source: dict[str, Any]
+    """what made it, see `env_source`"""
     costs: tuple[str, ...] = ()
     """names of the costs that a step gives"""
+    vector_size: int = 0
 
     @classmethod
     def open(cls, env: Environment, given_name: str | None = None) -> Self:
         """Raises an error if the environment does not follow the protocol."""
-        return cls(env, given_name, require_sound(env))
-
-    @property
-    def name(self) -> str:
-        return self.given_name or self.env.name
-
-    @property
-    def is_named(self) -> bool:
-        return True
-
-    @property
-    def source(self) -> dict[str, Any]:
-        return env_source(self.env, self.env)
-
-    @property
-    def vector_size(self) -> int:
-        return 0
-
-    @property
-    def spaces(self) -> Spaces:
-        return self.env.spaces
-
-    @property
-    def observation_space(self) -> gymnasium.Space[Any]:
-        return observation_space(self.spaces)
-
-    @property
-    def action_space(self) -> gymnasium.Space[Any]:
-        return action_space(self.spaces)
+        costs, spaces = require_sound(env), env.spaces
+        observations, actions = observation_space(spaces), action_space(spaces)
+        name = given_name or env.name
+        return cls(env, name, spaces, observations, actions, env_source(env, env), costs)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
         self._require_costs(config)
@@ -125,11 +105,10 @@ class DeviceLoop:
             reports = _reports(spec, iteration + steps, evaluated) if evaluated else []
             events = _events(spec, iteration, steps, log, reports)
             iteration += steps
-            copies = Copies(layout, replicas)
-            latest = {i: partial(copies.of, i) for i in range(len(spec.seeds))}
+            snapshot = copies(layout, replicas)
+            latest = {i: partial(snapshot, i) for i in range(len(spec.seeds))}
             if not on_events(events, latest):
                 break
-            copies.end()
         return seconds
 
     def evaluation_shape(self, steps: int) -> tuple[int, int]:
@@ -162,25 +141,21 @@ class DeviceLoop:
         """There is nothing to close: a snapshot holds all of the environments."""
 
 
-class Copies:
-    """Snapshots of all replicas while the loop waits; from then on their memory is used again."""
+def copies(layout: Layout, replicas: ReplicaState) -> Callable[[int], Snapshot | None]:
+    """Gives a replica's snapshot, from one copy of all; None once their memory is used again."""
 
-    def __init__(self, layout: Layout, replicas: ReplicaState) -> None:
-        self._layout = layout
-        self._replicas: ReplicaState | None = replicas
-        self._copy: ReplicaState | None = None
-        if jax.process_count() > 1:  # several hosts copy together, or not at all
-            self._copy = layout.fetch(replicas)
+    @cache
+    def copy() -> ReplicaState | None:
+        has_gone_on = replicas.learned.iteration.is_deleted()
+        return None if has_gone_on else layout.fetch(replicas)
 
-    def of(self, index: int) -> Snapshot | None:
-        """A replica's snapshot, from one copy of all; None if it is too late for that."""
-        if self._copy is None and self._replicas is not None:
-            self._copy = self._layout.fetch(self._replicas)
-        return None if self._copy is None else snapshot_of(self._copy, index)
+    def snapshot(index: int) -> Snapshot | None:
+        whole = copy()
+        return None if whole is None else snapshot_of(whole, index)
 
-    def end(self) -> None:
-        """The loop goes on."""
-        self._replicas = None
+    if jax.process_count() > 1:  # several hosts copy together, or not at all
+        copy()
+    return snapshot
 
 
 _evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5, 6))

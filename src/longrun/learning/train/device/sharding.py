@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from longrun.base.errors import InputError
+from longrun.base.errors import FolderError, InputError
+from longrun.learning.envs.native.batching import Chains
+from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.spaces import Array
+from longrun.learning.train.device import program as device
 from longrun.learning.train.device.program import ReplicaState
+from longrun.learning.train.events import Snapshot
 
 
 class Layout:
@@ -34,17 +41,9 @@ class Layout:
                 f" devices; choose num_envs as a multiple of {within}, or {len(devices)} seeds"
             )
         mesh = Mesh(np.array(devices).reshape(across, within), ("replicas", "envs"))
-        self._everywhere = NamedSharding(mesh, PartitionSpec())
         self.by_replica = NamedSharding(mesh, PartitionSpec("replicas"))
         self.by_env = NamedSharding(mesh, PartitionSpec("replicas", "envs"))
-        self._copy = jax.jit(lambda x: x, out_shardings=self._everywhere)
-
-    def place(self, replicas: ReplicaState) -> ReplicaState:
-        """Move host arrays [R, ...] to their devices."""
-        return ReplicaState(
-            jax.device_put(replicas.learned, self.by_replica),
-            jax.device_put(replicas.chains, self.by_env),
-        )
+        self._copy = jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, PartitionSpec()))
 
     def fetch(self, tree: Any) -> Any:
         """NumPy copies of global arrays; every host gets them whole."""
@@ -102,3 +101,62 @@ def agreed(number: int) -> int:
     if jax.process_count() == 1:
         return number
     return int(multihost_utils.broadcast_one_to_all(np.int32(number)))
+
+
+def stacked(trees: Sequence[Any]) -> Any:
+    """One tree with leaves [R, ...] from R trees with leaves [...].
+
+    Python numbers get the dtypes that they have inside jit.
+    """
+    return jax.tree.map(
+        lambda *xs: np.stack([np.asarray(x, jnp.result_type(x)) for x in xs]), *trees
+    )
+
+
+@cache
+def _compiled_begin(by_env: Any) -> Any:
+    """`begin` with this sharding; one function for all calls, so that it is compiled once."""
+    return jax.jit(device.begin, static_argnums=(0, 1), out_shardings=by_env)
+
+
+def placed(
+    layout: Layout, env: Environment, num_envs: int, seeds: jax.Array, starts: Sequence[Snapshot]
+) -> ReplicaState:
+    """The replicas' snapshots on their devices; environments without a snapshot are reset."""
+    if starts[0].environments:
+        like = jax.eval_shape(partial(device.begin, env, num_envs), seeds)
+        chains = stacked([_chains(like, start.environments) for start in starts])
+    else:
+        chains = _compiled_begin(layout.by_env)(env, num_envs, seeds)
+    learned = jax.device_put(stacked([start.state for start in starts]), layout.by_replica)
+    return ReplicaState(learned, jax.device_put(chains, layout.by_env))
+
+
+def snapshot_of(replicas: ReplicaState, index: int) -> Snapshot:
+    """One replica of a copy on the host, whose leaves are [R, ...]."""
+    one = jax.tree.map(lambda x: x[index], replicas)
+    leaves = jax.tree_util.tree_leaves_with_path(one.chains)
+    return Snapshot(one.learned, {_name(path): leaf for path, leaf in leaves})
+
+
+def _name(path: Any) -> str:
+    return str(jax.tree_util.keystr(path)).removeprefix(".")
+
+
+def _chains(like: Chains, named: Mapping[str, Array]) -> Chains:
+    """One replica's environments from named arrays; `like` has the shapes [R, ...] of all."""
+
+    def leaf(path: Any, expected: jax.ShapeDtypeStruct) -> Array:
+        name = _name(path)
+        found = named.get(name)
+        if found is None or found.shape != expected.shape[1:] or found.dtype != expected.dtype:
+            wanted = f"{expected.dtype}{expected.shape[1:]}"
+            have = "missing" if found is None else f"{found.dtype}{found.shape}"
+            raise FolderError(
+                f"the checkpoint does not fit the environment: {name} must be {wanted} and is"
+                f" {have}; load it with the environment that it was made for"
+            )
+        return found
+
+    chains: Chains = jax.tree_util.tree_map_with_path(leaf, like)
+    return chains

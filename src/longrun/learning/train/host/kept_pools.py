@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -37,8 +36,6 @@ class KeptPool(NamedTuple):
 
 kept: dict[int, KeptPool] = {}
 """pools by the id of their loops, the most recent one last"""
-_ends: weakref.WeakKeyDictionary[object, object] = weakref.WeakKeyDictionary()
-"""what closes the pool of a loop that is gone, or when the program ends"""
 _lock = threading.RLock()
 """Reentrant: the garbage collector may end a loop in a thread that holds it."""
 
@@ -65,8 +62,6 @@ def take(loop: object, key: Hashable, positions: Sequence[Mapping[str, Array]]) 
 def keep(loop: object, key: Hashable, positions: Sequence[Mapping[str, Array]], pool: Pool) -> None:
     """Keep a pool until it is taken, or its loop is gone, or too many have been kept since."""
     with _lock:
-        if loop not in _ends:
-            _ends[loop] = weakref.finalize(loop, _forget, id(loop))
         kept[id(loop)] = KeptPool(key, positions, pool, os.getpid())
         excess = [kept.pop(next(iter(kept))) for _ in range(len(kept) - MOST_KEPT)]
     for old in excess:
@@ -74,18 +69,15 @@ def keep(loop: object, key: Hashable, positions: Sequence[Mapping[str, Array]], 
             old.close()
 
 
-def close(loop: object) -> None:
-    """Close the loop's pool, if one is kept."""
+def close(loop: int) -> None:
+    """Close the pool of the loop with this id, if one is kept."""
     with _lock:
-        found = kept.pop(id(loop), None)
+        found = kept.pop(loop, None)
     if found is not None:
         found.close()
 
 
-def _forget(loop: int) -> None:
+def forget(loop: int) -> None:
     """The loop is gone, or the program ends: nobody could handle an error of an environment."""
-    with _lock:
-        found = kept.pop(loop, None)
     with suppress(Exception):
-        if found is not None:
-            found.close()
+        close(loop)

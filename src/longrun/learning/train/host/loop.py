@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import math
+import queue
+import threading
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass, fields
+from functools import partial
 from typing import Any, Self
 
 import gymnasium
@@ -23,23 +28,25 @@ from longrun.learning.envs.spaces import Spaces, describe, own_spaces, require_n
 from longrun.learning.envs.stepper import state_room
 from longrun.learning.envs.vector_shard import autoreset_mode
 from longrun.learning.envs.watchdog import interrupted_if
-from longrun.learning.envs.worker_pool import LocalPool, open_pool
+from longrun.learning.envs.worker_pool import LocalPool, Pool, open_pool
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.acting import MLP
 from longrun.learning.options.config import Config
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import STEPS_EACH, Streams, evaluation_shape
-from longrun.learning.train.events import OnEvents, Seconds
+from longrun.learning.train.events import OnEvents, Seconds, Snapshot, TrainingEvent
 from longrun.learning.train.host import kept_pools
 from longrun.learning.train.host.episodes import no_episodes
-from longrun.learning.train.host.replica import Replica, flat_weights, streams_of
-from longrun.learning.train.host.run_replicas import run_replicas, warm_up
-from longrun.learning.train.snapshot import Snapshot, fresh_state
+from longrun.learning.train.host.replica import Replica, flat_weights, streams_of, warm_up
+from longrun.learning.train.new_policy import fresh_state
+
+POLL_SECONDS = 0.2
+"""How often a loop without events asks whether to stop."""
 
 
 @dataclass(frozen=True, eq=False)
 class HostLoop:
-    """The `Loop` of Gymnasium environments."""
+    """Trains on Gymnasium environments, which worker processes simulate."""
 
     env: EnvLike
     spaces: Spaces
@@ -55,6 +62,9 @@ class HostLoop:
     """environments in a VectorEnv, 0 if it is none"""
     time_limit: int = 0
     """steps after which an episode is cut off, as far as its wrappers tell; 0 if never"""
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, kept_pools.forget, id(self))
 
     @classmethod
     def open(cls, env: EnvLike, made: Any) -> Self:
@@ -72,10 +82,6 @@ class HostLoop:
             return cls(env, spaces, observation, action, name, source, 0, made.num_envs)
         room, limit = state_room(made), time_limit(made)
         return cls(env, spaces, observation, action, name, source, room, time_limit=limit)
-
-    @property
-    def is_named(self) -> bool:
-        return isinstance(self.env, str)
 
     def fresh_snapshot(self, config: Config, seed: int) -> Snapshot:
         check_costs(config.recorded, self.spaces, self.vector_size > 0)
@@ -119,19 +125,17 @@ class HostLoop:
         done = False
         try:
             replicas = [
-                Replica(index, seed, config, self.spaces, start, live=kept is not None)
-                for index, (seed, config, start) in enumerate(
-                    zip(spec.seeds, spec.configs, starts, strict=True)
-                )
+                Replica(index, spec, self.spaces, pool, start, live=kept is not None)
+                for index, start in enumerate(starts)
             ]
             warm_up(config, self.spaces, replicas[0].state)  # compile while the workers start
-            seconds, done = run_replicas(spec, replicas, pool, on_events)
+            done = run_replicas(replicas, pool, on_events)
         finally:
             if not (done and keep_environments):
                 pool.close()
         if keep_environments and done:
             kept_pools.keep(self, key, [r.snapshot.environments for r in replicas], pool)
-        return seconds
+        return Seconds(*np.mean([astuple(replica.seconds) for replica in replicas], axis=0))
 
     def _require_size(self, config: Config) -> None:
         if self.vector_size and config.num_envs != self.vector_size:
@@ -147,7 +151,7 @@ class HostLoop:
 
     def close(self) -> None:
         """Close the environments that were kept."""
-        kept_pools.close(self)
+        kept_pools.close(id(self))
 
     def simulate(
         self,
@@ -195,6 +199,59 @@ class HostLoop:
             state_bytes=self.state_bytes if shape["num_envs"] else 0,
             **shape,
         )
+
+
+def run_replicas(replicas: Sequence[Replica], pool: Pool, on_events: OnEvents) -> bool:
+    """Run each replica in a thread; this thread handles their events until all are done.
+
+    Whether all are done; if not, the pool is closed.
+    """
+    done = False
+    # An event with its snapshot, the error that ended a replica, or None for one that is done.
+    queued: queue.Queue[tuple[TrainingEvent, Snapshot] | BaseException | None] = queue.Queue()
+    stopping = threading.Event()
+    with ThreadPoolExecutor(available_cores()) as compute:
+
+        def run(replica: Replica) -> None:
+            try:
+                replica.run(stopping, compute, lambda *item: queued.put(item))
+                queued.put(None)
+            except BaseException as error:
+                queued.put(error)
+
+        threads = [threading.Thread(target=run, args=(r,), daemon=True) for r in replicas]
+        for thread in threads:
+            thread.start()
+        try:
+            running = len(threads)
+            while running:
+                try:
+                    item = queued.get(timeout=POLL_SECONDS)
+                except queue.Empty:
+                    pool.look()
+                    if not on_events([], {}):
+                        break
+                    continue
+                if item is None:
+                    running -= 1
+                elif isinstance(item, BaseException):
+                    raise item
+                else:
+                    event, snapshot = item
+                    if not on_events([event], {event.replica: partial(_same, snapshot)}):
+                        break
+            done = not running
+        finally:
+            stopping.set()
+            if not done:
+                pool.close()  # calls that still wait for a worker fail now, and their threads end
+            for thread in threads:
+                thread.join()
+    return done
+
+
+def _same(snapshot: Snapshot) -> Snapshot:
+    return snapshot
 
 
 def _require_room(config: Config, plan: Plan) -> None:

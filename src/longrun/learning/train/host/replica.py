@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -27,9 +28,8 @@ from longrun.learning.options.config import Config
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import Streams, report
-from longrun.learning.train.events import Seconds, TrainingEvent
+from longrun.learning.train.events import Seconds, Snapshot, TrainingEvent
 from longrun.learning.train.host import episodes
-from longrun.learning.train.snapshot import Snapshot
 from longrun.learning.train.training_checks import require_healthy, without_flags
 
 
@@ -37,54 +37,44 @@ class Replica:
     """One seed and its numeric options, and what was learned with them so far."""
 
     def __init__(
-        self,
-        index: int,
-        seed: int,
-        config: Config,
-        spaces: Spaces,
-        start: Snapshot,
-        live: bool = False,
+        self, index: int, spec: RunSpec, spaces: Spaces, pool: Pool, start: Snapshot, live: bool
     ) -> None:
         """`live`: the pool's environments are where the snapshot says."""
-        self.index = index
-        self.seed = seed
-        self.config = config
-        self.spaces = spaces
+        self.index, self.spec, self.spaces, self.pool = index, spec, spaces, pool
+        self.seed, self.config = spec.seeds[index], spec.configs[index]
         self.seconds = Seconds()
         self.state = start.state
         self.snapshot = start
         """the snapshot after the last iteration that was done"""
         self._live = live
-        self._episodes = episodes.read_episodes(start.environments, config.num_envs, spaces)
+        self._episodes = episodes.read_episodes(start.environments, self.config.num_envs, spaces)
 
     def run(
         self,
-        pool: Pool,
-        spec: RunSpec,
         stopping: threading.Event,
         compute: ThreadPoolExecutor,
         emit: Callable[[TrainingEvent, Snapshot], None],
     ) -> None:
         """Iterate until the run is done or `stopping` is set; each iteration emits an event."""
         if not self._live:
-            self._episodes = episodes.restored(self._episodes, pool, self.index)
-        self._publish(pool)
+            self._episodes = episodes.restored(self._episodes, self.pool, self.index)
+        self._publish()
         iteration = int(self.state.iteration)
-        collected = self._start_rollout(pool, spec, iteration)
-        while iteration < spec.iterations and not stopping.is_set():
+        collected = self._start_rollout(iteration)
+        while iteration < self.spec.iterations and not stopping.is_set():
             with _clock(self.seconds, "collect"):
                 shuffles = self._shuffles(iteration)
                 collected()
             with _clock(self.seconds, "update"):
-                progress = spec.progress(iteration)
-                fitting, metrics = self._improve_policy(pool, shuffles, progress, compute)
+                progress = self.spec.progress(iteration)
+                fitting, metrics = self._improve_policy(shuffles, progress, compute)
             iteration += 1
             # Acting needs only the policy, so the workers collect while the value is being fitted.
-            self._publish(pool)
+            self._publish()
             with _clock(self.seconds, "evaluate"):
-                evaluated = self._start_evaluation(pool, spec, iteration)
+                evaluated = self._start_evaluation(iteration)
             with _clock(self.seconds, "collect"):
-                collected = self._start_rollout(pool, spec, iteration)
+                collected = self._start_rollout(iteration)
             with _clock(self.seconds, "update"):
                 metrics |= self._finish_value(fitting)
             with _clock(self.seconds, "evaluate"):
@@ -92,70 +82,58 @@ class Replica:
             self.snapshot = Snapshot(self.state, self._episodes._asdict())
             emit(TrainingEvent(self.index, iteration, metrics, evaluation), self.snapshot)
 
-    def _start_rollout(self, pool: Pool, spec: RunSpec, iteration: int) -> Callable[[], None]:
+    def _start_rollout(self, iteration: int) -> Callable[[], None]:
         """Start collecting, unless the run is done; the returned function waits for the end."""
-        if iteration < spec.iterations:
-            return pool.start("rollout", self.index, iteration)
+        if iteration < self.spec.iterations:
+            return self.pool.start("rollout", self.index, iteration)
         return lambda: None
 
-    def _start_evaluation(
-        self, pool: Pool, spec: RunSpec, iteration: int
-    ) -> Callable[[], EvaluationReport | None]:
+    def _start_evaluation(self, iteration: int) -> Callable[[], EvaluationReport | None]:
         """Start an evaluation if it is due; the returned function waits for its report."""
-        if not spec.evaluates(iteration):
+        if not self.spec.evaluates(iteration):
             return lambda: None
-        evaluated = pool.start("evaluate", self.index, iteration)
+        evaluated = self.pool.start("evaluate", self.index, iteration)
 
         def wait_for_report() -> EvaluationReport:
             evaluated()
             drawn = self.config.draws_evaluated_actions
-            return report(streams_of(pool, self.index, self.config), deterministic=not drawn)
+            return report(streams_of(self.pool, self.index, self.config), deterministic=not drawn)
 
         return wait_for_report
 
     def _improve_policy(
-        self, pool: Pool, shuffles: Networks, progress: float, compute: ThreadPoolExecutor
+        self, shuffles: Networks, progress: float, compute: ThreadPoolExecutor
     ) -> tuple[Future[Any] | None, dict[str, float]]:
-        """Lines 5 to 9 of Algorithm 1; line 10 has been started or done when this returns.
+        """Lines 5 to 9 of Algorithm 1; the future of line 10, and the metrics.
 
-        Returns the future of line 10, None if it is done, and the metrics.
+        Where both networks are trained as one, line 10 is done as well, and there is no future.
         """
-        rollout = self._rollout(pool)
-        if not learner.training_of(self.config).is_apart:
-            return None, self._improve_both(pool, rollout, shuffles, progress)
-        config = with_shorter_steps(self.config, progress)
-        batch, state, metrics = _done(preparation.prepare(config, self.spaces, self.state, rollout))
-        numbers = self._checked(metrics, state)
-        fitting = compute.submit(
-            _run, learner.fit_value, config, state, batch, shuffles.value, progress
-        )
-        policy, opt_state, policy_metrics = _done(
-            learner.improve_policy(config, self.spaces, state, batch, shuffles.policy, progress)
-        )
-        numbers |= self._checked(policy_metrics, state)
-        self.state = state._replace(
-            params=state.params._replace(policy=policy),
-            opt_state=state.opt_state._replace(policy=opt_state),
-        )
-        self._record(pool, rollout)
-        return fitting, numbers
-
-    def _improve_both(
-        self, pool: Pool, rollout: Rollout, shuffles: Networks, progress: float
-    ) -> dict[str, float]:
-        """Lines 5 to 10 in one program, where both networks are trained as one."""
-        state, metrics = _done(
-            learner.update(self.config, self.spaces, self.state, rollout, shuffles, progress)
-        )
-        numbers = self._checked(metrics, state)
-        self.state = state
-        self._record(pool, rollout)
-        return numbers
-
-    def _record(self, pool: Pool, rollout: Rollout) -> None:
-        """Where the environments are now, before the workers go on and overwrite it."""
-        states, sizes = (pool.arrays[name][self.index] for name in ("env_state", "env_state_size"))
+        rollout, config, spaces, fitting = self._rollout(), self.config, self.spaces, None
+        if learner.training_of(config).is_apart:
+            config = with_shorter_steps(config, progress)
+            batch, state, metrics = _done(preparation.prepare(config, spaces, self.state, rollout))
+            numbers = self._checked(metrics, state)
+            fitting = compute.submit(
+                lambda: _done(learner.fit_value(config, state, batch, shuffles.value, progress))
+            )
+            policy, opt_state, metrics = _done(
+                learner.improve_policy(config, spaces, state, batch, shuffles.policy, progress)
+            )
+            numbers |= self._checked(metrics, state)
+            self.state = state._replace(
+                params=state.params._replace(policy=policy),
+                opt_state=state.opt_state._replace(policy=opt_state),
+            )
+        else:
+            both, metrics = _done(
+                learner.update(config, spaces, self.state, rollout, shuffles, progress)
+            )
+            numbers = self._checked(metrics, both)
+            self.state = both
+        # Where the environments are now, before the workers go on and overwrite it.
+        states, sizes = (self._array(name) for name in ("env_state", "env_state_size"))
         self._episodes = episodes.after(self._episodes, rollout, states, sizes)
+        return fitting, numbers
 
     def _finish_value(self, fitting: Future[Any] | None) -> dict[str, float]:
         """Wait for line 10 of Algorithm 1, which runs in another thread; its metrics."""
@@ -169,29 +147,31 @@ class Replica:
         )
         return numbers
 
-    def _rollout(self, pool: Pool) -> Rollout:
+    def _rollout(self) -> Rollout:
         """Views of the shared arrays; the update reads them before the workers write again."""
-        facts = {n: pool.arrays[n][self.index] for n in Rollout._fields if n in pool.arrays}
+        facts = {name: self._array(name) for name in Rollout._fields if name in self.pool.arrays}
         obs = facts.pop("obs")
         if not self.config.recorded:  # the program has no place for an empty array
             facts["costs"] = None
         return Rollout(obs=obs[:-1], resume_obs=obs[-1], **facts)
 
+    def _array(self, name: str) -> Any:
+        """The replica's part of a shared array."""
+        return self.pool.arrays[name][self.index]
+
     def _shuffles(self, iteration: int) -> Networks:
         """[epochs, T * N] orders for each network. NumPy: XLA's sort on a CPU takes 10x as long."""
-        size = self.config.steps_per_iteration
-        orders = (
-            np.stack([rng.permutation(size).astype(np.int32) for _ in range(self.config.epochs)])
-            for rng in (
-                seeding.generator(self.seed, seeding.SHUFFLE, network, iteration)
-                for network in (0, 1)
-            )
-        )
-        return Networks(*orders)
+        size, epochs = self.config.steps_per_iteration, self.config.epochs
 
-    def _publish(self, pool: Pool) -> None:
+        def orders(network: int) -> Array:
+            rng = seeding.generator(self.seed, seeding.SHUFFLE, network, iteration)
+            return np.stack([rng.permutation(size).astype(np.int32) for _ in range(epochs)])
+
+        return Networks(orders(0), orders(1))
+
+    def _publish(self) -> None:
         """Copy the policy's weights to the shared memory that the workers act with."""
-        pool.arrays["weights"][self.index] = flat_weights(self.state)
+        self.pool.arrays["weights"][self.index] = flat_weights(self.state)
 
     def _checked(self, metrics: Metrics, state: TrainState) -> dict[str, float]:
         """The metrics as numbers; an error if a flag among them is not set."""
@@ -215,23 +195,35 @@ def flat_weights(state: TrainState) -> Array:
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
 
 
+def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
+    """Compile the update by running it on zeros."""
+    t, n, d = config.rollout_steps, config.num_envs, spaces.observation_size
+    facts = Rollout(
+        obs=np.zeros((t, n, d), np.float32),
+        action=np.zeros((t, n, spaces.action_size), spaces.action_dtype),
+        reward=np.zeros((t, n), np.float32),
+        next_obs=np.zeros((t, n, d), np.float32),
+        terminated=np.zeros((t, n), bool),
+        truncated=np.zeros((t, n), bool),
+        resume_obs=np.zeros((n, d), np.float32),
+        costs=np.zeros((t, n, len(config.recorded)), np.float32) if config.recorded else None,
+    )
+    order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
+    if not learner.training_of(config).is_apart:
+        _done(learner.update(config, spaces, state, facts, Networks(order, order), 0.0))
+        return
+    batch, state, _ = preparation.prepare(config, spaces, state, facts)
+    _done(learner.improve_policy(config, spaces, state, batch, order, 0.0))
+    _done(learner.fit_value(config, state, batch, order, 0.0))
+
+
 def _done(result: Any) -> Any:
     return jax.block_until_ready(result)
 
 
-def _run(program: Callable[..., Any], *arguments: Any) -> Any:
-    return _done(program(*arguments))
-
-
-class _clock:
-    """Adds the time spent in a with-block to one field of `Seconds`."""
-
-    def __init__(self, seconds: Seconds, name: str) -> None:
-        self._seconds, self._name = seconds, name
-
-    def __enter__(self) -> None:
-        self._begin = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        spent = time.perf_counter() - self._begin
-        setattr(self._seconds, self._name, getattr(self._seconds, self._name) + spent)
+@contextmanager
+def _clock(seconds: Seconds, name: str) -> Iterator[None]:
+    """Add the time spent in a with-block to one field of `Seconds`."""
+    begin = time.perf_counter()
+    yield
+    setattr(seconds, name, getattr(seconds, name) + time.perf_counter() - begin)

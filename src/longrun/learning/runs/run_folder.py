@@ -33,6 +33,7 @@ from longrun.learning.runs.spec import RunSpec, require_entries
 
 ROWS = ("metrics.csv", "evaluations.csv")
 """Files with a row for each iteration, or each evaluation."""
+PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 ABOUT: dict[str, Any] = {"env_source": dict, "command": list, "created": str}
 """What config.json holds besides the description, as far as it is read."""
 ENV_SOURCE: dict[str, Any] = {"identity": str, "arguments": list | None, "attributes": dict | None}
@@ -249,9 +250,6 @@ def _append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     )
     with named_errors(path), path.open("a") as file:
         file.write(text.getvalue())
-
-
-PACKAGES = ("jax", "jaxlib", "numpy", "optax", "gymnasium", "mujoco")
 
 
 def provenance() -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_a_search_that_suggests_a_finished_run_is_asked_again(tmp_path):
     Sweep(folder, workers, Live("", wanted=False, log=False), search=search).run()
     assert workers.started == [(0, 2), "closed"]
     assert search.ended == [run.name for run in runs]
-    assert SweepFolder.open(folder.path).runs == named(runs)
+    assert folder.runs == named(runs)
 
 
 def test_messages_are_json_even_if_a_reward_is_not_finite():

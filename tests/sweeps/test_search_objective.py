@@ -44,6 +44,13 @@ def searches(out: Path) -> OptunaSearch:
     return OptunaSearch(SweepFolder.open(out))
 
 
+def opened(out: Path) -> SweepFolder:
+    """The folder of a search with all of its runs."""
+    folder = SweepFolder.open(out)
+    OptunaSearch(folder)
+    return folder
+
+
 def trials_of(out: Path) -> dict[str, list[tuple[str, Any, Any]]]:
     """State, options and value of each trial of each study."""
     studies = searches(out).optuna_studies.items()
@@ -68,7 +75,7 @@ def last_reward(run: Path) -> float:
 
 
 def test_a_trial_is_one_setting_on_all_environments(searched: Path) -> None:
-    folder = SweepFolder.open(searched)
+    folder = opened(searched)
     runs = list(folder.runs.values())
     assert [(run.algorithm, run.env, run.seeds) for run in runs[:4]] == [
         ("apo", OTHER, (100,)),
@@ -83,7 +90,7 @@ def test_a_trial_is_one_setting_on_all_environments(searched: Path) -> None:
 
 
 def test_its_score_is_the_interquartile_mean_of_scores_by_reference(searched: Path) -> None:
-    folder = SweepFolder.open(searched)
+    folder = opened(searched)
     trials = trials_of(searched)
     assert list(trials) == [f"{algorithm} {OTHER} {ENV}" for algorithm in ("apo", "ppo")]
     for algorithm, found in zip(("apo", "ppo"), trials.values(), strict=True):
@@ -152,7 +159,7 @@ def test_a_search_from_python_has_the_same_objective(tmp_path) -> None:
         quiet=True,
         **{n: v for n, v in TINY.items() if n != "num_envs"},
     )
-    folder = SweepFolder.open(tmp_path)
+    folder = opened(tmp_path)
     assert folder.search is not None
     assert (folder.search.metric, folder.search.references) == ("average_reward", REFERENCES)
     assert {run.configs[0].num_envs for run in folder.runs.values()} <= {4, 8}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -31,15 +30,22 @@ def arguments(out: Path, search: str, trials: int, *more: str) -> list[str]:
     return [*what, "--trials", str(trials), *steps, *SPACE, *TINY_FLAGS, *more]
 
 
+def opened(out: Path) -> SweepFolder:
+    """The folder of a sweep with all of its runs."""
+    folder = SweepFolder.open(out)
+    if folder.search:
+        OptunaSearch(folder)
+    return folder
+
+
 def tried(out: Path) -> list[dict[str, Any]]:
-    runs = SweepFolder.open(out).runs.values()
+    runs = opened(out).runs.values()
     return [{name: getattr(run.configs[0], name) for name in TRIED} for run in runs]
 
 
 def trials_of(out: Path) -> list[tuple[str, Any]]:
     """State and result of each trial in the journal."""
-    search = OptunaSearch(SweepFolder.open(out))
-    (journal,) = search.optuna_studies.values()
+    (journal,) = OptunaSearch(SweepFolder.open(out)).optuna_studies.values()
     return [(trial.state.name, trial.values) for trial in journal.get_trials()]
 
 
@@ -67,7 +73,7 @@ def test_a_random_search_is_the_same_for_the_same_seed(tmp_path, capsys):
 
 
 def test_the_score_of_a_trial_is_the_mean_over_seeds_of_the_last_evaluation(searched):
-    folder = SweepFolder.open(searched)
+    folder = opened(searched)
     assert list(folder.runs) == [
         f"tiny_envs-Drift-v0_apo_trial=00{trial}_seed{seed}"
         for trial in range(3)
@@ -99,8 +105,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     ("owner", "method", "call"),
     [
-        (OptunaSearch, "register", 2),  # suggested, but not written to sweep.json
-        (SweepFolder, "add", 1),  # the same, but before the first
+        (OptunaSearch, "register", 2),  # suggested, but not started
         (InlineWorkers, "start", 1),  # the second seed of the first trial
         (OptunaSearch, "score", 1),  # trained, but its score is not recorded
     ],
@@ -175,17 +180,6 @@ def test_a_search_is_not_put_into_a_sweep_of_another_kind(tmp_path, capsys):
     assert "holds another sweep: it is no search; choose" in capsys.readouterr().err
 
 
-def test_a_run_that_the_search_has_not_suggested_is_refused(tmp_path, capsys):
-    """Only a file of someone else has one: its environment would be made without a question."""
-    command = arguments(tmp_path, "optuna", 1)
-    assert main(command) == 0
-    [run] = short_runs(1)
-    SweepFolder.open(tmp_path).add({run.name: dataclasses.replace(run.spec, env="other:Env-v0")})
-    assert main(command) == 2
-    why = "tiny_envs-Drift-v0_apo_seed0' is not part of this one; choose"
-    assert why in capsys.readouterr().err
-
-
 def test_a_trial_that_was_not_fully_suggested_is_replaced(tmp_path):
     out = tmp_path / "sweep"
     assert main(arguments(out, "optuna", 1)) == 0
@@ -194,7 +188,7 @@ def test_a_trial_that_was_not_fully_suggested_is_replaced(tmp_path):
     journal.ask().suggest_categorical("scale_rewards", ["true", "false"])  # and no learning rate
     assert main(arguments(out, "optuna", 2)) == 0
     assert [state for state, _ in trials_of(out)] == ["COMPLETE", "FAIL", "COMPLETE"]
-    assert [name[-15:] for name in SweepFolder.open(out).runs] == [
+    assert [name[-15:] for name in opened(out).runs] == [
         "trial=000_seed0",
         "trial=002_seed0",
     ]

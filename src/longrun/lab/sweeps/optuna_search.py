@@ -50,13 +50,17 @@ class OptunaSearch(Search):
         self._trial_of: dict[str, Trial] = {}
         """The trial of each run that is not finished."""
         self._runs_of: dict[Trial, list[str]] = {}
-        found = [run for name in self._studies for run in self._open_runs(name).items()]
-        self._unwritten = {name: run for name, run in found if name not in folder.runs}
-        """Runs that the journal has and sweep.json lacks: the sweep was killed in between."""
+        trials = [
+            (trial, name)
+            for name, journal in self.optuna_studies.items()
+            for trial in journal.get_trials(deepcopy=False)
+        ]
+        for trial, name in sorted(trials, key=lambda each: each[0].number):  # as suggested
+            folder.runs.update(self._known(name, trial))
 
     def suggest(self, count: int) -> dict[str, RunSpec]:
         """Suggest about so many further runs, each of the study that lacks most of its trials."""
-        runs, self._unwritten = self._unwritten, {}
+        runs: dict[str, RunSpec] = {}
         while len(runs) < count:
             name = max(self._studies, key=self._unasked)
             if self._unasked(name) <= 0:
@@ -142,18 +146,17 @@ class OptunaSearch(Search):
             warnings.simplefilter("ignore", self._optuna.exceptions.ExperimentalWarning)
             return samplers.PartialFixedSampler(first, sampler)
 
-    def _open_runs(self, name: str) -> dict[str, RunSpec]:
-        """Runs of all trials that have no score yet."""
-        journal, space = self.optuna_studies[name], self._studies[name].space
-        runs: dict[str, RunSpec] = {}
-        for trial in journal.get_trials(deepcopy=False):
-            if trial.state.is_finished():
-                continue
-            if trial.params.keys() == {*space.lists, *space.ranges}:
-                runs |= self.register(name, trial.number, trial.params)
-            else:  # the sweep was killed before all options were suggested
-                journal.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
-        return runs
+    def _known(self, name: str, trial: Any) -> dict[str, RunSpec]:
+        """The runs of a trial in the journal; without a score it is waited for."""
+        study = self._studies[name]
+        if trial.params.keys() != {*study.space.lists, *study.space.ranges}:
+            if not trial.state.is_finished():  # the sweep was killed before it was fully suggested
+                failed = self._optuna.trial.TrialState.FAIL
+                self.optuna_studies[name].tell(trial.number, state=failed)
+            return {}
+        if trial.state.is_finished():
+            return self._design.trial(study, trial.number, self._options(name, trial.params))
+        return self.register(name, trial.number, trial.params)
 
     def register(self, name: str, number: int, params: Mapping[str, Any]) -> dict[str, RunSpec]:
         """The runs of a trial, whose ends are now waited for."""

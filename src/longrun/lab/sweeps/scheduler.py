@@ -114,7 +114,7 @@ class Sweep:
             suggested = self._search.suggest(len(idle) - len(self._waiting))
             if not suggested:
                 break
-            self._folder.add(suggested)
+            self._folder.runs.update(suggested)
             self._take(suggested)
         self._live.expect(self._search.to_come())
         for slot in idle[: len(self._waiting)]:

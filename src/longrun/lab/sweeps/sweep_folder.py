@@ -1,6 +1,6 @@
 """The sweep's folder: the runs, their folders, and which of them failed.
 
-    sweep.json      every run of the sweep, and the command that made it
+    sweep.json      every run of the sweep, or what Optuna searches, and the command that made it
     runs/NAME/      ordinary run folders
     failures.json   failed runs with their errors, until they are finished
     workers/        output of the worker processes on this machine
@@ -63,7 +63,7 @@ class SweepFolder:
         """A random id, by which workers recognise the folder."""
         self.runs = dict(runs)
         self.search = search
-        """What Optuna searches, if it does; it suggests the runs."""
+        """What Optuna searches, if it does; its journal has the runs."""
 
     @classmethod
     def create(
@@ -79,15 +79,15 @@ class SweepFolder:
         """
         make_folder(path)
         with FolderLock(path):
-            if is_new := not (path / "sweep.json").exists():
-                if not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
-                    raise FolderError(
-                        f"'{path}' is not empty and is not a sweep folder; choose another --out"
-                    )
+            if (path / "sweep.json").exists():
+                folder = cls.open(path)
+            elif all(LEFTOVER.fullmatch(file.name) for file in path.iterdir()):
                 remove_leftovers(path)
                 folder = cls(path, uuid.uuid4().hex, {}, search)
             else:
-                folder = cls.open(path)
+                raise FolderError(
+                    f"'{path}' is not empty and is not a sweep folder; choose another --out"
+                )
             try:
                 folder._grow(runs, batched, search)
             except InputError as error:
@@ -95,8 +95,6 @@ class SweepFolder:
                     f"'{path}' holds another sweep: {error}; choose another --out, or resume it"
                     f" with {folder.resume_command()}"
                 ) from None
-            if is_new:
-                folder._write()
             return folder
 
     @classmethod
@@ -109,26 +107,24 @@ class SweepFolder:
         if isinstance(content, dict) and content.get("format") != FORMAT:
             raise FolderError(f"'{file}' is of another version of longrun; choose another --out")
         try:
+            if "search" in content:
+                return cls(path, content["id"], {}, Design(**content["search"]))
             for name in content["runs"]:
                 if not NAME.fullmatch(name):
                     raise FolderError(f"'{file}' is damaged: the name of a run is {name!r}")
             runs = {n: RunSpec.from_json(c, f"'{file}'") for n, c in content["runs"].items()}
-            search = Design(**content["search"]) if "search" in content else None
-            return cls(path, content["id"], runs, search)
+            return cls(path, content["id"], runs)
         except FolderError:
             raise
         except (KeyError, TypeError, AttributeError, InputError) as error:
             raise FolderError(f"'{file}' is damaged: {error!r}") from None
 
-    def add(self, runs: Mapping[str, RunSpec]) -> None:
-        """Add runs that a search suggests; those that are there already are left out."""
-        self._update(self.runs | {n: run for n, run in runs.items() if n not in self.runs})
-
     @property
     def envs(self) -> list[str]:
-        """Environments of all runs, and of those that a search will suggest; each once."""
-        searched = self.search.envs if self.search else []
-        return list(dict.fromkeys([*(run.env for run in self.runs.values()), *searched]))
+        """Environments of all runs, each once."""
+        if self.search is not None:
+            return list(self.search.envs)
+        return list(dict.fromkeys(run.env for run in self.runs.values()))
 
     def folder(self, name: str) -> Path:
         return self.path / "runs" / name
@@ -180,20 +176,14 @@ class SweepFolder:
 
     def _grow(self, runs: Sequence[Planned], batched: bool, search: Design | None) -> None:
         """Add runs, steps or trials. Raises InputError if more than these is different."""
-        if self.search is None and search is None:
-            self._update(grown(self.runs, runs, batched))
-        elif self.search is None or search is None:
+        if (self.search is None) != (search is None):
             raise InputError("it is a search" if self.search else "it is no search")
+        before = self.runs, self.search
+        if self.search is None or search is None:
+            self.runs = grown(self.runs, runs, batched)
         else:
-            more = self.search.grown(search)
-            if other := next((n for n, r in self.runs.items() if r.env not in more.envs), None):
-                raise InputError(f"'{other}' is not part of this one")
-            self._update(self.runs, more)
-
-    def _update(self, runs: Mapping[str, RunSpec], search: Design | None = None) -> None:
-        search = search or self.search
-        if runs != self.runs or search != self.search:
-            self.runs, self.search = dict(runs), search
+            self.search = self.search.grown(search)
+        if (self.runs, self.search) != before or not (self.path / "sweep.json").exists():
             self._write()
 
     def _write(self) -> None:
@@ -206,6 +196,8 @@ class SweepFolder:
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "id": self.token,
         }
-        search = {"search": dataclasses.asdict(self.search)} if self.search else {}
-        runs = {"runs": {name: run.as_json() for name, run in self.runs.items()}}
-        write_json(file, made | (read_json(file) if file.exists() else {}) | search | runs)
+        if self.search is not None:
+            what = {"search": dataclasses.asdict(self.search)}
+        else:
+            what = {"runs": {name: run.as_json() for name, run in self.runs.items()}}
+        write_json(file, made | (read_json(file) if file.exists() else {}) | what)

@@ -47,9 +47,8 @@ class OptunaSearch(Search):
         self._optuna = import_optuna()
         self.optuna_studies = {name: self._open(name) for name in self._studies}
         """Optuna's own record of each study."""
-        self._trial_of: dict[str, Trial] = {}
-        """The trial of each run that is not finished."""
-        self._runs_of: dict[Trial, list[str]] = {}
+        self._open_trials: dict[Trial, list[str]] = {}
+        """The runs of each trial without a score."""
         trials = [
             (trial, name)
             for name, journal in self.optuna_studies.items()
@@ -70,19 +69,22 @@ class OptunaSearch(Search):
 
     def finished(self, name: str) -> None:
         """Pass the trial's score to Optuna if this was the last of its runs."""
-        trial = self._trial_of.pop(name, None)
-        if trial is None or trial in self._trial_of.values():
-            return
-        score = self.score(self._runs_of[trial])
-        if score is not None:
-            self.optuna_studies[trial[0]].tell(trial[1], score)
+        trial = self._trial_of(name)
+        if trial and all(map(self._folder.is_finished, self._open_trials[trial])):
+            score = self.score(self._open_trials.pop(trial))
+            if score is not None:
+                self.optuna_studies[trial[0]].tell(trial[1], score)
 
     def failed(self, name: str, error: str) -> None:
         """Give the trial the worst score if the run diverged; it would do so again."""
-        trial = self._trial_of.get(name)
-        if trial is not None and error.startswith(NonFiniteError.__name__):
-            self._trial_of = {n: t for n, t in self._trial_of.items() if t != trial}
+        trial = self._trial_of(name)
+        if trial and error.startswith(NonFiniteError.__name__):
+            del self._open_trials[trial]
             self.optuna_studies[trial[0]].tell(trial[1], WORST)
+
+    def _trial_of(self, name: str) -> Trial | None:
+        """The trial without a score that a run belongs to."""
+        return next((trial for trial, runs in self._open_trials.items() if name in runs), None)
 
     def score(self, names: Iterable[str]) -> float | None:
         """The score of a trial whose runs are finished; None if one is not finite."""
@@ -161,8 +163,7 @@ class OptunaSearch(Search):
     def register(self, name: str, number: int, params: Mapping[str, Any]) -> dict[str, RunSpec]:
         """The runs of a trial, whose ends are now waited for."""
         runs = self._design.trial(self._studies[name], number, self._options(name, params))
-        self._runs_of[name, number] = list(runs)
-        self._trial_of |= dict.fromkeys(runs, (name, number))
+        self._open_trials[name, number] = list(runs)
         return runs
 
     def _options(self, name: str, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 
 from longrun import APO, read_results
 from longrun.cli import main
-from longrun.learning.envs import user_modules
+from longrun.learning.envs import env_strings
 from tiny_envs import TINY, TINY_FLAGS
 
 MODULE = '''
@@ -182,4 +182,4 @@ def test_wrong_names_are_one_line(plant: Path, command: str, capsys: Any) -> Non
 
 def test_the_working_directory_hides_no_module(plant: Path) -> None:
     (plant / "json.py").write_text("raise RuntimeError('hidden')")
-    assert user_modules.named_object("json:dumps") is json.dumps
+    assert env_strings.named_object("json:dumps") is json.dumps

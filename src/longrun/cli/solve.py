@@ -26,7 +26,7 @@ from longrun.exact.tabular.models import MODELS as TABULAR_MODELS
 from longrun.exact.tabular.solvers import METHODS, solve
 from longrun.exact.tabular.structure import reachable
 from longrun.exact.tabular.truncation import Truncation, grow_box
-from longrun.learning.envs.user_modules import named_object
+from longrun.learning.envs.env_strings import named_object
 from longrun.learning.options.config_options import value_text
 
 MODELS = dict(sorted({**TABULAR_MODELS, **NETWORK_MODELS}.items()))

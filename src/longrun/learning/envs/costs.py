@@ -67,17 +67,14 @@ def info_cost(info: Mapping[str, Any], name: str) -> float:
     for place, key in ((info, name), (inner, name), (info, f"cost_{name}")):
         if key in place:
             return as_number(f"cost '{name}'", place[key])
-    numbers = [key for key, value in {**info, **inner}.items() if _is_number(value)]
+    scalars = {key: x for key, x in {**info, **inner}.items() if np.ndim(x) == 0}
+    numbers = [key for key, x in scalars.items() if np.asarray(x).dtype.kind in "biuf"]
     raise unknown_cost(name, numbers)
 
 
 def unknown_cost(name: str, given: Sequence[str]) -> InputError:
     told = f"the environment gave {', '.join(given)}" if given else "the environment gave none"
     return InputError(f"cost '{name}' is unknown; {told}; ready-made: {', '.join(READY)}")
-
-
-def _is_number(value: Any) -> bool:
-    return np.ndim(value) == 0 and np.asarray(value).dtype.kind in "biuf"
 
 
 CostFunction = Callable[[Any, Any, Any, Mapping[str, Any]], Any]

@@ -2,6 +2,8 @@
 
 A value is JSON where it reads as JSON, and otherwise the text itself: `limit=200` is a number,
 `backend=spring` a string, and `limit="200"` a string that looks like a number.
+
+An id may be 'module:name', of a module that may be in the working directory.
 """
 
 from __future__ import annotations
@@ -9,11 +11,16 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from longrun.base.errors import InputError
+from longrun.base.errors import InputError, listed
 
 NATIVE_MAKERS = {
     "jax": ("longrun.learning.envs.builtin_envs", "make_builtin"),
@@ -73,19 +80,14 @@ def with_args(env: Any, args: Mapping[str, Any]) -> Any:
     if not isinstance(args, Mapping):
         raise InputError(f"env_args={args!r} must be a dict, as {{'regime': 'BM'}}")
     if not isinstance(env, str):
+        name = getattr(env, "__name__", type(env).__name__)
+        given = ", ".join(f"{key}={value!r}" for key, value in args.items())
         raise InputError(
-            f"env_args={dict(args)} need an environment named by a string, not {env}; write"
-            f" {_call_of(env, args)}, or name it as 'module:Class'"
+            f"env_args={dict(args)} need an environment named by a string, not {env}; write lambda:"
+            f" {name if name.isidentifier() else 'Class'}({given}), or name it as 'module:Class'"
         )
-    env_id, given = split_env(env)
-    return join_env(env_id, given | dict(args))
-
-
-def _call_of(env: Any, args: Mapping[str, Any]) -> str:
-    """A function that makes such an environment with these arguments, for a message."""
-    name = getattr(env, "__name__", type(env).__name__)
-    given = ", ".join(f"{key}={value!r}" for key, value in args.items())
-    return f"lambda: {name if name.isidentifier() else 'Class'}({given})"
+    env_id, own = split_env(env)
+    return join_env(env_id, own | dict(args))
 
 
 def _value(text: str) -> Any:
@@ -119,3 +121,37 @@ def env_string(name: str, builder: Callable[..., Any], **arguments: Any) -> str:
 def arguments_of(env: Any) -> dict[str, Any]:
     """The arguments that an environment which is a dataclass was made with."""
     return {field.name: getattr(env, field.name) for field in dataclasses.fields(env)}
+
+
+def user_module(text: str) -> ModuleType:
+    """The module of 'module:name', or an InputError if there is none.
+
+    The working directory comes last on Python's path, so that its files hide no other module.
+    """
+    module, _, name = text.rpartition(":")
+    if module.endswith(".py"):
+        path = Path(os.path.relpath(module)).with_suffix("")
+        module = path.name if ".." in path.parts else ".".join(path.parts)
+        raise InputError(f"'{text}' names a file where its module is needed; write {module}:{name}")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return import_module(module)
+    except SystemExit as error:
+        raise InputError(f"module '{module}' ends when it is imported: {error!r}") from None
+    except ImportError as error:
+        why = str(error)
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            file = f"{module.replace('.', '/')}.py"
+            why += f"; start in the folder that has {file}, or install the module"
+        raise InputError(f"'{text}': {why}") from None
+
+
+def named_object(text: str) -> Any:
+    """The object that 'module:name' is. Raises InputError if there is none."""
+    home, name = user_module(text), text.rpartition(":")[2]
+    if not hasattr(home, name):
+        own = [n for n, v in vars(home).items() if callable(v) and not n.startswith("_")]
+        has = f"it has {listed(own)}" if own else "it has no function"
+        raise InputError(f"module '{home.__name__}' has no '{name}'; {has}")
+    return getattr(home, name)

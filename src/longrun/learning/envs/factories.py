@@ -19,12 +19,12 @@ from gymnasium.wrappers import TimeLimit
 import longrun.learning.envs.mujoco_velocity  # noqa: F401  (it registers ids)
 from longrun.base.checks import known
 from longrun.base.errors import EnvironmentFailure, InputError, text_of
-from longrun.learning.envs.env_strings import NATIVE_MAKERS, join_env, split_env
-from longrun.learning.envs.user_modules import (
-    import_user_module,
+from longrun.learning.envs.env_strings import (
+    NATIVE_MAKERS,
+    join_env,
     named_object,
-    require_module,
-    why_not_imported,
+    split_env,
+    user_module,
 )
 
 EnvLike = str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]
@@ -159,14 +159,11 @@ def require_saved(name: Any, path: object, trust: bool = False) -> None:
 def _spec(env_id: str) -> EnvSpec:
     """The registered specification: workers get it too, if it was registered here only."""
     module, _, name = env_id.rpartition(":")
+    home = user_module(env_id) if module else None
     try:
-        if module:
-            import_user_module(module)
         return gymnasium.spec(name)
-    except ImportError as error:
-        why = why_not_imported(module, error)
     except gymnasium.error.Error as error:
-        if not module:
+        if home is None:
             # By name, since it imports JAX, which worker processes must not: they never come here.
             built_in = import_module("longrun.learning.envs.builtin_envs").BUILTIN
             names = [*sorted(gymnasium.registry), *(f"jax:{name}" for name in built_in)]
@@ -176,12 +173,11 @@ def _spec(env_id: str) -> EnvSpec:
             )
             known("environment", env_id, names, own)
         without_version = re.sub(r"-v\d+$", "", name)
-        found = callable(getattr(sys.modules[module], without_version, None))
-        why = (
-            f"{str(error).rstrip('.')}; write {module}:{without_version if found else 'Class'}, or"
+        shown = without_version if callable(getattr(home, without_version, None)) else "Class"
+        raise InputError(
+            f"unknown environment '{env_id}'; {str(error).rstrip('.')}; write {module}:{shown}, or"
             f" register the id when the module '{module}' is imported"
-        )
-    raise InputError(f"unknown environment '{env_id}'; {why}")
+        ) from None
 
 
 def _maker_in_module(env_id: str) -> Factory | None:
@@ -189,9 +185,7 @@ def _maker_in_module(env_id: str) -> Factory | None:
 
     None if it is no such name, or an id that the module registers.
     """
-    require_module(env_id)
-    module, _, name = env_id.rpartition(":")
-    if not module or re.search(r"-v\d+$", name):
+    if ":" not in env_id or re.search(r"-v\d+$", env_id):
         return None
     found = named_object(env_id)
     if isinstance(found, gymnasium.Env | VectorEnv):

@@ -27,16 +27,13 @@ FORBIDDEN = -1e9
 def weight_shapes(acting: Acting, spaces: Spaces) -> list[tuple[int, ...]]:
     """Shapes in the flat vector: observation mean and inverse std, log std, then the network's."""
     features, stds = (spaces.feature_size,), (0 if spaces.categories else spaces.action_size,)
-    return [features, features, stds, *_network_shapes(acting, spaces)]
-
-
-def _network_shapes(acting: Acting, spaces: Spaces) -> list[tuple[int, ...]]:
+    shapes = [features, features, stds]
     if not acting.is_mlp:
         from longrun.learning.envs.own_policy import own_shapes
 
-        return own_shapes(acting.policy_network, spaces)
+        return shapes + own_shapes(acting.policy_network, spaces)
     sizes = (spaces.feature_size, *acting.hidden_sizes, spaces.policy_outputs)
-    return [shape for n_in, n_out in pairwise(sizes) for shape in ((n_in, n_out), (n_out,))]
+    return shapes + [shape for n, m in pairwise(sizes) for shape in ((n, m), (m,))]
 
 
 def count_weights(acting: Acting, spaces: Spaces) -> int:

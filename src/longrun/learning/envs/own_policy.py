@@ -22,16 +22,16 @@ def use_cpu() -> None:
     jax.config.update("jax_platforms", "cpu")
 
 
-def own_shapes(network: Any, spaces: Spaces) -> list[tuple[int, ...]]:
-    """Shapes of the parameters, in the order of the flat vector."""
-    return [leaf.shape for leaf in jax.tree.leaves(_like(network, spaces))]
-
-
 def _like(network: Any, spaces: Spaces) -> Any:
     """The parameters' structure, without their values."""
     return jax.eval_shape(
         lambda: network[0](jax.random.key(0), spaces.feature_size, spaces.policy_outputs)
     )
+
+
+def own_shapes(network: Any, spaces: Spaces) -> list[tuple[int, ...]]:
+    """Shapes of the parameters, in the order of the flat vector."""
+    return [leaf.shape for leaf in jax.tree.leaves(_like(network, spaces))]
 
 
 def own_network(network: Any, spaces: Spaces, params: list[Array]) -> Callable[[Array], Array]:
@@ -40,21 +40,16 @@ def own_network(network: Any, spaces: Spaces, params: list[Array]) -> Callable[[
 
     def outputs(x: Array) -> Array:
         found = np.array(_apply_rows(network[1], jax.tree.map(jnp.asarray, tree), x))
-        _require_finite(found, x)
+        odd = ~np.isfinite(found) & np.isfinite(x).all(1, keepdims=True)
+        if odd.any():
+            i, k = np.argwhere(odd)[0]
+            raise NonFiniteError(
+                f"your policy_network returned {found[i, k]} (output {k}) for an observation that"
+                " is finite; its apply(params, x) must return finite numbers"
+            )
         return found
 
     return outputs
-
-
-def _require_finite(outputs: Array, x: Array) -> None:
-    """Raise NonFiniteError where finite inputs [n, F] have outputs [n, K] that are not."""
-    odd = ~np.isfinite(outputs) & np.isfinite(x).all(1, keepdims=True)
-    if odd.any():
-        i, k = np.argwhere(odd)[0]
-        raise NonFiniteError(
-            f"your policy_network returned {outputs[i, k]} (output {k}) for an observation that is"
-            " finite; its apply(params, x) must return finite numbers"
-        )
 
 
 @partial(jax.jit, static_argnums=0)

@@ -114,8 +114,7 @@ class SharedArrays(dict[str, Array]):
         memory = mmap.mmap(self.fd, total)
         offset = 0
         for name, (shape, dtype) in spec.items():
-            count = int(np.prod(shape))
-            self[name] = np.frombuffer(memory, dtype, count, offset).reshape(shape)
+            self[name] = np.ndarray(shape, dtype, memory, offset)
             offset += _size(shape, dtype)
 
     def close(self) -> None:

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from longrun.exact.tabular.models.classic import access_control, garnet
+from longrun.exact.tabular.models import access_control, garnet
 from longrun.learning.envs.native import Environment, Step
-from longrun.learning.envs.native.access_control import AccessControl
+from longrun.learning.envs.native.control import AccessControl
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.acting import policy_outputs, read
 from longrun.queueing import QueueingEnv, n_model, tandem

@@ -14,7 +14,7 @@ import numpy as np
 from tabular_learning_figure import learning_curves_figure
 
 from longrun.exact.tabular.mdp import Array
-from longrun.exact.tabular.models.classic import access_control, riverswim
+from longrun.exact.tabular.models import access_control, riverswim
 from longrun.tabular import LEARNING_METHODS, MDP, LearningCurves, Prediction, learn, predict
 
 RESULTS = Path(__file__).parent / "results"

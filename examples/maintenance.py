@@ -22,7 +22,7 @@ from longrun import APO, PPO
 from longrun.cli import main
 from longrun.lab.policy_map.exact_comparison import learned_policy
 from longrun.lab.results.read import read_metrics
-from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.learning.envs.native.control import Maintenance
 from longrun.tabular import MDP, evaluate, solve
 
 SETTING = (

@@ -491,14 +491,14 @@ SOLVERS = (
     ),
     Mutant(
         "a mixture keeps limits to a solver's tolerance only",
-        "exact/tabular/limits/mixtures.py",
+        "exact/tabular/limits/columns.py",
         "weights = _corrected(_as_weights(found.x), excess, margins)",
         "weights = _as_weights(found.x)",
         ("tabular/test_limits.py::test_weights_of_a_mixture_are_exact_where_highs_is_not",),
     ),
     Mutant(
         "prices of limits are not rescaled",
-        "exact/tabular/limits/mixtures.py",
+        "exact/tabular/limits/columns.py",
         "prices = np.maximum(-found.ineqlin.marginals, 0) * spread",
         "prices = np.maximum(-found.ineqlin.marginals, 0)",
         ("tabular/test_limits.py::test_garnets_against_the_program",),

@@ -10,8 +10,8 @@ from longrun.exact.queueing.known_networks import MODELS
 from longrun.exact.queueing.network import Activity, Network
 
 if TYPE_CHECKING:
-    from longrun.learning.envs.queueing.environment import QueueingEnv
-    from longrun.learning.envs.queueing.known_environments import (
+    from longrun.learning.envs.queueing.environment import (
+        QueueingEnv,
         criss_cross,
         n_model,
         reentrant,
@@ -51,7 +51,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'longrun.queueing' has no attribute '{name}'")
-    homes = ("known_environments", "policies")  # both have QueueingEnv, too
+    homes = ("environment", "policies")  # both have QueueingEnv, too
     modules = (import_module(f"longrun.learning.envs.queueing.{home}") for home in homes)
     return next(vars(module)[name] for module in modules if name in vars(module))
 

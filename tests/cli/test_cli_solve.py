@@ -16,7 +16,7 @@ import pytest
 from command_line import call, require_picture
 from longrun.cli.solve import MODELS
 from longrun.cli.solve_report import certified
-from longrun.exact.tabular.models.classic import access_control
+from longrun.exact.tabular.models import access_control
 from longrun.lab.policy_map import picture
 from longrun.tabular import NoConvergence, evaluate, from_gymnasium, solve
 

@@ -14,12 +14,10 @@ from gymnasium.vector import SyncVectorEnv
 
 from longrun import APO, PPO
 from longrun.base.errors import EnvironmentFailure, InputError
-from longrun.exact.tabular.models.classic import access_control, inventory
+from longrun.exact.tabular.models import access_control, inventory
 from longrun.learning.envs.costs import READY, info_cost, ready_cost, with_costs
 from longrun.learning.envs.native import Environment, Step
-from longrun.learning.envs.native.access_control import AccessControl
-from longrun.learning.envs.native.inventory import Inventory
-from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.learning.envs.native.control import AccessControl, Inventory, Maintenance
 from longrun.learning.envs.native.to_gymnasium import as_gymnasium
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.envs.stepper import GymnasiumStepper

@@ -134,7 +134,7 @@ from functools import partial
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 import gymnasium, numpy as np
 from longrun.learning.envs.env_source import env_source
-from longrun.learning.envs.queueing.known_environments import criss_cross
+from longrun.learning.envs.queueing.environment import criss_cross
 
 def shown(queue):
     keys = {"rate", "cost", "wear", "price"}

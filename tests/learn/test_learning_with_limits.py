@@ -14,9 +14,9 @@ import pytest
 from longrun import APO, ATRPO, TRPO
 from longrun.base.errors import InputError
 from longrun.cli import main
-from longrun.exact.tabular.models.classic import access_control
+from longrun.exact.tabular.models import access_control
 from longrun.learning.envs.native import Step
-from longrun.learning.envs.native.access_control import AccessControl
+from longrun.learning.envs.native.control import AccessControl
 from longrun.learning.envs.native.to_gymnasium import as_gymnasium
 from longrun.learning.learn import limits
 from longrun.learning.learn.criteria import Targets, Values

@@ -14,7 +14,7 @@ from longrun import APO, EnvironmentFailure
 from longrun.base.errors import InputError
 from longrun.learning.envs.native import Environment, Step
 from longrun.learning.envs.native.protocol_check import require_sound
-from longrun.learning.envs.queueing.known_environments import criss_cross
+from longrun.learning.envs.queueing.environment import criss_cross
 from longrun.learning.envs.spaces import Spaces
 
 

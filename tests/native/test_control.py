@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.exact.tabular.models.classic import access_control, inventory
-from longrun.learning.envs.native.access_control import AccessControl
-from longrun.learning.envs.native.inventory import Inventory
+from longrun.exact.tabular.models import access_control, inventory
+from longrun.learning.envs.native.control import AccessControl, Inventory
 from longrun.learning.envs.queueing.policies import average_reward
 from longrun.tabular import evaluate, solve
 

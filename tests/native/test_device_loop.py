@@ -17,7 +17,7 @@ from longrun import APO, ATRPO, PPO, EnvironmentFailure, NonFiniteError
 from longrun.cli import main
 from longrun.lab.results.read import read_results
 from longrun.learning.algorithms import AGENTS, agent_of
-from longrun.learning.envs.queueing.known_environments import criss_cross
+from longrun.learning.envs.queueing.environment import criss_cross
 from longrun.learning.options.config_options import make_config
 from longrun.learning.train import failing_training
 from longrun.learning.train.device import loop as device_loop

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from longrun.exact.tabular.models.maintenance import maintenance
-from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.exact.tabular.models import maintenance
+from longrun.learning.envs.native.control import Maintenance
 from longrun.learning.envs.queueing.policies import average_reward
 from longrun.tabular import evaluate
 

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 from longrun.exact.queueing.network import Network
-from longrun.learning.envs.queueing.environment import QueueingEnv
-from longrun.learning.envs.queueing.known_environments import (
+from longrun.learning.envs.queueing.environment import (
+    QueueingEnv,
     criss_cross,
     n_model,
     reentrant,

@@ -16,7 +16,7 @@ import reference_networks
 from longrun.exact.queueing.known_networks import MODELS, REGIMES
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.solvers import solve
-from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS
+from longrun.learning.envs.queueing.environment import ENVIRONMENTS
 
 UNUSUAL_N_MODEL = (0.7, (0.5, 0.8), (1.0, 2.0, 1.5), (1.0, 4.0), 3)
 UNUSUAL_TANDEM = (0.3, (0.7, 1.1), (2.0, 1.0), 4)

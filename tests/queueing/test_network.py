@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from longrun.base.errors import InputError
 from longrun.exact.queueing.network import Activity, Decision, Network
-from longrun.learning.envs.queueing.environment import QueueingEnv, scaled
-from longrun.learning.envs.queueing.known_environments import (
+from longrun.learning.envs.queueing.environment import (
+    QueueingEnv,
     criss_cross,
     n_model,
     reentrant,
+    scaled,
     six_class,
     tandem,
 )

@@ -17,7 +17,7 @@ from longrun import APO
 from longrun.base.errors import InputError
 from longrun.cli import main
 from longrun.exact.queueing.network import Activity, Network
-from longrun.exact.tabular.models.classic import riverswim
+from longrun.exact.tabular.models import riverswim
 from longrun.lab.policy_map import exact_comparison
 from longrun.lab.policy_map.exact_comparison import (
     SAME,
@@ -34,11 +34,9 @@ from longrun.lab.policy_map.picture import (
     policy_map,
     slices_of,
 )
-from longrun.learning.envs.native.access_control import AccessControl
-from longrun.learning.envs.native.inventory import Inventory
-from longrun.learning.envs.native.maintenance import Maintenance
-from longrun.learning.envs.queueing.environment import QueueingEnv
-from longrun.learning.envs.queueing.known_environments import (
+from longrun.learning.envs.native.control import AccessControl, Inventory, Maintenance
+from longrun.learning.envs.queueing.environment import (
+    QueueingEnv,
     criss_cross,
     n_model,
     six_class,

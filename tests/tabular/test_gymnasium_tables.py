@@ -16,8 +16,7 @@ from longrun import APO
 from longrun.exact.queueing.known_networks import MODELS as NETWORK_MODELS
 from longrun.exact.tabular.gymnasium_tables import from_gymnasium, to_gymnasium, transition_table
 from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models import MODELS
-from longrun.exact.tabular.models.classic import access_control, garnet, riverswim
+from longrun.exact.tabular.models import MODELS, access_control, garnet, riverswim
 from longrun.tabular import solve
 from tiny_envs import ITERATION, TINY
 

@@ -29,7 +29,7 @@ def imported(path: Path) -> Iterator[str]:
 
 def test_the_files_are_found() -> None:
     names = {str(path.relative_to(PACKAGE)) for path in FILES}
-    assert {"mdp.py", "models/classic.py", "solvers/policy_iteration.py"} <= names
+    assert {"mdp.py", "models.py", "solvers/policy_iteration.py"} <= names
     assert "longrun.exact.tabular.mdp.MDP" in set(
         imported(PACKAGE / "solvers" / "policy_iteration.py")
     )

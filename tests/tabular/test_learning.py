@@ -10,7 +10,7 @@ from scipy import sparse
 
 from longrun.exact.tabular.learning import LEARNING_METHODS, learn, predict, rules
 from longrun.exact.tabular.mdp import MDP, Array
-from longrun.exact.tabular.models.classic import access_control, riverswim
+from longrun.exact.tabular.models import access_control, riverswim
 
 SHIFTS = {"riverswim": 0.4, "access_control": 2.5}
 SHORT = {"steps": 1000, "snapshots": 5}

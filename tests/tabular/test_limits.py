@@ -16,17 +16,16 @@ from test_solvers import dense_chain, weakly_communicating
 
 from longrun.cli.solve_report import describe
 from longrun.exact.tabular.limits import solver as limited_solver
-from longrun.exact.tabular.limits.mixtures import best_mixture
-from longrun.exact.tabular.limits.rates import Column
-from longrun.exact.tabular.models.classic import (
+from longrun.exact.tabular.limits.columns import Column, best_mixture
+from longrun.exact.tabular.models import (
     access_control,
     admission,
     garnet,
     inventory,
     machine_replacement,
+    maintenance,
     riverswim,
 )
-from longrun.exact.tabular.models.maintenance import maintenance
 from longrun.exact.tabular.precision import rounding
 from longrun.exact.tabular.structure import chain_structure
 from longrun.queueing import MODELS as NETWORKS
@@ -206,7 +205,7 @@ def test_garnets_against_the_program(seed: int, method: str) -> None:
 @every_method
 def test_the_limit_of_large_models_is_for_speed_only(method: str, monkeypatch) -> None:
     """The same by sparse equations, which large models need."""
-    monkeypatch.setattr("longrun.exact.tabular.limits.rates.DENSE", 10)
+    monkeypatch.setattr("longrun.exact.tabular.limits.columns.DENSE", 10)
     monkeypatch.setattr(policy_iteration_module, "ELIMINATED", 10)
     mdp = NETWORKS["n-model"](size=12)
     costs = {"customers": np.indices(mdp.shape)[1].ravel()}
@@ -442,7 +441,7 @@ def test_weights_of_a_mixture_are_exact_where_highs_is_not(monkeypatch) -> None:
     ]
     off = np.array([0.5 + 9e-11, 0.5 - 9e-11])  # 0.5 is exact: the first limit binds
     monkeypatch.setattr(
-        "longrun.exact.tabular.limits.mixtures.optimize.linprog",
+        "longrun.exact.tabular.limits.columns.optimize.linprog",
         lambda *_, **__: optimize.OptimizeResult(
             status=0, x=off, ineqlin=optimize.OptimizeResult(marginals=np.array([-0.5, 0.0]))
         ),

@@ -14,7 +14,7 @@ from scipy import sparse
 from longrun.base import memory
 from longrun.base.errors import InputError
 from longrun.exact.queueing import exact_model
-from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS
+from longrun.learning.envs.queueing.environment import ENVIRONMENTS
 from longrun.queueing import MODELS as NETWORKS
 from longrun.tabular import MDP, MODELS, solve
 

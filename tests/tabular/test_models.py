@@ -14,16 +14,16 @@ import pytest
 
 from longrun.exact.tabular.laws import distinct_numbers, stock_after_poisson_demand
 from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models import MODELS
-from longrun.exact.tabular.models.classic import (
+from longrun.exact.tabular.models import (
+    MODELS,
     access_control,
     admission,
     garnet,
     inventory,
     machine_replacement,
+    maintenance,
     riverswim,
 )
-from longrun.exact.tabular.models.maintenance import maintenance
 from longrun.tabular import evaluate, solve
 from reference_networks import criss_cross, n_model, tandem
 

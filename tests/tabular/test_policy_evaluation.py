@@ -24,7 +24,7 @@ from scipy import sparse
 from longrun.exact.tabular import evaluation
 from longrun.exact.tabular.evaluation import Evaluation, evaluate
 from longrun.exact.tabular.mdp import MDP
-from longrun.exact.tabular.models.classic import garnet
+from longrun.exact.tabular.models import garnet
 from longrun.exact.tabular.poisson import SparseChain, trace_of_deviation
 from longrun.exact.tabular.precision import rounding
 from reference_networks import criss_cross, tandem

@@ -17,7 +17,7 @@ from event_lists import Event, queueing_network
 from longrun.base.errors import NoConvergence
 from longrun.exact.tabular import evaluation
 from longrun.exact.tabular.chain import stationary
-from longrun.exact.tabular.models.classic import riverswim
+from longrun.exact.tabular.models import riverswim
 from longrun.exact.tabular.poisson import SparseChain
 from longrun.exact.tabular.precision import EPS, LOOSE, USELESS, check_precision, rounding
 from longrun.exact.tabular.solvers.solution import (

@@ -18,13 +18,13 @@ from scipy import sparse
 from longrun import tabular
 from longrun.base.errors import InputError
 from longrun.exact.tabular.chain import stationary
-from longrun.exact.tabular.models.classic import (
+from longrun.exact.tabular.models import (
     access_control,
     inventory,
     machine_replacement,
+    maintenance,
     riverswim,
 )
-from longrun.exact.tabular.models.maintenance import maintenance
 from longrun.exact.tabular.precision import USELESS, rounding
 from longrun.exact.tabular.solvers import METHODS
 from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_mdps import COUPLING, KINDS, examples, random_mdp, random_policy, seeds
 
-from longrun.exact.tabular.models.classic import access_control, riverswim
+from longrun.exact.tabular.models import access_control, riverswim
 from longrun.exact.tabular.precision import rounding
 from longrun.exact.tabular.solvers import Solution
 from longrun.exact.tabular.truncation import Truncation, grow_box

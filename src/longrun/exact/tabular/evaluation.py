@@ -18,9 +18,8 @@ from longrun.exact.tabular import chain
 from longrun.exact.tabular.chain import DENSE
 from longrun.exact.tabular.mdp import MDP, Array, Matrix, require_mdp
 from longrun.exact.tabular.poisson import SparseChain, trace_of_deviation
-from longrun.exact.tabular.precision import EPS, check_precision, rounding
-from longrun.exact.tabular.room import require_room_to_evaluate
-from longrun.exact.tabular.sparse_products import longest_row
+from longrun.exact.tabular.precision import EPS, check_precision, longest_row, rounding
+from longrun.exact.tabular.room import EVALUATED, require_room_beside
 from longrun.exact.tabular.structure import ChainStructure, chain_structure
 from longrun.exact.tabular.validation import state_law
 
@@ -39,7 +38,7 @@ def evaluate(
     require_mdp("evaluate", mdp)
     if not isinstance(discount, Real) or not 0 <= discount <= 1:
         raise InputError(f"discount={discount!r} is outside [0, 1]; 1 is the average criterion")
-    require_room_to_evaluate(mdp)
+    require_room_beside(mdp, EVALUATED, "to be evaluated")
     start = mdp.initial if initial is None else state_law(initial, mdp.num_states)
     return Evaluation(mdp, mdp.distribution(policy), float(discount), start)
 

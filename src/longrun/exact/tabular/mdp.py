@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longrun.base.errors import InputError
-from longrun.exact.tabular.function_tables import Successors, labels, numbered, tabulated
+from longrun.exact.tabular.function_tables import Successors, labels, tabulated
+from longrun.exact.tabular.precision import longest_row
 from longrun.exact.tabular.room import require_room
-from longrun.exact.tabular.sparse_products import RowBlocks, longest_row
 from longrun.exact.tabular.validation import (
     TOLERANCE,
     Array,
@@ -117,16 +117,11 @@ class MDP:
         """
         places, choices = labels("states", states), labels("actions", actions)
         require_room(f"states={len(places)}", len(places), len(places) * len(choices))
-        index = numbered(places)
-        tables = [tabulated(successors, index, action) for action in choices]
+        tables = [tabulated(successors, places, action) for action in choices]
         if not isinstance(choices, range):
             settings.setdefault("actions", [str(action) for action in choices])
-        mdp = MDP(
-            [table.transitions for table in tables],
-            np.array([table.rewards for table in tables]).T,
-            available=np.array([table.available for table in tables]).T,
-            **settings,
-        )
+        matrices, rewards, available = zip(*tables, strict=True)
+        mdp = MDP(matrices, np.array(rewards).T, available=np.array(available).T, **settings)
         mdp.labels = places
         return mdp
 
@@ -179,15 +174,11 @@ class MDP:
 
     def lookahead(self, values: Array, discount: float = 1.0) -> Array:
         """Q [S, A] = r + discount * P values [S]; minus infinity for unavailable actions."""
-        expected = (self._blocks @ values).reshape(self.num_actions, -1).T
+        expected = (self.kernel @ values).reshape(self.num_actions, -1).T
         if discount != 1:
             expected *= discount
         expected += self.rewards
         return np.asarray(expected)
-
-    @cached_property
-    def _blocks(self) -> Matrix:
-        return RowBlocks(self.kernel) if self.is_sparse else self.kernel
 
     def distribution(self, policy: ArrayLike) -> Array:
         """[S, A] probabilities from [S, A] probabilities or [S] action indices, validated."""

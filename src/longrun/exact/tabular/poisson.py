@@ -21,8 +21,7 @@ from longrun.base.errors import NoConvergence
 from longrun.base.student import student_reach
 from longrun.exact.tabular.krylov import bicgstab, centred, conjugate_residuals
 from longrun.exact.tabular.mdp import Array, Matrix
-from longrun.exact.tabular.precision import rounding
-from longrun.exact.tabular.sparse_products import longest_row
+from longrun.exact.tabular.precision import longest_row, rounding
 
 Floats: TypeAlias = NDArray[np.floating]
 Mergers: TypeAlias = list[Matrix]

@@ -7,8 +7,10 @@ vectorisation or the fused instructions with which a CPU does them.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from longrun.base.errors import NoConvergence
 
@@ -19,6 +21,11 @@ LOOSE = 1e-5
 and maps show."""
 USELESS = 0.1
 """Relative error above which there is no result: not even its first digit would be right."""
+
+
+def longest_row(matrix: Any) -> int:
+    """Number of terms of the longest sum in a product with a vector, for its rounding error."""
+    return int(np.diff(matrix.indptr).max()) if sparse.issparse(matrix) else int(matrix.shape[1])
 
 
 class PrecisionWarning(UserWarning):

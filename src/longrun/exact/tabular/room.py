@@ -11,8 +11,6 @@ from longrun.base.memory import require_memory
 
 STATE, TRANSITION = 170, 55
 """Bytes of a state and of a transition while a sparse model is built."""
-ENTRY = 17
-"""Bytes of an entry of a dense kernel [A * S, S] while it is built."""
 SOLVED, EVALUATED = 500, 800
 """Bytes of a state while a large model is solved, or a policy evaluated with its law. (Those of the
 dense matrices of a small one are 0.1 GiB at most.)"""
@@ -25,23 +23,18 @@ def require_room(asked: str, states: int, transitions: float) -> None:
 
 
 def require_dense_room(asked: str, states: int, actions: int) -> None:
-    """The same for a model that is stored as [S, A, S]."""
-    require_memory(ENTRY * actions * states**2, f"{asked} makes {states:,} states, which")
+    """The same for a model that is stored as [S, A, S]: 17 bytes of an entry while it is built."""
+    require_memory(17 * actions * states**2, f"{asked} makes {states:,} states, which")
 
 
 def require_room_to_solve(mdp: Any, costs: int = 0) -> None:
     """Raise InputError if solving an MDP, with limits on `costs`, needs more than there is."""
     payments = 3 * 8 * mdp.num_actions * (1 + costs)
-    _require(mdp, SOLVED + payments, "to be solved")
+    require_room_beside(mdp, SOLVED + payments, "to be solved")
 
 
-def require_room_to_evaluate(mdp: Any) -> None:
-    """The same for the evaluation of one of its policies."""
-    _require(mdp, EVALUATED, "to be evaluated")
-
-
-def _require(mdp: Any, state: float, purpose: str) -> None:
-    """`state`: bytes of each, beside the model itself."""
+def require_room_beside(mdp: Any, state: float, purpose: str) -> None:
+    """The same for `state` bytes of each state, beside the model itself."""
     states, kernel = mdp.num_states, mdp.kernel
     model = kernel.data.nbytes + kernel.indices.nbytes if mdp.is_sparse else kernel.nbytes
     require_memory(model + state * states, f"{states:,} states {purpose}")

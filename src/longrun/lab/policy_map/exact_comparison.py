@@ -19,8 +19,7 @@ from longrun.exact.tabular.long_run import RecurrentClass, long_run
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.solvers import solve
 from longrun.learning.envs.factories import needs_trust
-from longrun.learning.envs.native.exact import ExactEnvironment
-from longrun.learning.envs.native.protocol import Environment
+from longrun.learning.envs.native.protocol import Environment, ExactEnvironment
 from longrun.learning.learn.acting import act
 from longrun.learning.learn.types import TrainState
 from longrun.learning.options.config import Config

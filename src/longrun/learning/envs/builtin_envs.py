@@ -9,11 +9,9 @@ from typing import Any, get_args
 from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.envs.env_strings import written
-from longrun.learning.envs.native.access_control import AccessControl
-from longrun.learning.envs.native.inventory import Inventory
-from longrun.learning.envs.native.maintenance import Maintenance
+from longrun.learning.envs.native.control import AccessControl, Inventory, Maintenance
 from longrun.learning.envs.native.protocol import Environment
-from longrun.learning.envs.queueing.known_environments import ENVIRONMENTS
+from longrun.learning.envs.queueing.environment import ENVIRONMENTS
 
 BUILTIN: dict[str, Callable[..., Environment]] = {
     **ENVIRONMENTS,

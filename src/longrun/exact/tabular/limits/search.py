@@ -16,9 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longrun.base.errors import InfeasibleLimits, NoConvergence
-from longrun.exact.tabular.limits.mixtures import Mixture, best_mixture, least_violation
+from longrun.exact.tabular.limits.columns import (
+    Column,
+    Mixture,
+    RateEvaluator,
+    best_mixture,
+    least_violation,
+)
 from longrun.exact.tabular.limits.problem import LimitedProblem
-from longrun.exact.tabular.limits.rates import Column, RateEvaluator
 from longrun.exact.tabular.mdp import MDP, Array
 from longrun.exact.tabular.solvers.linear_program import Occupation
 from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class, policy_iteration

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from longrun.base.errors import NoConvergence
-from longrun.exact.tabular.limits.mixtures import best_mixture, stationary_policy
+from longrun.exact.tabular.limits.columns import (
+    Column,
+    RateEvaluator,
+    best_mixture,
+    stationary_law,
+    stationary_policy,
+)
 from longrun.exact.tabular.limits.problem import LimitedProblem
-from longrun.exact.tabular.limits.rates import Column, RateEvaluator, stationary_law
 from longrun.exact.tabular.limits.search import Search
 from longrun.exact.tabular.mdp import Array
 from longrun.exact.tabular.solvers.linear_program import occupation

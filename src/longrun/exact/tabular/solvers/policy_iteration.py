@@ -11,7 +11,7 @@ from scipy import sparse
 from longrun.exact.tabular.chain import DENSE, dense, relative_values, stationary
 from longrun.exact.tabular.mdp import MDP, Array, Matrix
 from longrun.exact.tabular.poisson import Mergers, SparseChain
-from longrun.exact.tabular.precision import rounding
+from longrun.exact.tabular.precision import longest_row, rounding
 from longrun.exact.tabular.solvers.solution import (
     Actions,
     Bracket,
@@ -22,7 +22,6 @@ from longrun.exact.tabular.solvers.solution import (
     gave_up,
     reward_scale,
 )
-from longrun.exact.tabular.sparse_products import longest_row
 from longrun.exact.tabular.structure import chain_structure
 
 Evaluate = Callable[[Matrix, Array, float, float], Array]

@@ -367,7 +367,6 @@ REFUSED = [
     ({"rewards": [["x", 1], [1, 1]]}, "rewards must be an array of numbers: could not convert"),
     ({"initial": ["x", "y"]}, "initial must be an array of numbers: could not convert"),
     ({"costs": {"c": "x"}}, "cost 'c' must be an array of numbers: could not convert"),
-    ({"costs": [1.0]}, "costs=[1.0] is a list; give a dict, {name: [states, actions]}"),
     ({"transitions": sparse.eye_array(2)}, "transitions is one sparse matrix; give a list"),
     (
         {"transitions": [sparse.eye_array(2), sparse.eye_array(3)]},

@@ -605,15 +605,6 @@ def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
         ({"max_iterations": -3}, "max_iterations=-3 must be 1 or more"),
         ({"max_iterations": "9"}, "max_iterations='9' must be 1 or more, a whole number"),
         ({"tolerance": "1e-8"}, "tolerance='1e-8' is not between 0 and 1"),
-        (
-            {"discount": 0.9},
-            "solve has no discount: it maximises the long-run average; give"
-            " evaluate(mdp, policy, discount=0.9) or"
-            " trust_region_policy_iteration(mdp, discount=0.9)",
-        ),
-        ({"tolerence": 1e-6}, "unknown argument of solve 'tolerence'; did you mean tolerance?"),
-        ({"limits": [1.0]}, "limits=[1.0] is a list; give a dict, {name: largest average}"),
-        ({"costs": [1.0]}, "costs=[1.0] is a list; give a dict, {name: [states, actions]}"),
     ],
 )
 def test_settings_that_are_refused(settings: Any, message: str) -> None:

@@ -7,7 +7,7 @@ episodes. Time limits are not part of a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -82,54 +82,41 @@ def transition_table(mdp: MDP) -> Table:
 
 
 def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
-    choices = {s: dict(_numbered(table[s], f"state {s}")) for s, _ in _numbered(table, "the table")}
-    states = len(choices)
-    missing = next((s for s in range(states) if s not in choices), None)
-    if missing is not None:
-        raise InputError(f"state {missing} is missing from {states} states; number them from 0")
-    count = 1 + max(a for inner in choices.values() for a in inner)
+    states = len(table)
+    choices = [dict(_numbered(table[s])) for s in range(states)]
+    count = 1 + max(a for each in choices for a in each)
     law = None if initial is None else state_law(initial, states)
 
-    def successors(state: int, action: int) -> Iterator[tuple[Any, Any, Any]] | None:
-        outcomes = choices[state].get(action, ())
+    def successors(state: int, action: int) -> list[Any] | None:
+        if action not in choices[state]:
+            return None
         place = f"state {state}, action {action}"
-        return _continuing(outcomes, law, place) if action in choices[state] else None
+        return [each for found in choices[state][action] for each in _continuing(found, law, place)]
 
     mdp = MDP.from_function(successors, states, count, initial=law, name=name)
     if law is not None:
         mdp.costs["terminated"] = ends = np.zeros((states, count))
-        for s, inner in choices.items():  # all outcomes are valid, or there would be no model
-            for a, outcomes in inner.items():
+        for s, each in enumerate(choices):
+            for a, outcomes in each.items():
                 ends[s, a] = sum(float(outcome[0]) for outcome in outcomes if outcome[3])
     return mdp
 
 
-def _numbered(container: Any, place: str) -> Iterator[tuple[int, Any]]:
-    """Indices and entries of a dictionary or a list."""
-    if not isinstance(container, (Mapping, Sequence)) or not len(container):
-        raise InputError(f"{place} is {container!r}; give a dictionary with at least one entry")
-    items = container.items() if isinstance(container, Mapping) else enumerate(container)
-    for key, entry in items:
-        if not isinstance(key, (int, np.integer)) or key < 0:
-            raise InputError(f"{place} has key {key!r}; number states and actions from 0")
-        yield int(key), entry
+def _numbered(entries: Any) -> Iterable[tuple[int, Any]]:
+    """Numbers and entries of a dictionary or a list."""
+    return entries.items() if isinstance(entries, Mapping) else enumerate(entries)
 
 
-def _continuing(outcomes: Any, law: Array | None, place: str) -> Iterator[tuple[Any, Any, Any]]:
+def _continuing(outcome: Any, law: Array | None, place: str) -> list[tuple[Any, Any, Any]]:
     """(probability, successor, reward), where an episode's end leads to the next one's start."""
-    if not isinstance(outcomes, Sequence):
-        raise InputError(f"{place} is {outcomes!r}; give a list of outcomes")
-    for outcome in outcomes:
-        try:
-            probability, successor, reward, terminated = outcome
-        except (TypeError, ValueError):
-            raise InputError(
-                f"{place} has outcome {outcome!r}; "
-                "give (probability, successor, reward, terminated)"
-            ) from None
-        if not terminated:
-            yield probability, successor, reward
-        elif law is None:
-            raise InputError(f"{place} ends an episode; give initial, where the next one starts")
-        else:
-            yield from ((probability * float(law[s]), int(s), reward) for s in np.flatnonzero(law))
+    try:
+        probability, successor, reward, terminated = outcome
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{place} has outcome {outcome!r}; give (probability, successor, reward, terminated)"
+        ) from None
+    if not terminated:
+        return [(probability, successor, reward)]
+    if law is None:
+        raise InputError(f"{place} ends an episode; give initial, where the next one starts")
+    return [(probability * float(law[s]), int(s), reward) for s in np.flatnonzero(law)]

@@ -25,7 +25,6 @@ from longrun.exact.tabular.validation import (
     cost_table,
     expected_rewards,
     normalise_rows,
-    require_named,
     stacked_kernel,
     state_law,
     without_rounding,
@@ -94,8 +93,9 @@ class MDP:
         self.initial = (
             np.full(states, 1 / states) if initial is None else state_law(initial, states)
         )
-        named = require_named("costs", costs or {}, "[states, actions]")
-        self.costs = {k: cost_table(k, cost, self.available) for k, cost in named.items()}
+        self.costs = {
+            name: cost_table(name, given, self.available) for name, given in (costs or {}).items()
+        }
 
     def with_rewards(self, rewards: Array) -> MDP:
         """The same model with other rewards [S, A]; everything else is shared, not copied."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -196,11 +195,3 @@ def as_floats(name: str, given: Any) -> Array:
 def without_rounding(law: Array) -> Array:
     """The same probabilities, 0 where rounding made them negative."""
     return np.where((law < 0) & (law >= -NEGLIGIBLE), 0.0, law)
-
-
-def require_named(argument: str, given: Any, entry: str) -> Mapping[str, Any]:
-    """The argument, which must be a dict; `entry` is what it has for each name."""
-    if not isinstance(given, Mapping):
-        kind = type(given).__name__
-        raise InputError(f"{argument}={given!r} is a {kind}; give a dict, {{name: {entry}}}")
-    return given

@@ -9,6 +9,7 @@ variables are the next prices (Dantzig and Wolfe 1960). Both meet after finitely
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,6 @@ from longrun.exact.tabular.limits.columns import (
     best_mixture,
     least_violation,
 )
-from longrun.exact.tabular.limits.problem import LimitedProblem
 from longrun.exact.tabular.mdp import MDP, Array
 from longrun.exact.tabular.solvers.linear_program import Occupation
 from longrun.exact.tabular.solvers.policy_iteration import one_recurrent_class, policy_iteration
@@ -46,26 +46,55 @@ MOST_POLICIES = 64
 
 
 class Search:
-    """Policies, their rates, and the least upper bound so far."""
+    """Policies, their rates, and the least upper bound so far.
+
+    Costs are used in units of their range in the model, so that limits on falls per step and on
+    waiting customers can be weighed against each other: the excess [K] of the costs that have a
+    limit is (cost - limit) / unit, and prices are multipliers of that.
+    """
 
     def __init__(
-        self, problem: LimitedProblem, tolerance: float, most: int, on_iteration: OnIteration
+        self,
+        mdp: MDP,
+        costs: dict[str, Array],
+        limits: Mapping[str, float],
+        tolerance: float,
+        most: int,
+        on_iteration: OnIteration,
     ) -> None:
-        self.problem, self.tolerance, self.most = problem, tolerance, most
-        self.on_iteration = on_iteration
-        excess = [problem.excess(k) for k in range(len(problem.names))]
-        payments = [problem.mdp.rewards, *excess]
-        self.rates = RateEvaluator(problem.mdp, payments, EVALUATED * tolerance)
+        """costs: [S, A] each, all that there are; most: Lagrangian problems that are solved."""
+        self.mdp, self.costs, self.names = mdp, costs, tuple(limits)
+        self.limits = np.array(list(limits.values()), float)
+        self.units = np.array([_range(mdp, costs[name]) for name in limits])
+        self.tolerance, self.most, self.on_iteration = tolerance, most, on_iteration
+        payments = [mdp.rewards, *(self.excess(k) for k in range(len(limits)))]
+        self.rates = RateEvaluator(mdp, payments, EVALUATED * tolerance)
         self.columns: list[Column] = []
         self.seen: set[bytes] = set()
         self.iterations = 0
         self.bound, self.value = np.inf, -np.inf
-        self.prices = np.zeros(len(problem.names))
-        self.bias = np.zeros(problem.mdp.num_states)
+        self.prices = np.zeros(len(limits))
+        self.bias = np.zeros(mdp.num_states)
         self.paid = 0.0
         """Largest absolute reward that one of the policies takes."""
         self.allowed = 0.0
         """Excess of a limit that no policy keeps by more than rounding."""
+
+    def excess(self, k: int) -> Array:
+        """[S, A] of one cost, in its unit; not kept, since large models have little memory."""
+        return np.asarray((self.costs[self.names[k]] - self.limits[k]) / self.units[k])
+
+    def priced(self, prices: Array, rewards: Array | float = 0.0) -> MDP:
+        """The model with rewards minus the prices [K] of the excess.
+
+        With the model's own rewards, this Lagrangian's optimal gain is an upper bound: a policy
+        that keeps the limits pays a negative price, and so gains at least what it earns. Without
+        rewards, minus its gain is a lower bound on the excess.
+        """
+        total = np.zeros(self.mdp.available.shape)
+        for k in np.flatnonzero(prices):
+            total += prices[k] * self.excess(int(k))
+        return self.mdp.with_rewards(rewards - total)
 
     @property
     def scale(self) -> float:
@@ -84,13 +113,13 @@ class Search:
         column = self.column(policy) if new else None
         if column is not None:
             self.columns.append(column)
-            taken = self.problem.mdp.rewards[np.arange(len(policy)), policy]
+            taken = self.mdp.rewards[np.arange(len(policy)), policy]
             self.paid = max(self.paid, float(np.abs(taken).max()))
         return new
 
     def column(self, policy: NDArray[Any]) -> Column | None:
         """The policy's rates; None with several recurrent classes."""
-        if not chain_structure(self.problem.mdp.chain(policy)[0]).unichain:
+        if not chain_structure(self.mdp.chain(policy)[0]).unichain:
             return None
         return self.rates(policy)
 
@@ -107,7 +136,7 @@ class Search:
                 known = (column for column in self.columns if column.biases is not None)
                 best = max(known, key=lambda column: column.worth(prices))
                 start, values = best.policy, best.biases @ np.r_[1.0, -prices]
-            found = self._solved(self.problem.lagrangian(prices), goal, start, values)
+            found = self._solved(self.priced(prices, self.mdp.rewards), goal, start, values)
             if found.gain_high < self.bound:
                 self.bound, self.prices, self.bias = found.gain_high, prices, found.bias
             if self.add(found.policy):
@@ -168,7 +197,7 @@ class Search:
         while best_mixture(self.columns, np.zeros(len(self.prices))) is None:
             closest = least_violation(self.columns)
             start = min(self.columns, key=lambda c: float(closest.prices @ c.excess)).policy
-            model = self.problem.violation(closest.prices)
+            model = self.priced(closest.prices)
             found = self._solved(model, INNER * self.tolerance, start)
             least = -found.gain_high
             new = self.add(found.policy)
@@ -181,7 +210,7 @@ class Search:
 
     def _infeasible(self, closest: Mixture) -> InfeasibleLimits:
         """The error for limits that no mixture keeps; `closest` has the least violation."""
-        names, limits, units = self.problem.names, self.problem.limits, self.problem.units
+        names, limits, units = self.names, self.limits, self.units
         found = zip(closest.weights, self.columns, strict=False)  # one column may be newer
         rates = limits + sum(weight * column.excess for weight, column in found) * units
         over = np.maximum(rates - limits, 0)
@@ -207,7 +236,7 @@ class Search:
 
     def _least_excess(self, k: int) -> float:
         """The least long-run excess of one cost, in its unit; 0 if the limit can be kept."""
-        model = self.problem.violation(np.eye(len(self.problem.names))[k])
+        model = self.priced(np.eye(len(self.names))[k])
         found = self._solved(model, INNER * self.tolerance, None)
         return -found.gain if found.gain_high < 0 else 0.0
 
@@ -223,3 +252,10 @@ class Search:
                     column.biases = None
             if self.closed or self.iterations >= self.most or not self.price(mixture.prices):
                 return
+
+
+def _range(mdp: MDP, cost: Array) -> float:
+    """Largest cost minus the least; the size of a constant cost, or 1."""
+    least = float(np.min(cost, where=mdp.available, initial=np.inf))
+    most = float(np.max(cost, where=mdp.available, initial=-np.inf))
+    return (most - least) or abs(most) or 1.0

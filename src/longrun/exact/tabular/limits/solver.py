@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Mapping
+from numbers import Real
 
-from longrun.base.errors import NoConvergence
+import numpy as np
+from numpy.typing import ArrayLike
+
+from longrun.base.errors import InputError, NoConvergence
 from longrun.exact.tabular.limits.columns import (
     Column,
     RateEvaluator,
@@ -12,9 +17,8 @@ from longrun.exact.tabular.limits.columns import (
     stationary_law,
     stationary_policy,
 )
-from longrun.exact.tabular.limits.problem import LimitedProblem
 from longrun.exact.tabular.limits.search import Search
-from longrun.exact.tabular.mdp import Array
+from longrun.exact.tabular.mdp import MDP, Array
 from longrun.exact.tabular.solvers.linear_program import occupation
 from longrun.exact.tabular.solvers.solution import (
     OnIteration,
@@ -22,6 +26,7 @@ from longrun.exact.tabular.solvers.solution import (
     as_precise_as_possible,
     how_far,
 )
+from longrun.exact.tabular.validation import cost_table
 
 METHODS = ("linear_program", "policy_iteration")
 LINEAR_PROGRAM = 2000
@@ -32,14 +37,17 @@ ATTEMPTS = 6
 
 
 def solve_limited(
-    problem: LimitedProblem,
+    mdp: MDP,
     method: str,
+    costs: Mapping[str, ArrayLike] | None,
+    limits: Mapping[str, float],
     tolerance: float,
     max_iterations: int,
     on_iteration: OnIteration,
 ) -> Solution:
     """The best policy that keeps the limits; `method` is one of METHODS, or "auto" by size."""
-    search = Search(problem, tolerance, max_iterations, on_iteration)
+    tables = _checked(mdp, costs, limits)
+    search = Search(mdp, tables, limits, tolerance, max_iterations, on_iteration)
     method = _started(search, method)
     search.become_feasible()
     search.improve()
@@ -50,24 +58,39 @@ def solve_limited(
     return as_precise_as_possible(found, width, tolerance)
 
 
+def _checked(
+    mdp: MDP, costs: Mapping[str, ArrayLike] | None, limits: Mapping[str, float]
+) -> dict[str, Array]:
+    """[S, A] each of `solve`'s costs, by default the model's own; `limits` must be of these."""
+    tables = dict(mdp.costs)
+    if costs is not None:
+        tables = {name: cost_table(name, cost, mdp.available) for name, cost in costs.items()}
+    for name, limit in limits.items():
+        if name not in tables:
+            told = f"there are {', '.join(tables)}" if tables else "the model has none; give costs"
+            raise InputError(f"limits name '{name}', which is no cost; {told}")
+        if isinstance(limit, bool) or not isinstance(limit, Real) or not math.isfinite(limit):
+            raise InputError(f"limit {name}={limit!r} is not a finite number; give a rate")
+    return tables
+
+
 def _started(search: Search, method: str) -> str:
     """Solve the linear program, or the problem without limits; the method that is used."""
-    problem, program = search.problem, None
-    small = problem.mdp.num_states <= LINEAR_PROGRAM
-    if not problem.names or (method == "auto" and not small):
+    program = None
+    if not search.names or (method == "auto" and search.mdp.num_states > LINEAR_PROGRAM):
         method = "policy_iteration"
     if method != "policy_iteration":
-        excess = [problem.excess(k) for k in range(len(problem.names))]
         try:
-            program, method = occupation(problem.mdp, excess), "linear_program"
+            excess = [search.excess(k) for k in range(len(search.names))]
+            program, method = occupation(search.mdp, excess), "linear_program"
         except NoConvergence:
             if method != "auto":
                 raise
             method = "policy_iteration"  # HiGHS fails in slow models, which this can still solve
-    if program is not None:
-        search.start_from(program)
+    if program is None:
+        search.price(np.zeros(len(search.names)))
     else:
-        search.price(np.zeros(len(problem.names)))
+        search.start_from(program)
     return method
 
 
@@ -104,7 +127,7 @@ def _stationary(search: Search, columns: list[Column], margins: Array) -> Column
     mixture = best_mixture(columns, margins)
     if mixture is None:
         return None
-    mdp = search.problem.mdp
+    mdp = search.mdp
     found = search.column(stationary_policy(mdp, columns, mixture.weights))
     if found is not None:
         return found
@@ -159,30 +182,29 @@ def _differing_in_one_state(search: Search, first: Column, second: Column) -> li
 
 
 def _solution(search: Search, method: str, found: Column) -> Solution:
-    problem = search.problem
     low = min(found.gain - float(found.errors[0]), search.bound)
 
     def named(numbers: Array) -> dict[str, float]:
-        return dict(zip(problem.names, numbers.tolist(), strict=True))
+        return dict(zip(search.names, numbers.tolist(), strict=True))
 
-    rates = named(problem.limits + found.excess * problem.units)
-    others = [name for name in problem.costs if name not in rates]
+    rates = named(search.limits + found.excess * search.units)
+    others = [name for name in search.costs if name not in rates]
     if others:
-        evaluate = RateEvaluator(problem.mdp, [problem.costs[name] for name in others])
+        evaluate = RateEvaluator(search.mdp, [search.costs[name] for name in others])
         rates |= dict(zip(others, evaluate(found.policy).values.tolist(), strict=True))
     return Solution(
         gain=(low + search.bound) / 2,
         gain_low=low,
         gain_high=search.bound,
-        cost_rates={name: rates[name] for name in problem.costs},
-        limits=named(problem.limits),
-        multipliers=named(search.prices / problem.units),
-        excess=named(np.maximum(found.excess + found.errors[1:], 0) * problem.units),
+        cost_rates={name: rates[name] for name in search.costs},
+        limits=named(search.limits),
+        multipliers=named(search.prices / search.units),
+        excess=named(np.maximum(found.excess + found.errors[1:], 0) * search.units),
         policy=found.policy,
         bias=search.bias,
         iterations=search.iterations,
         method=method,
-        randomised=_randomised(found.policy, stationary_law(problem.mdp.chain(found.policy)[0])),
+        randomised=_randomised(found.policy, stationary_law(search.mdp.chain(found.policy)[0])),
     )
 
 

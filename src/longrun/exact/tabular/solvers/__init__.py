@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import Never
 
 from numpy.typing import ArrayLike
 
 from longrun.base.checks import known, whole_number
-from longrun.base.errors import InputError, NoConvergence, suggestion
-from longrun.exact.tabular.limits.problem import limited_problem
+from longrun.base.errors import InputError, NoConvergence
 from longrun.exact.tabular.limits.solver import METHODS as LIMITED_METHODS
 from longrun.exact.tabular.limits.solver import solve_limited
 from longrun.exact.tabular.mdp import MDP, require_mdp
@@ -55,7 +52,6 @@ def solve(
     tolerance: float = 1e-8,
     max_iterations: int | None = None,
     on_iteration: OnIteration = lambda iteration, low, high: None,
-    **unknown: Never,
 ) -> Solution:
     """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
 
@@ -69,8 +65,6 @@ def solve(
     rounding allows and a `PrecisionWarning` says so. A bracket wider than a tenth of the gain, or
     still open after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
     """
-    if unknown:
-        raise InputError(_unknown(unknown))
     require_mdp("solve", mdp)
     limited = costs is not None or limits is not None
     if limited:
@@ -83,25 +77,11 @@ def solve(
     require_room_to_solve(mdp, len(limits or {}))
     require_constant_gain(mdp)
     if limited:
-        problem = limited_problem(mdp, costs, limits or {})
         most = max_iterations or LIMITED_ITERATIONS
-        return solve_limited(problem, method, tolerance, most, on_iteration)
+        return solve_limited(mdp, method, costs, limits or {}, tolerance, most, on_iteration)
     chosen = METHODS["policy_iteration" if method == "auto" else method]
     most = max_iterations or (200 if chosen in (policy_iteration, linear_program) else 1_000_000)
     return _solved(mdp, chosen, tolerance, most, on_iteration)
-
-
-def _unknown(given: Mapping[str, object]) -> str:
-    """The message for arguments that `solve` does not have."""
-    name = next(iter(given))
-    if name != "discount":
-        valid = list(inspect.signature(solve).parameters)[:-1]
-        return f"unknown argument of solve {name!r}; {suggestion(name, valid)}"
-    value = given[name]
-    return (
-        "solve has no discount: it maximises the long-run average; give evaluate(mdp, policy,"
-        f" discount={value!r}) or trust_region_policy_iteration(mdp, discount={value!r})"
-    )
 
 
 def _solved(
@@ -110,11 +90,11 @@ def _solved(
     """Solve without limits; warn or raise an error if the bracket stays wider than `tolerance`."""
     try:
         found = method(mdp, tolerance, most, on_iteration)
+        width = relative_width(mdp, found.policy, found.gain_low, found.gain_high)
     except NoConvergence as stopped:
         if stopped.solution is not None:
             stopped.solution = _in_one_class(mdp, stopped.solution)
         raise
-    width = relative_width(mdp, found.policy, found.gain_low, found.gain_high)
     return as_precise_as_possible(_in_one_class(mdp, found), width, tolerance)
 
 

@@ -30,7 +30,7 @@ from longrun.learning.options.config_options import make_config
 from longrun.learning.train.device import program as device
 from longrun.learning.train.device.program import ReplicaState, Span
 from longrun.learning.train.device.sharding import stacked
-from longrun.learning.train.loops import open_env
+from longrun.learning.train.open_run import open_env
 
 BANDWIDTH, OPERATIONS = 4.8e12, 67e12
 """An H200's bytes and float32 operations a second, as its maker has them."""

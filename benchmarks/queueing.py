@@ -30,8 +30,7 @@ from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import make_config
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.device.sharding import stacked
-from longrun.learning.train.loops import open_env
-from longrun.learning.train.open_run import OpenRun
+from longrun.learning.train.open_run import OpenRun, open_env
 from longrun.learning.train.training import Training
 from longrun.tabular import MDP, evaluate
 

@@ -25,8 +25,7 @@ from longrun.learning.envs.spaces import describe
 from longrun.learning.envs.worker_pool import open_pool
 from longrun.learning.options.acting import Acting
 from longrun.learning.options.config_options import make_config
-from longrun.learning.train.loops import open_env
-from longrun.learning.train.open_run import OpenRun
+from longrun.learning.train.open_run import OpenRun, open_env
 from longrun.learning.train.training import Training
 from run_specs import spec_of
 from tiny_envs import (

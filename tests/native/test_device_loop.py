@@ -22,8 +22,7 @@ from longrun.learning.options.config_options import make_config
 from longrun.learning.train import failing_training
 from longrun.learning.train.device import loop as device_loop
 from longrun.learning.train.device.program import compiled_advance
-from longrun.learning.train.loops import open_env
-from longrun.learning.train.open_run import OpenRun
+from longrun.learning.train.open_run import OpenRun, open_env
 from longrun.learning.train.training import Training
 from run_specs import spec_of
 

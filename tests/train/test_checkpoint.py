@@ -22,7 +22,7 @@ from longrun.learning.options.config_options import saved_config
 from longrun.learning.runs.checkpoint_files import digest_of
 from longrun.learning.train import checkpoint
 from longrun.learning.train.checkpoint import Checkpoint
-from longrun.learning.train.loops import open_env
+from longrun.learning.train.open_run import open_env
 from run_specs import spec_of
 from tiny_envs import ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 

@@ -26,8 +26,7 @@ from longrun.learning.runs.spec import DEFAULT_STEPS, RunSpec
 from longrun.learning.train.checkpoint import require_algorithm
 from longrun.learning.train.device.sharding import is_first_host, join_hosts
 from longrun.learning.train.experiment_trackers import require_tensorboard, to_tensorboard
-from longrun.learning.train.loops import open_env
-from longrun.learning.train.open_run import OpenRun, extended, new_run, saved_run
+from longrun.learning.train.open_run import OpenRun, extended, new_run, open_env, saved_run
 from longrun.learning.train.progress import OnLog
 from longrun.learning.train.training import Training
 

@@ -33,9 +33,8 @@ from longrun.learning.train.evaluation import Streams, measured
 from longrun.learning.train.events import Snapshot
 from longrun.learning.train.experiment_trackers import require_tensorboard, to_tensorboard
 from longrun.learning.train.host.replica import flat_weights
-from longrun.learning.train.loops import AnyEnv, Loop, open_env
 from longrun.learning.train.new_policy import warn_of_wide_actions
-from longrun.learning.train.open_run import OpenRun
+from longrun.learning.train.open_run import AnyEnv, Loop, OpenRun, open_env
 from longrun.learning.train.progress import OnLogs, Progress
 from longrun.learning.train.training import Training
 

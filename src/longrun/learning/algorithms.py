@@ -12,7 +12,7 @@ from longrun.learning.options.arguments import (
     TRPOArguments,
 )
 from longrun.learning.options.config import kind_of
-from longrun.learning.train.loops import AnyEnv
+from longrun.learning.train.open_run import AnyEnv
 
 
 class APO(Agent):

@@ -25,7 +25,7 @@ from longrun.lab.sweeps.optuna_search import OptunaSearch, import_optuna
 from longrun.lab.sweeps.scheduler import Outcome, Sweep
 from longrun.lab.sweeps.sweep_folder import SweepFolder
 from longrun.learning.envs.native.protocol import is_native
-from longrun.learning.train.loops import open_env
+from longrun.learning.train.open_run import open_env
 from longrun.learning.train.stop_signals import stop_signals
 
 DEVICE_SECONDS = 120.0

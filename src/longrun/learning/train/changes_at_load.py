@@ -17,7 +17,7 @@ from longrun.learning.options.acting import ACTING
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import saved_config, with_implied
 from longrun.learning.train.events import Snapshot
-from longrun.learning.train.loops import Loop
+from longrun.learning.train.open_run import Loop
 
 FIXED = (
     *(name for name in ACTING if name != "action_bounds"),

@@ -33,8 +33,7 @@ from longrun.learning.train.evaluation import Streams, measured
 from longrun.learning.train.events import Snapshot
 from longrun.learning.train.experiment_trackers import require_tensorboard, to_tensorboard
 from longrun.learning.train.host.replica import flat_weights
-from longrun.learning.train.new_policy import warn_of_wide_actions
-from longrun.learning.train.open_run import AnyEnv, Loop, OpenRun, open_env
+from longrun.learning.train.open_run import AnyEnv, Loop, OpenRun, begun, open_env
 from longrun.learning.train.progress import OnLogs, Progress
 from longrun.learning.train.training import Training
 
@@ -100,8 +99,7 @@ class Agent:
             num_workers=num_workers,
             step_timeout=step_timeout,
         )
-        warn_of_wide_actions(loop.spaces, spec.configs)
-        self._begin(loop, spec, loop.fresh_snapshot(config, spec.seeds[0]))
+        self._begin(loop, spec, begun(loop, spec)[0])
 
     def _begin(self, loop: Loop, spec: RunSpec, snapshot: Snapshot) -> None:
         """Everything that an agent has, whether it is new or comes from a file."""

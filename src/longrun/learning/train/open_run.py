@@ -1,4 +1,4 @@
-"""Environments that are opened for one of the two loops, and runs by their description or folder."""
+"""Opens environments, for one of the two loops, and runs, by their description or folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from longrun.learning.train.events import Snapshot
 from longrun.learning.train.host.loop import HostLoop
 from longrun.learning.train.new_policy import warn_of_wide_actions
 
-
 if TYPE_CHECKING:
     from longrun.exact.tabular.mdp import MDP
 
@@ -55,8 +54,6 @@ def open_env(env: AnyEnv, step_timeout: float = STEP_TIMEOUT) -> Loop:
         from longrun.exact.tabular.gymnasium_tables import to_gymnasium
 
         return open_env(to_gymnasium(cast("MDP", env)))
-    if isinstance(env, Environment):
-        return DeviceLoop.open(env)
     if (native := native_env(env)) is not None:
         return DeviceLoop.open(native)
     of_gymnasium = cast(EnvLike, env)
@@ -114,9 +111,13 @@ class OpenRun:
 def new_run(spec: RunSpec, path: Path | None) -> OpenRun:
     """A run before its first step, whose folder is yet to be made."""
     loop = open_env(spec.env, spec.step_timeout)
-    spec = replace(spec, env=loop.name)
+    return OpenRun(replace(spec, env=loop.name), loop, begun(loop, spec), path)
+
+
+def begun(loop: Loop, spec: RunSpec) -> list[Snapshot]:
+    """The replicas of a new run."""
     warn_of_wide_actions(loop.spaces, spec.configs)
-    return OpenRun(spec, loop, _fresh(loop, spec), path)
+    return _fresh(loop, spec)
 
 
 def saved_run(path: Path, trust: bool = False) -> OpenRun:

@@ -11,7 +11,7 @@ from fake_workers import ENV, SLOW
 from longrun.cli import main
 from longrun.cli.options import parse
 from longrun.cli.sweep import EXAMPLES, sweep_parser
-from longrun.lab.sweeps.closing_table import finished_folders, flag
+from longrun.lab.sweeps.run_sweep import finished_folders, flag
 
 SEARCH = ["apo", "--search", "optuna", "--range", "gae_lambda=0.8:0.9"]
 REFUSED: dict[str, tuple[list[str], str]] = {

@@ -48,7 +48,7 @@ def reproduce_command(arguments: list[str]) -> int:
     scale = dataclasses.replace(scale, steps=steps, seeds=seeds)
     runs = runs_of(name, scale, tasks_of(name, given.get("env")), way)
     from longrun.lab.paper.figures import draw
-    from longrun.lab.sweeps.closing_table import run_sweep
+    from longrun.lab.sweeps.run_sweep import run_sweep
     from longrun.lab.sweeps.sweep_folder import SweepFolder
 
     usual = Path("runs") / (name if way == "paper" else f"{name}-{way}")

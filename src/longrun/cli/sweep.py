@@ -61,7 +61,7 @@ def sweep_command(arguments: list[str]) -> int:
         for name in itertools.takewhile(lambda a: not a.startswith("-"), arguments)
     ]
     given = parse(sweep_parser(algorithms), arguments[len(algorithms) :])
-    from longrun.lab.sweeps.closing_table import run_sweep
+    from longrun.lab.sweeps.run_sweep import run_sweep
     from longrun.lab.sweeps.sweep_folder import SweepFolder
 
     if not given.get("resume"):

@@ -9,8 +9,7 @@ from typing import Any
 from longrun.base.checks import STEP_TIMEOUT, whole_number
 from longrun.base.errors import LongrunError
 from longrun.lab.results import Results, read_results
-from longrun.lab.sweeps.closing_table import finished_folders
-from longrun.lab.sweeps.run_sweep import create_sweep, train_sweep
+from longrun.lab.sweeps.run_sweep import create_sweep, finished_folders, train_sweep
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.spec import DEFAULT_EVAL_STEPS
 

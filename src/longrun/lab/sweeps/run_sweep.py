@@ -1,12 +1,11 @@
-"""Runs a sweep: creates its folder, starts workers."""
+"""Runs a sweep: creates its folder, starts workers, prints the results."""
 
 from __future__ import annotations
 
 import dataclasses
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from longrun.base.checks import STEP_TIMEOUT, checked_timeout, whole_number
 from longrun.base.errors import LongrunError
 from longrun.base.files import FolderLock, remove_leftovers
 from longrun.base.memory import available_cores
+from longrun.lab.results.comparison_table import print_final
+from longrun.lab.results.read import read_results
 from longrun.lab.sweeps.design import Design
 from longrun.lab.sweeps.live_table import Live
 from longrun.lab.sweeps.local_workers import LocalWorkers, Workers
@@ -94,6 +95,45 @@ def train_sweep(
             raise
 
 
+def run_sweep(folder: SweepFolder, **running: Any) -> int:
+    """Train all unfinished runs and print tables. The exit status is 1 if a run failed."""
+    outcome, search = train_sweep(folder, **running)
+    finished = finished_folders(folder, outcome)
+    if evaluated := [path for path in finished if (path / "evaluations.csv").exists()]:
+        print_final(read_results(evaluated))
+    for name, options, score in search.best() if search else []:
+        flags = " ".join(filter(None, (flag(option, value) for option, value in options.items())))
+        flags = flags or "the preset as it is"
+        print(f"best for {name}: {score:.4g} with {flags}; train it with other seeds")
+    print(f"{len(outcome.finished)} of {len(folder.runs)} runs are finished in {folder.path}")
+    for failure in outcome.failures:
+        times = "1 attempt" if failure.attempts == 1 else f"{failure.attempts} attempts"
+        print(f"failed after {times}: {failure.run}: {failure.error}")
+    if outcome.failures:
+        print(f"{folder.resume_command()} tries them again")
+    return 1 if outcome.failures else 0
+
+
+def finished_folders(folder: SweepFolder, outcome: Outcome) -> list[Path]:
+    """Folders of the finished runs, in the order of the plan and not in that of their ends."""
+    return [folder.folder(name) for name in folder.runs if name in outcome.finished]
+
+
+def flag(option: str, value: Any) -> str:
+    """An option as `longrun train` takes it; nothing for an empty list, which is the default.
+
+    Networks without a hidden layer are not the default: `longrun sweep` alone takes them.
+    """
+    name = option.replace("_", "-")
+    if option == "limits":
+        return " ".join(f"--limit {cost}={rate}" for cost, rate in dict(value).items())
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, list) and not value:
+        return "--grid hidden_sizes=none" if option == "hidden_sizes" else ""
+    return f"--{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"
+
+
 def _workers(folder: SweepFolder, slots: int | None, ray: str | None) -> Workers:
     native = any(map(is_native, folder.envs))
     if ray is not None:
@@ -109,23 +149,18 @@ def _workers(folder: SweepFolder, slots: int | None, ray: str | None) -> Workers
 
 
 def _names(envs: Sequence[str]) -> list[str]:
-    """Full names of the environments. Raises InputError if one cannot be made."""
-    with _on_cpu() if any(map(is_native, envs)) else nullcontext():
-        return [open_env(env).name for env in envs]
+    """Full names of the environments. Raises InputError if one cannot be made.
 
-
-@contextmanager
-def _on_cpu() -> Iterator[None]:
-    """Let JAX start on the CPU if it has not started yet.
-
-    Otherwise this process would hold the GPU's memory, which the workers need. Afterwards the
-    choice is free again for a caller in Python, except where JAX has started, as some packages of
-    environments make it do: environments of longrun are only traced.
+    JAX starts on the CPU if it has not started yet: otherwise this process would hold the GPU's
+    memory, which the workers need. Afterwards the choice is free again for a caller in Python,
+    except where JAX has started, as some packages of environments make it do: environments of
+    longrun are only traced.
     """
     before = jax.config.jax_platforms  # type: ignore[attr-defined]
-    jax.config.update("jax_platforms", "cpu")
+    if any(map(is_native, envs)):
+        jax.config.update("jax_platforms", "cpu")
     try:
-        yield
+        return [open_env(env).name for env in envs]
     finally:
         jax.config.update("jax_platforms", before)
 

@@ -98,6 +98,13 @@ def test_the_best_of_a_search_is_printed_as_options(searched, capsys):
     assert "train it with other seeds" in printed
 
 
+def test_a_search_has_a_report(searched, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert main(["report", str(searched), "--out", str(page), "--no-frames"]) == 0
+    assert "trial=" in page.read_text()
+    assert capsys.readouterr().err == ""
+
+
 class Killed(BaseException):
     """Ends a sweep without any of its error handling."""
 

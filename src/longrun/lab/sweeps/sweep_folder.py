@@ -1,6 +1,6 @@
 """The sweep's folder: the runs, their folders, and which of them failed.
 
-    sweep.json      every run of the sweep, or what Optuna searches, and the command that made it
+    sweep.json      the runs, or what Optuna searches, and the command that made the sweep
     runs/NAME/      ordinary run folders
     failures.json   failed runs with their errors, until they are finished
     workers/        output of the worker processes on this machine
@@ -196,8 +196,6 @@ class SweepFolder:
             "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "id": self.token,
         }
-        if self.search is not None:
-            what = {"search": dataclasses.asdict(self.search)}
-        else:
-            what = {"runs": {name: run.as_json() for name, run in self.runs.items()}}
-        write_json(file, made | (read_json(file) if file.exists() else {}) | what)
+        search = {"search": dataclasses.asdict(self.search)} if self.search else {}
+        runs = {"runs": {name: run.as_json() for name, run in self.runs.items()}}
+        write_json(file, made | (read_json(file) if file.exists() else {}) | search | runs)

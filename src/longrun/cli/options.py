@@ -8,7 +8,7 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -137,14 +137,9 @@ def add_evaluation_options(group: Arguments) -> None:
     group.add_argument(
         "--eval-steps", type=whole, metavar="STEPS", help="steps of an evaluation (default: 10000)"
     )
-    group.add_argument("--no-eval", action="store_true", help="never evaluate")
-
-
-def evaluations_off(given: Mapping[str, Any]) -> str:
-    """What was given to have no evaluations, for messages; empty if there are some."""
-    if given.get("no_eval"):
-        return "--no-eval"
-    return "--eval-every 0" if given.get("eval_every") == 0 else ""
+    group.add_argument(
+        "--no-eval", dest="eval_every", action="store_const", const=0, help="never evaluate"
+    )
 
 
 def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:

@@ -211,7 +211,6 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
         raise InputError("sweep needs --env, for example --env Swimmer-v5 HalfCheetah-v5")
     first = whole_number("seed", given.get("seed", 0))
     count = whole_number("seeds", given.get("seeds", 1), 1)
-    never = {"eval_every": 0} if given.get("no_eval") else {}
     return create_sweep(
         given.get("out", Path("runs/sweep")),
         algorithms=algorithms,
@@ -222,7 +221,7 @@ def _create(algorithms: Sequence[str], given: Mapping[str, Any]) -> SweepFolder:
         grid=parse_lists(given.get("grid", [])),
         ranges=parse_ranges(given.get("range", [])),
         references=_references(given.get("reference", [])),
-        **{name: given[name] for name in PLAIN if name in given} | never,
+        **{name: given[name] for name in PLAIN if name in given},
     )
 
 

@@ -34,62 +34,40 @@ def train_command(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE)
         return 0
-    if arguments[0].startswith("-"):
-        return _resume_only(arguments)
-    algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS)
+    is_named = not arguments[0].startswith("-")
+    algorithm = known("algorithm", arguments[0].lower(), ALGORITHMS) if is_named else None
     built_in = [a.removeprefix("jax:").partition("?")[0] for a in arguments if a[:4] == "jax:"]
     if built_in and {"-h", "--help"} & set(arguments):
         from longrun.learning.envs.builtin_envs import explained
 
         print(explained(built_in[0]))
         return 0
-    prog = f"longrun train {algorithm}"
-    parser = Parser(
-        algorithms=[algorithm],
-        prog=prog,
-        usage=f"{prog} --env ID [options]",
-        description=ALGORITHMS[algorithm].__doc__ or "",
-        epilog=f"example: {prog} --env Swimmer-v5 --steps 600000 --seeds 3 --out runs/swimmer",
-    )
-    _add_run_options(parser)
-    add_algorithm_options(parser, ALGORITHMS[algorithm])
-    given = parse(parser, arguments[1:])
-    from longrun.cli.train_run import resume, train
+    given = parse(_parser(algorithm), arguments[is_named:])
+    from longrun.cli.train_run import resume, start
 
-    return _show_finished(
-        resume(algorithm, given) if given.get("resume") else train(algorithm, given)
-    )
-
-
-def _resume_only(arguments: list[str]) -> int:
-    """`longrun train --resume --out RUN`: the run knows its algorithm."""
-    parser = Parser(
-        prog="longrun train",
-        usage="longrun train --resume --out RUN [options]",
-        description="Resume a run from its checkpoint. --steps may be larger than before, and"
-        " --workers, --step-timeout and the evaluations may change; what else is given must be as"
-        " it was.",
-    )
-    _add_run_options(parser)
-    flag = _algorithm_flag(arguments)
-    if "--resume" in arguments and flag:
-        raise InputError(
-            f"{flag} cannot be changed on --resume, as no option of the algorithm can; leave it out"
-        )
-    given = {} if flag else parse(parser, arguments)
-    if not given.get("resume"):
+    if given.get("resume"):
+        return _show_finished(resume(algorithm, given))
+    if algorithm is None:
         raise InputError(f"train needs an algorithm; valid: {', '.join(ALGORITHMS)}")
-    from longrun.cli.train_run import resume
-
-    return _show_finished(resume(None, given))
+    return _show_finished(start(algorithm, given))
 
 
-def _algorithm_flag(arguments: list[str]) -> str | None:
-    """The first of the arguments that is an option of an algorithm."""
-    options = Parser(add_help=False)
-    add_algorithm_options(options, *ALGORITHMS.values())
-    flags = (argument.partition("=")[0] for argument in arguments)
-    return next((flag for flag in flags if flag in options.flags), None)
+def _parser(algorithm: str | None) -> Parser:
+    """The options of one algorithm, or of all: a run that is resumed knows its own."""
+    if algorithm is None:
+        algorithms, usage = list(ALGORITHMS), "longrun train --resume --out RUN [options]"
+        about = "Resume a run from its checkpoint. --steps may be larger than before, and"
+        about += " --workers, --step-timeout and the evaluations may change; what else is given"
+        about += " must be as it was."
+    else:
+        algorithms, usage = [algorithm], f"longrun train {algorithm} --env ID [options]"
+        about = ALGORITHMS[algorithm].__doc__ or ""
+    prog = " ".join(["longrun train", *([algorithm] if algorithm else [])])
+    example = f"example: {prog} --env Swimmer-v5 --steps 600000 --seeds 3 --out runs/swimmer"
+    parser = Parser(about, algorithms, prog=prog, usage=usage, epilog=example if algorithm else "")
+    _add_run_options(parser)
+    add_algorithm_options(parser, *(ALGORITHMS[name] for name in algorithms))
+    return parser
 
 
 def _show_finished(run: Path) -> int:
@@ -143,6 +121,7 @@ def _add_run_options(parser: Parser) -> None:
     add_trust_option(group)
     group.add_argument(
         "--workers",
+        dest="num_workers",
         type=int,
         metavar="N",
         help="processes that simulate environments (default: one for each core; 0: simulate in this"

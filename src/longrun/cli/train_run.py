@@ -6,20 +6,24 @@ import itertools
 import os
 import re
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from longrun.base.checks import MOST_STEPS, whole_number
-from longrun.base.errors import FolderError, InputError
-from longrun.cli.options import algorithm_options, evaluations_off
+from longrun.base.errors import InputError
+from longrun.cli.options import algorithm_options, field_names
 from longrun.lab.sweeps.grids import parse_lists, points_of
 from longrun.learning import callbacks
 from longrun.learning.envs.env_strings import parse_args, with_args
 from longrun.learning.envs.factories import needs_trust
 from longrun.learning.envs.native.protocol import is_native
-from longrun.learning.options.config import Config, numeric_fields
-from longrun.learning.options.config_options import make_config, why_unknown
+from longrun.learning.options.config import ALGORITHMS, Config, numeric_fields
+from longrun.learning.options.config_options import (
+    make_config,
+    saved_config,
+    value_text,
+    why_unknown,
+)
 from longrun.learning.options.presets import DEFAULT
 from longrun.learning.runs.run_folder import RunFolder, is_finished
 from longrun.learning.runs.spec import DEFAULT_STEPS, RunSpec
@@ -30,15 +34,11 @@ from longrun.learning.train.open_run import OpenRun, extended, new_run, open_env
 from longrun.learning.train.progress import OnLog
 from longrun.learning.train.training import Training
 
-SETTINGS = {
-    "workers": "num_workers",
-    "step_timeout": "step_timeout",
-    "eval_every": "eval_every",
-    "eval_steps": "eval_steps",
-}
+CHANGEABLE = ("num_workers", "step_timeout", "eval_every", "eval_steps")
+"""Options that may change on --resume, besides --steps."""
 
 
-def train(algorithm: str, given: dict[str, Any]) -> Path:
+def start(algorithm: str, given: dict[str, Any]) -> Path:
     """Train a new run; its folder."""
     if "env" not in given:
         raise InputError("train needs --env, for example --env Swimmer-v5")
@@ -51,23 +51,77 @@ def train(algorithm: str, given: dict[str, Any]) -> Path:
         steps=whole_number("steps", given.get("steps", DEFAULT_STEPS), 1, MOST_STEPS),
         preset=preset,
         name=given.get("name"),
-        **_settings(given),
+        **{name: given[name] for name in CHANGEABLE if name in given},
     )
     _join_hosts(spec.env, given)
     path: Path = given.get("out") or _free_folder(Path("runs"), algorithm, spec.env)
-    _check_callbacks(path, given)
     _run(new_run(spec, path), path, given)
     return path
+
+
+def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
+    """Resume the run in --out; its folder. --steps may grow, other options must be the same."""
+    if "out" not in given:
+        raise InputError("--resume needs --out, the run's folder")
+    path: Path = given["out"]
+    _join_hosts(RunFolder(path).read_spec().env, given)
+    run = saved_run(path, trust=given.get("trust", "env" in given))
+    spec, done = run.spec, min(run.done)
+    require_algorithm(spec, path, algorithm or spec.algorithm)
+    _require_unchanged(spec, given)
+    steps = whole_number("steps", given.get("steps", spec.steps), 1, MOST_STEPS)
+    if steps <= done < spec.steps:
+        print(
+            f"{path} is at {done:,} of {spec.steps:,} steps, and --steps {steps:,} is not more;"
+            f" {command_for('train --resume --out', path, spec.env)} finishes it"
+        )
+        return path
+    if done >= steps and is_finished(path, steps):
+        print(f"{path} is at {done:,} steps already; give a larger --steps to resume it")
+        return path
+    # A run that was killed before its summary has nothing to train; it writes the summary.
+    changes = {name: given[name] for name in CHANGEABLE if name in given}
+    longer = extended(run, max(steps, done), **changes)
+    if longer.spec.begins > spec.begins and is_first_host():
+        print(
+            "what decays over a run, such as the learning rate, starts anew for the steps to come"
+        )
+    _run(longer, path, given)
+    return path
+
+
+def _require_unchanged(spec: RunSpec, given: dict[str, Any]) -> None:
+    """Raise InputError if anything is given that differs from the run and cannot change."""
+    own, seeds = vars(spec.configs[0]), set(spec.seeds)
+    there = own | {"env": spec.env, "preset": spec.preset, "name": spec.name}
+    there |= {"seed": min(seeds), "seeds": len(seeds), "grid": "its own"}
+    fields = set().union(*map(field_names, ALGORITHMS.values()))
+    options = {name: value for name, value in given.items() if name in fields}
+    here = given | vars(saved_config(spec.algorithm, own | options))
+    if "env" in given or "env_args" in given:
+        here["env"] = open_env(_env({"env": spec.env} | given)).name
+    for name in here.keys() & there.keys():
+        if here[name] != there[name]:
+            raise InputError(
+                f"{name}={value_text(here[name])} cannot be changed on --resume, the run has"
+                f" {value_text(there[name])}; leave it out"
+            )
 
 
 def _run(run: OpenRun, path: Path, given: dict[str, Any]) -> None:
     """Train; on the first of several hosts, say where and show the progress."""
     first = is_first_host()
+    if given.get("tensorboard"):
+        require_tensorboard(path)
     training = Training(run, _callbacks(given, first))
     if first:
         steps = run.spec.iterations * run.spec.per_iteration
         print(f"writing to {path}, up to {steps:,} steps", flush=True)
-        _tell_of_fixed_lambda(run.spec)
+        config = run.spec.configs[0]
+        if config.adapts_lambda and not (
+            run.spec.begins or config.has_time_to_adapt(run.spec.iterations)
+        ):
+            print(f"note: short run, λ fixed at {config.gae_lambda:g}", flush=True)
     again = f"{command_for('train --resume --out', path, run.loop.name)} resumes it"
 
     def end_at_once() -> None:
@@ -85,19 +139,6 @@ def _run(run: OpenRun, path: Path, given: dict[str, Any]) -> None:
         raise
 
 
-def _check_callbacks(path: Path, given: dict[str, Any]) -> None:
-    """Raise InputError before anything is written, if an option cannot be followed."""
-    if given.get("tensorboard"):
-        require_tensorboard(path)
-    if off := evaluations_off(given):
-        for flag in ("stop_at", "save_best"):
-            if flag in given:
-                raise InputError(f"--{flag.replace('_', '-')} needs evaluations; leave out {off}")
-    for package in ("wandb", "mlflow"):
-        if package in given and find_spec(package) is None:
-            raise InputError(f"--{package} needs a package; pip install {package}")
-
-
 def _callbacks(given: dict[str, Any], first: bool) -> list[OnLog]:
     """Callbacks that the options ask for; all hosts stop at the same time, the first one writes."""
     found = [callbacks.stop_at(given["stop_at"])] if "stop_at" in given else []
@@ -112,43 +153,6 @@ def _callbacks(given: dict[str, Any], first: bool) -> list[OnLog]:
     if given.get("tensorboard"):
         found.append(to_tensorboard())
     return found
-
-
-def _tell_of_fixed_lambda(spec: RunSpec) -> None:
-    """Print that a new run is too short for lambda to adapt, if it is."""
-    config = spec.configs[0]
-    if not spec.begins and config.adapts_lambda and not config.has_time_to_adapt(spec.iterations):
-        print(f"note: short run, λ fixed at {config.gae_lambda:g}", flush=True)
-
-
-def resume(algorithm: str | None, given: dict[str, Any]) -> Path:
-    """Resume the run in --out; its folder. --steps may grow, other options must be the same."""
-    if "out" not in given:
-        raise InputError("--resume needs --out, the run's folder")
-    path: Path = given["out"]
-    _join_hosts(RunFolder(path).read_spec().env, given)
-    run = saved_run(path, trust=given.get("trust", "env" in given))
-    _require_unchanged(run, algorithm, given)
-    spec, done = run.spec, min(run.done)
-    steps = whole_number("steps", given.get("steps", spec.steps), 1, MOST_STEPS)
-    if steps <= done < spec.steps:
-        print(
-            f"{path} is at {done:,} of {spec.steps:,} steps, and --steps {steps:,} is not more;"
-            f" {command_for('train --resume --out', path, spec.env)} finishes it"
-        )
-        return path
-    if done >= steps and is_finished(path, steps):
-        print(f"{path} is at {done:,} steps already; give a larger --steps to resume it")
-        return path
-    _check_callbacks(path, given)
-    # A run that was killed before its summary has nothing to train; it writes the summary.
-    longer = extended(run, max(steps, done), **_settings(given))
-    if longer.spec.begins > spec.begins and is_first_host():
-        print(
-            "what decays over a run, such as the learning rate, starts anew for the steps to come"
-        )
-    _run(longer, path, given)
-    return path
 
 
 def command_for(command: str, path: Path, env: str) -> str:
@@ -191,27 +195,6 @@ def _require_shared(name: str, config: Config) -> None:
         )
 
 
-def _require_unchanged(run: OpenRun, algorithm: str | None, given: dict[str, Any]) -> None:
-    """Raise InputError if anything is given that differs from the run and cannot change."""
-    spec, path = run.spec, given["out"]
-    require_algorithm(spec, path, algorithm or spec.algorithm)
-    if "env" in given or "env_args" in given:
-        env = open_env(_env({"env": spec.env} | given)).name
-        if env != spec.env:
-            raise FolderError(f"'{path}' holds environment '{spec.env}', not '{env}'")
-    there = {"preset": spec.preset} | vars(spec.configs[0])
-    wanted = algorithm_options(spec.algorithm, given)
-    for name, value in ({n: given[n] for n in ("preset",) if n in given} | wanted).items():
-        if (tuple(value) if isinstance(value, list) else value) != there[name]:
-            raise InputError(
-                f"{name}={value} cannot be changed on --resume; the run has {there[name]}"
-            )
-    seeds = set(spec.seeds)
-    same = given.get("seeds", len(seeds)) == len(seeds)
-    if not same or given.get("seed", min(seeds)) != min(seeds) or "grid" in given:
-        raise InputError("--seed, --seeds and --grid cannot be changed on --resume; leave them out")
-
-
 def _join_hosts(name: str, given: dict[str, Any]) -> None:
     """Join the other processes, before JAX is used. Raises InputError without a native env."""
     if "distributed" in given:
@@ -227,11 +210,6 @@ def _env(given: dict[str, Any]) -> str:
     """--env and --env-args as one string."""
     name: str = with_args(given["env"], parse_args(given.get("env_args", [])))
     return name
-
-
-def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    settings = {name: given[option] for option, name in SETTINGS.items() if option in given}
-    return settings | ({"eval_every": 0} if given.get("no_eval") else {})
 
 
 def _free_folder(parent: Path, algorithm: str, env: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from fake_runs import csv_rows, fake_run, fake_sweep, require_refusal, rising
 from longrun import FolderError, InputError, compare, read_results
 from longrun.cli.compare import compare_command
-from longrun.lab.results.baselines import find_baseline
+from longrun.lab.results.comparison import find_baseline
 from longrun.lab.results.tables import TextTable, as_latex, as_markdown, latex_escaped, number_text
 from svg_files import FIRST_COLOURS, heights_of_line, words_in
 

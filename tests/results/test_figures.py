@@ -13,17 +13,17 @@ from fake_runs import fake_run, fake_setting, fake_sweep, require_refusal, risin
 from longrun import read_metrics, read_results
 from longrun.base.picture_files import picture
 from longrun.cli.plot import plot_command
-from longrun.lab.results.curves import (
+from longrun.lab.results.plots import (
+    Panel,
+    draw_panels,
+    learning_curves,
+)
+from longrun.lab.results.statistics import (
     MOST_POINTS,
     iqm_interval,
     mean_interval,
     smoothed,
     thinned,
-)
-from longrun.lab.results.plots import (
-    Panel,
-    draw_panels,
-    learning_curves,
 )
 from svg_files import FIRST_COLOURS, THICK, THIN, curves_of, markers_of, words_in
 

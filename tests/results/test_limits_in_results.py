@@ -13,7 +13,7 @@ from longrun.base.files import read_json
 from longrun.cli.compare import compare_command
 from longrun.cli.plot import plot_command
 from longrun.lab.report.data import page_data
-from longrun.lab.report.frames import best_policies
+from longrun.lab.report.page import best_policies
 from longrun.lab.report.runs import read_folder
 from longrun.lab.results.comparison import compare
 from longrun.lab.results.comparison_table import print_final

@@ -18,7 +18,7 @@ from fake_runs import change_config, fake_run
 from longrun import APO, InputError, compare
 from longrun.base.files import write_json
 from longrun.cli.report import report_command
-from longrun.lab.report import frames
+from longrun.lab.report import page
 from longrun.lab.report.data import page_data
 from longrun.lab.report.page import as_json, write_report
 from longrun.lab.report.rendering import _open
@@ -354,7 +354,7 @@ def swimmer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
-    first, other = frames.best_policies(read_folder(report_sweep(tmp_path)))
+    first, other = page.best_policies(read_folder(report_sweep(tmp_path)))
     assert (first.env, other.env) == ("Hopper-v5", "Swimmer-v5")
     assert first.label.startswith("APO")  # 9 against 8
     assert other.label.endswith("value_constraint=0.1")
@@ -363,8 +363,8 @@ def test_the_first_seed_of_the_best_setting_is_filmed(tmp_path):
 
 @pytest.mark.slow
 def test_a_film_is_an_animation_with_stills(swimmer):
-    [policy] = frames.best_policies(read_folder(swimmer))
-    film = frames.film(policy.replicas[0])
+    [policy] = page.best_policies(read_folder(swimmer))
+    film = page.film(policy.replicas[0])
     if "note" in film:
         assert "LONGRUN_CI" not in os.environ, film["note"]
         pytest.skip(film["note"])
@@ -418,7 +418,7 @@ def test_a_function_without_a_render_mode_is_refused_in_one_line(monkeypatch):
 
 def test_environments_in_jax_have_no_pictures(tmp_path):
     run = report_run(tmp_path, [[1.0]], env="jax:criss-cross?regime=BM")
-    assert frames.best_policies(read_folder(run)) == []
+    assert page.best_policies(read_folder(run)) == []
     write_report(run, tmp_path / "page.html")
     assert embedded(tmp_path / "page.html")["frames"] == [
         {

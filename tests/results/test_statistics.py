@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from rliable import metrics as rliable
 
 from fake_runs import fake_setting
-from longrun.lab.results.curves import iqm_interval
 from longrun.lab.results.scores import scores_of
 from longrun.lab.results.settings import Setting
 from longrun.lab.results.statistics import (
@@ -19,6 +18,7 @@ from longrun.lab.results.statistics import (
     estimates,
     improvement,
     interquartile_mean,
+    iqm_interval,
     mean,
     median,
     normalised,

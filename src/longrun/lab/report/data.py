@@ -14,15 +14,19 @@ from longrun import __version__
 from longrun.lab.report import about
 from longrun.lab.report.runs import Folder
 from longrun.lab.results.comparison import Comparison
-from longrun.lab.results.comparison_table import unsettled_notes
-from longrun.lab.results.curves import MOST_POINTS, mean_interval, thinned
+from longrun.lab.results.comparison_table import ranked, unsettled_notes, verdict
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import SCORES, TRAINING, metric_name
 from longrun.lab.results.scores import COST, costs_of, feasible_seeds, scores_of
 from longrun.lab.results.settings import Setting
-from longrun.lab.results.statistics import FEWEST_SEEDS, improvement
+from longrun.lab.results.statistics import (
+    FEWEST_SEEDS,
+    MOST_POINTS,
+    improvement,
+    mean_interval,
+    thinned,
+)
 from longrun.lab.results.tables import estimate_text
-from longrun.lab.results.verdict import ranked, verdict
 from longrun.learning.envs.spaces import Array
 
 Json = dict[str, Any]
@@ -80,7 +84,7 @@ def _settings(folder: Folder, names: Mapping[str, str], differ: set[str]) -> lis
                     for cost in costs
                     if cost.key == key and cost.limit is not None
                 },
-                "kept": kept[key].kept if key in kept else None,
+                "kept": sum(kept[key]) if key in kept else None,
                 "final": _final_figures(evaluated) if evaluated else {},
             }
         )

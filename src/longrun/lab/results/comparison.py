@@ -12,7 +12,7 @@ import numpy as np
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError, warn
-from longrun.lab.results.baselines import find_baselines
+from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import SCORES
 from longrun.lab.results.read import NEARLY, data_frame, read_results
 from longrun.lab.results.scores import (
@@ -26,6 +26,7 @@ from longrun.lab.results.scores import (
 from longrun.lab.results.settings import Paths, Setting
 from longrun.lab.results.statistics import (
     AGGREGATES,
+    SEED,
     ScoreEstimate,
     as_matrix,
     estimates,
@@ -33,10 +34,6 @@ from longrun.lab.results.statistics import (
     normalised,
 )
 from longrun.learning.envs.spaces import Array
-
-SEED = 0
-"""Seed of every bootstrap: the same runs give the same table, and a row does not depend on the
-other rows."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,15 @@ class Comparison:
     """every recorded cost of every setting; where costs have limits, settings that keep them come
     first in `rows` and here"""
 
+    def scored(self, env: str) -> dict[str, Row]:
+        """The rows of a task, or of all (""), with a score in the first metric, by label."""
+        kind = env, self.rows[0].metric
+        return {r.label: r for r in self.rows if (r.env, r.metric) == kind and r.aggregates}
+
+    def matrix(self, row: Row) -> Array:
+        """The scores of a row [seeds, tasks]."""
+        return np.array(row.scores)[:, None] if row.env else self.scores[row.metric][row.label]
+
     def tasks_of(self, metric: str) -> list[str]:
         """The tasks that rows over all tasks are about: those in which every seed has a score."""
         return _complete_tasks([r for r in self.rows if r.metric == metric], self.partial)
@@ -93,25 +99,25 @@ class Comparison:
 
     def records(self) -> list[dict[str, Any]]:
         """The rows of `to_pandas`, as the CSV file of `longrun compare` has them, too."""
+
+        def ends(name: str, found: ScoreEstimate | None) -> dict[str, float]:
+            names = (name, f"{name}_low", f"{name}_high")
+            return dict(zip(names, found or [float("nan")] * 3, strict=True))
+
         found: list[dict[str, Any]] = []
         for row in self.rows:
             names = ("env", "label", "metric", "seeds", "steps", "evaluations", "scores")
             record = {name.replace("label", "setting"): getattr(row, name) for name in names}
             for name in AGGREGATES:
-                record |= _ends(name, row.aggregates.get(name))
+                record |= ends(name, row.aggregates.get(name))
             record["baseline"] = self.baselines.get(row.env)
-            found.append(record | _ends("improvement", row.improvement))
+            found.append(record | ends("improvement", row.improvement))
         for cost in self.costs:
             about = {"env": cost.env, "setting": cost.label, "metric": f"cost_{cost.cost}"}
             rates = {"seeds": len(cost.rates), "scores": cost.rates, "mean": np.mean(cost.rates)}
             kept = {} if cost.limit is None else {"limit": cost.limit, "kept": sum(cost.kept)}
             found.append(about | rates | kept)
         return found
-
-
-def _ends(name: str, found: ScoreEstimate | None) -> dict[str, float]:
-    names = (name, f"{name}_low", f"{name}_high")
-    return dict(zip(names, found or [float("nan")] * 3, strict=True))
 
 
 def compare(
@@ -173,6 +179,40 @@ def compare(
         for metric, own in scores.items():
             rows += _overall_rows(metric, own, baselines.get(""))
     return Comparison(rows, scores, baselines, tasks, partial, costs)
+
+
+def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str, str]:
+    """The label of each environment's baseline; "" is for all environments together.
+
+    Options may be chosen for each environment separately: then words that fit one setting on each
+    ("APO") name a baseline everywhere, but none that all environments share.
+    """
+    labels: dict[str, list[str]] = {}
+    for setting in settings:
+        labels.setdefault(setting.env, []).append(setting.label)
+    if wanted is None:
+        first = settings[0].label
+        found = {env: first if first in own else own[0] for env, own in labels.items()}
+    else:
+        fitting = {env: own for env, own in labels.items() if _matching(own, wanted)}
+        everything = {"": [setting.label for setting in settings]}  # for a message
+        found = {env: find_baseline(own, wanted) for env, own in (fitting or everything).items()}
+    shared = set(found.values())
+    return found | ({"": shared.pop()} if len(shared) == 1 else {})
+
+
+def find_baseline(labels: Sequence[str], wanted: str) -> str:
+    """The label, given as it is, in its short form, or by words that no other label has."""
+    matching = _matching(labels, wanted) or [known("baseline", wanted, shortened(labels)[0])]
+    if len(matching) > 1:
+        raise InputError(f"baseline='{wanted}' fits several: {'; '.join(matching[:4])}")
+    return matching[0]
+
+
+def _matching(labels: Sequence[str], wanted: str) -> list[str]:
+    short, _ = shortened(labels)
+    exactly = [label for label in short if wanted in (label, short[label])]
+    return exactly or [label for label in short if set(wanted.split()) <= set(label.split())]
 
 
 def _warn_of_lengths(settings: Sequence[Setting]) -> None:

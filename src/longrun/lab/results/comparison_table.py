@@ -1,4 +1,4 @@
-"""A comparison in words and tables: what compare, plot and training print in the end."""
+"""A comparison in words: its verdict and its table, which compare, plot and training print."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from longrun.base.errors import listed
 from longrun.lab.results.comparison import Comparison, Row, compare
-from longrun.lab.results.curves import mean_interval
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.scores import (
@@ -25,9 +24,10 @@ from longrun.lab.results.statistics import (
     COVERED,
     FEWEST_SEEDS,
     ScoreEstimate,
+    improvement,
+    mean_interval,
 )
 from longrun.lab.results.tables import TextTable, estimate_text, number_text, print_table
-from longrun.lab.results.verdict import verdict
 
 COSTS_NOTE = (
     "Costs: final, mean over seeds. A seed is within its limits unless the 95 % interval of a cost"
@@ -74,6 +74,59 @@ def print_comparison(found: Comparison) -> TextTable:
     table = comparison_table(found)
     print_table(table)
     return table
+
+
+def verdict(found: Comparison) -> list[str]:
+    """Which setting is best, in a line for all tasks together or in one for each of them."""
+    envs = [""] if found.scored("") else found.tasks
+    return [_best_of(found, env) for env in envs if len(found.scored(env)) > 1]
+
+
+def ranked(found: Comparison, env: str) -> list[str]:
+    """Labels of settings by their interquartile means in the first metric, the best one first.
+
+    Where costs have limits, only settings of which most seeds keep them.
+    """
+    rows = found.scored(env)
+    shares = {label: _kept_share(row, found) for label, row in rows.items()}
+    kept = [label for label in rows if shares[label] == max(shares.values())]
+    return sorted(kept, key=lambda label: -rows[label].aggregates["iqm"].value)
+
+
+def _kept_share(row: Row, found: Comparison) -> float:
+    """The share of a setting's seeds that keep all limits; over all tasks their mean."""
+    seeds = feasible_seeds(found.costs).items()
+    own = [np.mean(k) for (env, label), k in seeds if label == row.label and row.env in ("", env)]
+    return float(np.mean(own)) if own else 1.0
+
+
+def _best_of(found: Comparison, env: str) -> str:
+    """The best setting, and which others it does not clearly beat.
+
+    It clearly beats those for which the interval of P(better) is above 1/2.
+    """
+    rows, (best, *others) = found.scored(env), ranked(found, env)
+    wins = {
+        label: improvement(found.matrix(rows[best]), found.matrix(rows[label])) for label in others
+    }
+    close = [label for label, better in wins.items() if not better.low > 0.5]
+    short, _ = shortened(row.label for row in found.rows)
+    metric = metric_name(rows[best].metric) + " (scaled)" * (not env)
+    among, place = f"{len(rows)} settings", f"on {env or 'all tasks'}"
+    figure = estimate_text(rows[best].aggregates["iqm"])
+    compared = [row for row in found.rows if row.label in (best, *others)]
+    fewest = min(row.seeds for row in compared if row.env and env in ("", row.env))
+    seeds = f"{fewest} seed{'s' * (fewest != 1)}"
+    if 1 + len(others) < len(rows):
+        seeds += "; others keep their limits less"
+    if any(np.isnan(better.low) for better in wins.values()):
+        few = f"Too few seeds ({fewest}) for a verdict between {among} {place}"
+        return f"{few}; {short[best]} has the highest {metric}, {figure}"
+    if close:
+        alike = listed(short[label] for label in (best, *close))
+        who = among if len(close) + 1 == len(rows) else alike
+        return f"No clear difference between {who} {place}, {seeds}"
+    return f"{short[best]} is best of {among} {place}: {metric} {figure}, {seeds}"
 
 
 def comparison_table(found: Comparison) -> TextTable:
@@ -125,7 +178,7 @@ def _cost_columns(
         columns[metric_name(COST + name)] = [_mean_text(each) if each else "-" for each in own]
         limits = [each.limit if each else None for each in own]
         columns[f"limit of {name}"] = ["" if x is None else f"{x:g}" for x in limits]
-    texts = [f"{kept[key].kept} of {kept[key].seeds}" if key in kept else "" for key in keys]
+    texts = [f"{sum(kept[key])} of {len(kept[key])}" if key in kept else "" for key in keys]
     return {**columns, "seeds within limits": texts} if costs else {}
 
 

@@ -16,13 +16,20 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from longrun.base.errors import InputError
 from longrun.base.picture_files import picture
 from longrun.lab.results.comparison import Comparison
-from longrun.lab.results.curves import iqm_interval, mean_interval, smoothed, thinned
 from longrun.lab.results.labels import shortened
 from longrun.lab.results.metric_names import metric_name
 from longrun.lab.results.plot_style import DPI, Colour, colours_of, legend, tidy
 from longrun.lab.results.scores import COST, costs_of, limits_of
 from longrun.lab.results.settings import Setting
-from longrun.lab.results.statistics import FEWEST_SEEDS, fewest_seeds, profile
+from longrun.lab.results.statistics import (
+    FEWEST_SEEDS,
+    fewest_seeds,
+    iqm_interval,
+    mean_interval,
+    profile,
+    smoothed,
+    thinned,
+)
 from longrun.learning.envs.spaces import Array
 
 DEFAULT_METRICS = ("average_reward", "episode_return")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -133,25 +133,13 @@ def limits_of(settings: Sequence[Setting]) -> list[dict[str, float]]:
     ]
 
 
-class Feasible(NamedTuple):
-    """How many seeds of a setting keep all limits, of how many."""
-
-    kept: int
-    seeds: int
-
-    @property
-    def share(self) -> float:
-        return self.kept / self.seeds
-
-
-def feasible_seeds(costs: Sequence[CostRates]) -> dict[tuple[str, str], Feasible]:
-    """The seeds that keep all limits, by the key of each setting that has limits."""
+def feasible_seeds(costs: Sequence[CostRates]) -> dict[tuple[str, str], list[bool]]:
+    """Whether each seed keeps all limits, by the key of each setting that has limits."""
     kept: dict[tuple[str, str], list[tuple[bool, ...]]] = {}
     for each in costs:
         if each.limit is not None:
             kept.setdefault(each.key, []).append(each.kept)
-    seeds = {key: list(map(all, zip(*own, strict=True))) for key, own in kept.items()}
-    return {key: Feasible(sum(own), len(own)) for key, own in seeds.items()}
+    return {key: [all(seed) for seed in zip(*own, strict=True)] for key, own in kept.items()}
 
 
 OfSetting = TypeVar("OfSetting", Setting, CostRates)
@@ -159,5 +147,5 @@ OfSetting = TypeVar("OfSetting", Setting, CostRates)
 
 def feasible_first(found: Sequence[OfSetting], costs: Sequence[CostRates]) -> list[OfSetting]:
     """Settings or their costs by the share of seeds that keep all limits, 1 without limits."""
-    shares = {key: own.share for key, own in feasible_seeds(costs).items()}
+    shares = {key: float(np.mean(own)) for key, own in feasible_seeds(costs).items()}
     return sorted(found, key=lambda each: -shares.get(each.key, 1.0))

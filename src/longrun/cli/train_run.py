@@ -11,7 +11,7 @@ from typing import Any
 
 from longrun.base.checks import MOST_STEPS, whole_number
 from longrun.base.errors import InputError
-from longrun.cli.options import algorithm_options, field_names
+from longrun.cli.options import algorithm_options
 from longrun.lab.sweeps.grids import parse_lists, points_of
 from longrun.learning import callbacks
 from longrun.learning.envs.env_strings import parse_args, with_args
@@ -20,6 +20,7 @@ from longrun.learning.envs.native.protocol import is_native
 from longrun.learning.options.config import ALGORITHMS, Config, numeric_fields
 from longrun.learning.options.config_options import (
     make_config,
+    option_names,
     saved_config,
     value_text,
     why_unknown,
@@ -95,7 +96,7 @@ def _require_unchanged(spec: RunSpec, given: dict[str, Any]) -> None:
     own, seeds = vars(spec.configs[0]), set(spec.seeds)
     there = own | {"env": spec.env, "preset": spec.preset, "name": spec.name}
     there |= {"seed": min(seeds), "seeds": len(seeds), "grid": "its own"}
-    fields = set().union(*map(field_names, ALGORITHMS.values()))
+    fields = {name for kind in ALGORITHMS.values() for name in option_names(kind)}
     options = {name: value for name, value in given.items() if name in fields}
     here = given | vars(saved_config(spec.algorithm, own | options))
     if "env" in given or "env_args" in given:

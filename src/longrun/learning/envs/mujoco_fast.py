@@ -1,21 +1,17 @@
 """Step Gymnasium's MuJoCo tasks without Gymnasium's Python layer, bit for bit the same.
 
 `fast_stepper(env)` drives the model and data *inside* a Gymnasium environment: it makes the same
-`mj_step` call and does the same arithmetic, in the same order and precision, on arrays looked up
-once, and leaves out the info dictionary, the wrapper calls, the checks and the temporary arrays.
+`mj_step` call and does the same arithmetic, in the same order and precision, and leaves out the
+info dictionary, the wrapper calls, the checks and the temporary arrays.
 
-What makes it exact:
-
-* MuJoCo's arrays (`data.qpos`, ...) are views of C memory that never moves, not even in
-  `mj_resetData`, so one view taken at construction stays current.
-* Python floats are IEEE doubles, so scalar work on them equals NumPy's float64 work, only faster.
-* NumPy multiplies a Python float by a float32 in float32. The control cost of a float32 action is
-  therefore a float32, here as there; see `FastStepper._control_cost`.
-* Sums go through the reduction Gymnasium's `np.sum` ends in, so they add up in the same order.
+- MuJoCo's arrays (`data.qpos`, ...) are views of C memory that never moves, so that one view taken
+  at construction stays current.
+- Python floats are IEEE doubles, so scalar work on them equals NumPy's float64 work, only faster.
+  NumPy multiplies a Python float by a float32 in float32, hence `FastStepper._control_cost`.
+- Sums go through the reduction that Gymnasium's `np.sum` ends in, so they add up in the same order.
 
 Constants (weights, ranges, time step, masses) are read at construction: build a new stepper after
 changing them. All that changes in the environment is a solver flag, see `_skip_islands`.
-MuJoCo is imported only when an environment is a MuJoCo task.
 """
 
 from __future__ import annotations
@@ -99,12 +95,10 @@ class FastStepper:
         """Physics, solver's warm start and elapsed steps, as float64."""
         from mujoco import mj_getState, mj_stateSize, mjtState
 
-        everything = mjtState.mjSTATE_INTEGRATION
-        physics = np.zeros(mj_stateSize(self._model, everything))
-        mj_getState(self._model, self._data, physics, everything)
-        elapsed = np.array([self._elapsed], np.float64)
-        parts = [elapsed, physics, *(array.reshape(-1) for array in self._lagging)]
-        return np.concatenate(parts).tobytes()
+        physics = np.zeros(mj_stateSize(self._model, mjtState.mjSTATE_INTEGRATION))
+        mj_getState(self._model, self._data, physics, mjtState.mjSTATE_INTEGRATION)
+        lagging = (array.reshape(-1) for array in self._lagging)
+        return np.concatenate([[float(self._elapsed)], physics, *lagging]).tobytes()
 
     def load_state(self, state: bytes) -> None:
         """Set a state that `save_state` returned. Raises ValueError if its size is wrong."""
@@ -286,11 +280,10 @@ TASKS: dict[str, type[FastStepper]] = {
 def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
     """A stepper for `env`, or None where Gymnasium's own `step` is needed.
 
-    It takes exactly the v5 classes of Swimmer, HalfCheetah, Hopper, Walker2d, Ant and Humanoid (no
-    subclasses), with any constructor argument but a render mode, inside no other wrappers than
-    those `gymnasium.make` adds and the cost of the velocity tasks. It reads private fields of
-    these: if one is missing, as is possible in another version of Gymnasium, a warning says so
-    once, and the result is None.
+    It takes the classes of TASKS (no subclasses), with any argument but a render mode, inside no
+    other wrappers than those `gymnasium.make` adds and the cost of the velocity tasks. It reads
+    private fields of these: if one is missing, as is possible in another version of Gymnasium, a
+    warning says so once, and the result is None.
     """
     try:
         return _made(env)
@@ -316,10 +309,9 @@ def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
 
 
 def _skip_islands(task: Any) -> None:
-    """Do not look for constraint islands, where there is one at most.
+    """Do not look for constraint islands, which saves up to a tenth of the physics.
 
-    All six robots are one kinematic tree. Not looking leaves the solver the same system and saves
-    up to a tenth of the physics.
+    All six robots are one kinematic tree, so that the solver has the same system.
     """
     from mujoco import mjtDisableBit
 

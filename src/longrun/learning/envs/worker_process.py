@@ -62,10 +62,8 @@ def _serve(
                 shard.close()
                 return None
             getattr(shard, command)(*arguments)
-        except NonFiniteError as error:
-            return error
         except BaseException as error:
-            return _failure(worker, error)
+            return error if isinstance(error, NonFiniteError) else _failure(worker, error)
         shard.heartbeat.rest()
         connection.send(None)
 

@@ -27,12 +27,7 @@ from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.envs.env_strings import join_env
 from longrun.learning.envs.factories import mujoco_warning
-from longrun.learning.envs.native.adapters.packages import (
-    Adapted,
-    env_id,
-    import_package,
-    time_limit,
-)
+from longrun.learning.envs.native.adapters import Adapted, env_id, import_package, time_limit
 from longrun.learning.envs.native.protocol import Environment, Step
 from longrun.learning.envs.spaces import Spaces
 

@@ -68,7 +68,7 @@ def test_a_step_that_hangs_in_the_training_process_is_named_and_the_run_is_saved
     run = tmp_path / "run"
     agent = APO(partial(Failing, sleep, VICTIM, at=40), num_workers=0, step_timeout=1, **TINY)
     where = "environment 3 of replica 0 at step 7 of iteration 2"
-    with pytest.raises(HungError, match=f"^the training process made no .* 1 s: {where}; if"):
+    with pytest.raises(HungError, match=f"^this process made no .* 1 s: {where}; if"):
         agent.learn(5 * ITERATION, log_dir=run, eval_every=0)
     # Without workers an iteration is reported after the next rollout, which did not end here.
     assert APO.load(run, Drift, num_workers=0).steps_ == ITERATION

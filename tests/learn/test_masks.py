@@ -13,9 +13,9 @@ import pytest
 from gymnasium import spaces as gym_spaces
 
 from longrun import APO, EnvironmentFailure
+from longrun.learning.envs.flat_spaces import row_writer
 from longrun.learning.envs.native.to_gymnasium import as_gymnasium
 from longrun.learning.envs.numpy_policy import FORBIDDEN, NumpyPolicy, draw_noise
-from longrun.learning.envs.space_forms import row_writer
 from longrun.learning.envs.spaces import Spaces, describe, form_of
 from longrun.learning.learn import learner
 from longrun.learning.learn.acting import act, policy_outputs

@@ -124,7 +124,7 @@ def test_runs_that_hang_are_listed_and_the_rest_is_trained(ray, tmp_path):
     errors = {f["run"]: f["error"] for f in json.loads((out / "failures.json").read_text())}
     names = [run_of(out, seed, env).name for seed in range(4)]
     assert sorted(errors) == names[:3]
-    assert "the training process made no progress for 2 s: environment 0" in errors[names[0]]
+    assert "this process made no progress for 2 s: environment 0" in errors[names[0]]
     for name in names[1:3]:
         assert "the Ray worker gave no sign of life for 4 s: it was stopped" in errors[name]
     assert (run_of(out, 3, env) / "summary.json").exists()

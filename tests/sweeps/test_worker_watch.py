@@ -104,7 +104,7 @@ def test_a_run_whose_environment_hangs_fails_and_its_worker_has_to_end(tmp_path)
     spec = dataclasses.replace(run.spec, step_timeout=0.6)
     message = train_run(spec, tmp_path / "run", lambda _: None, threading.Event())
     assert message["error"].startswith(
-        "HungError: the training process made no progress for 0.6 s: environment 0 of replica 0 at"
+        "HungError: this process made no progress for 0.6 s: environment 0 of replica 0 at"
     )
     assert (message["kind"], message["again"], message["ends"]) == ("failed", True, True)
 
@@ -149,7 +149,7 @@ def test_runs_that_hang_are_listed_and_the_rest_is_trained(tmp_path):
     errors = {f["run"]: f["error"] for f in json.loads((out / "failures.json").read_text())}
     names = [run_of(out, seed, HANGING).name for seed in range(4)]
     assert sorted(errors) == names[:3]
-    assert "the training process made no progress for 2 s: environment 0" in errors[names[0]]
+    assert "this process made no progress for 2 s: environment 0" in errors[names[0]]
     for name in names[1:3]:
         assert "gave no sign of life for 4 s: it was stopped, or an environ" in errors[name]
     assert (run_of(out, 3, HANGING) / "summary.json").exists()

@@ -17,7 +17,7 @@ import longrun
 from longrun import PPO, FolderError, InputError, load_policy
 from longrun.cli import main
 from longrun.learning.algorithms import agent_of
-from longrun.learning.envs.space_forms import row_writer, width
+from longrun.learning.envs.flat_spaces import row_writer, width
 from longrun.learning.envs.spaces import form_of, interface_of
 from longrun.learning.policy.onnx_export import run_rows
 from longrun.learning.runs.checkpoint_files import digest_of

@@ -72,8 +72,6 @@ def _converted(kind: type, value: Any) -> Any:
             raise TypeError
         return value
     number = float(value)
-    if kind is float:
-        return number
-    if number != int(number):
+    if kind is int and number != int(number):
         raise ValueError
-    return int(number)
+    return kind(number)

@@ -17,13 +17,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
-from typing import IO
+from typing import IO, Any
 
-Start = Callable[[], "subprocess.Popen[bytes]"]
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
@@ -97,20 +96,18 @@ def start_process(
     reaches only this process, which then ends the other. The calling thread may end before it.
     """
     paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-
-    def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *map(str, arguments)],
-            pass_fds=fds,
-            env=os.environ | paths | dict(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-
+    start = partial(
+        subprocess.Popen,
+        [sys.executable, "-P", "-m", module, *map(str, arguments)],
+        pass_fds=fds,
+        env=os.environ | paths | dict(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        start_new_session=True,
+    )
     started: Future[subprocess.Popen[bytes]] = Future()
-    _starts(os.getpid()).put((start, started))
+    _starts(os.getpid()).put((started, start))
     try:
         wait([started])
     except BaseException:  # Ctrl-C: nobody else knows of the process
@@ -121,23 +118,27 @@ def start_process(
 
 
 @cache
-def _starts(process: int) -> SimpleQueue[tuple[Start, Future[subprocess.Popen[bytes]]]]:
+def _starts(process: int) -> SimpleQueue[tuple[Future[Any], Callable[[], Any]]]:
     """What the thread of this process that starts others has to do; that thread never ends.
 
     By process number, since a process that was forked has none of its parent's threads.
     """
-    queue: SimpleQueue[tuple[Start, Future[subprocess.Popen[bytes]]]] = SimpleQueue()
+    queue: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
 
     def start_all() -> None:
         while True:
-            start, started = queue.get()
-            try:
-                started.set_result(start())
-            except BaseException as error:
-                started.set_exception(error)
+            settle(*queue.get())
 
     threading.Thread(target=start_all, name="longrun starts processes", daemon=True).start()
     return queue
+
+
+def settle(future: Future[Any], function: Callable[[], Any]) -> None:
+    """Call the function for a future."""
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def end_process(process: subprocess.Popen[bytes], seconds: float) -> int:

@@ -10,8 +10,8 @@ from gymnasium.vector import VectorEnv
 
 from longrun.base.errors import InputError
 from longrun.learning.envs.flat_spaces import Array as Array
+from longrun.learning.envs.flat_spaces import Form, carries_mask, part_of, width
 from longrun.learning.envs.flat_spaces import Spaces as Spaces
-from longrun.learning.envs.space_forms import Form, carries_mask, part_of, width
 
 IMAGE_NUMBERS = 1000
 """Bytes in two or more dimensions from which on an observation counts as an image; boards of games
@@ -41,7 +41,7 @@ def _space(env: Any, name: str) -> gym_spaces.Space[Any]:
 
 
 def form_of(space: gym_spaces.Space[Any]) -> Form:
-    """The form of a space, see `space_forms`. Raises InputError if it has no fixed flat size."""
+    """The form of a space, see `flat_spaces`. Raises InputError if it has no fixed flat size."""
     array = {"shape": list(space.shape or ()), "dtype": str(np.dtype(space.dtype))}
     match space:
         case gym_spaces.Box():

@@ -14,8 +14,8 @@ import numpy as np
 from longrun.base.errors import InputError
 from longrun.learning.envs import seeding
 from longrun.learning.envs.env_state import MOST_STATE_BYTES, SavedState
+from longrun.learning.envs.flat_spaces import action_maker, row_writer
 from longrun.learning.envs.mujoco_fast import FastStepper, fast_stepper
-from longrun.learning.envs.space_forms import action_maker, row_writer
 from longrun.learning.envs.spaces import Array, form_of
 from longrun.learning.envs.watchdog import Heartbeat
 

@@ -25,10 +25,10 @@ from gymnasium.vector.utils import iterate
 from longrun.base.errors import InputError
 from longrun.learning.envs import seeding, watchdog
 from longrun.learning.envs.factories import make_env
+from longrun.learning.envs.flat_spaces import action_maker, row_writer
 from longrun.learning.envs.numpy_policy import draw_noise
 from longrun.learning.envs.plan import Plan
 from longrun.learning.envs.shard import Shard
-from longrun.learning.envs.space_forms import action_maker, row_writer
 from longrun.learning.envs.spaces import Array, Spaces, form_of
 from longrun.learning.envs.watchdog import TURN
 from longrun.learning.envs.worker_part import Part, check_finite, failure

@@ -96,12 +96,14 @@ class Watchdog:
         """seconds that each worker has been busy without progress"""
         self._looked = time.monotonic()
 
-    def is_due(self) -> bool:
-        return time.monotonic() - self._looked >= LOOK_SECONDS
-
     def stalled(self, busy: Sequence[bool], names: Sequence[str]) -> str | None:
-        """The message about a worker that has reached its limit; None if all are well."""
+        """The message about a worker that has reached its limit; None if all are well.
+
+        It looks at most each `LOOK_SECONDS`.
+        """
         now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return None
         # When this process could not look, the workers may have been frozen or starved as well.
         passed = min(now - self._looked, 2 * LOOK_SECONDS)
         self._looked = now

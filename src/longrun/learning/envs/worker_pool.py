@@ -20,7 +20,7 @@ from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import EnvironmentFailure, HungError, WorkerError
 from longrun.learning.envs.factories import pickled
 from longrun.learning.envs.plan import Plan, SharedArrays, file_of
-from longrun.learning.envs.processes import KILL_SECONDS, ONE_THREAD, Child, cause_of_exit
+from longrun.learning.envs.processes import KILL_SECONDS, ONE_THREAD, Child, cause_of_exit, settle
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.vector_shard import make_shard
 from longrun.learning.envs.watchdog import LOOK_SECONDS, Watchdog, no_progress, place
@@ -138,17 +138,12 @@ class ProcessPool:
                     self._finish(worker)
                 else:
                     self._fail(failure)
-            if self._watchdog.is_due():
-                self._look(alive)
-
-    def _look(self, alive: list[Worker]) -> None:
-        """Fail if a worker is dead or has stalled, which no message tells."""
-        for worker in [each for each in alive if each.has_ended()]:
-            self._fail(self._death(worker))
-            alive.remove(worker)
-        busy = [bool(worker.waiting) for worker in self._workers]
-        if message := self._watchdog.stalled(busy, [worker.name for worker in self._workers]):
-            self._fail(WorkerError(message))
+            for worker in [each for each in alive if each.has_ended()]:  # which no message tells
+                self._fail(self._death(worker))
+                alive.remove(worker)
+            busy = [bool(worker.waiting) for worker in self._workers]
+            if message := self._watchdog.stalled(busy, [worker.name for worker in self._workers]):
+                self._fail(WorkerError(message))
 
     def _finish(self, worker: Worker) -> None:
         with self._lock:
@@ -184,15 +179,12 @@ class LocalPool:
     thread, raise HungError, and the thread that called `start` is left behind.
     """
 
-    def __init__(
-        self, plan: Plan, step_timeout: float = STEP_TIMEOUT, who: str = "the training process"
-    ) -> None:
-        """`who`: what messages call this process."""
+    def __init__(self, plan: Plan, step_timeout: float = STEP_TIMEOUT) -> None:
         self._memory = SharedArrays(plan.memory())
         self.arrays: dict[str, Array] = self._memory
         self._shard = make_shard(plan, self.arrays, worker=0, num_workers=1)
         self._lock = threading.Lock()
-        self._step_timeout, self._who = step_timeout, who
+        self._step_timeout = step_timeout
         self._watchdog = Watchdog(self._memory["heartbeat"], step_timeout)
         self._closed = self._failed = False
 
@@ -218,9 +210,7 @@ class LocalPool:
 
     def stalled(self) -> str | None:
         """The message about a request without progress, if there is one."""
-        if not self._watchdog.is_due():
-            return None
-        return self._watchdog.stalled([self._lock.locked()], [self._who])
+        return self._watchdog.stalled([self._lock.locked()], ["this process"])
 
     def close(self) -> None:
         """Close the environments, never while one is being stepped. Raises HungError."""
@@ -238,20 +228,12 @@ class LocalPool:
     def _close_shard(self) -> None:
         """Close in another thread, which can be left behind if an environment does not return."""
         closed: Future[None] = Future()
-
-        def close() -> None:
-            try:
-                self._shard.close()
-                closed.set_result(None)
-            except BaseException as error:
-                closed.set_exception(error)
-
-        threading.Thread(target=close, daemon=True).start()
+        threading.Thread(target=settle, args=(closed, self._shard.close), daemon=True).start()
         try:
             closed.result(self._step_timeout or None)
         except TimeoutError:
-            message = no_progress(self._who, self._step_timeout, "an environment is being closed")
-            raise HungError(message) from None
+            where = "an environment is being closed"
+            raise HungError(no_progress("this process", self._step_timeout, where)) from None
 
 
 Pool = LocalPool | ProcessPool

@@ -16,7 +16,7 @@ import numpy as np
 from longrun import __version__
 from longrun.base.errors import InputError, LongrunError
 from longrun.base.files import write_bytes
-from longrun.learning.envs.flat_spaces import Array, Spaces
+from longrun.learning.envs.flat_spaces import Array, Form, Spaces, carries_mask, part_of
 from longrun.learning.envs.numpy_policy import (
     FORBIDDEN,
     LAYER_NORM_EPSILON,
@@ -24,7 +24,6 @@ from longrun.learning.envs.numpy_policy import (
     split_weights,
     weight_shapes,
 )
-from longrun.learning.envs.space_forms import Form, carries_mask, part_of
 
 if TYPE_CHECKING:
     from longrun.learning.policy.policy import Policy

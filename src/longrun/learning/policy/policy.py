@@ -13,9 +13,16 @@ import numpy as np
 
 from longrun.base.checks import whole_number
 from longrun.base.errors import FolderError, InputError
-from longrun.learning.envs.flat_spaces import Array, Spaces, as_given
+from longrun.learning.envs.flat_spaces import (
+    Array,
+    Form,
+    Spaces,
+    action_maker,
+    as_given,
+    row_writer,
+    width,
+)
 from longrun.learning.envs.numpy_policy import NumpyPolicy, draw_noise, weight_shapes
-from longrun.learning.envs.space_forms import Form, action_maker, row_writer, width
 from longrun.learning.options.acting import MLP, Acting
 from longrun.learning.runs.checkpoint_files import (
     CheckpointFiles,

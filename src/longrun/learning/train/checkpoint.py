@@ -36,7 +36,7 @@ class Checkpoint:
     spaces: Spaces
     snapshots: list[Snapshot]
     interface: Mapping[str, Any] | None = None
-    """the environment's own spaces (`envs.space_forms`), for policies without Gymnasium"""
+    """the environment's own spaces (`envs.flat_spaces`), for policies without Gymnasium"""
     digest: str | None = None
     """content hash of the file that it was read from"""
 

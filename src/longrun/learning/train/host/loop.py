@@ -174,7 +174,7 @@ class HostLoop:
             eval_noise=explore,
             eval_purposes=seeding.AFTERWARDS,
         )
-        pool = LocalPool(plan, step_timeout, who="this process")
+        pool = LocalPool(plan, step_timeout)
         try:
             pool.arrays["weights"][0] = flat_weights(state)
             with interrupted_if(pool.stalled):

@@ -295,9 +295,10 @@ def test_what_was_learned_before_a_hang_is_saved_and_can_be_resumed(nothing_left
     with pytest.raises(WorkerError):
         agent.learn(5 * ITERATION, log_dir=run, eval_every=0)
     resumed = APO.load(run, Drift, num_workers=0)
-    assert resumed.steps_ == 2 * ITERATION
-    whole = APO(Drift, num_workers=0, **TINY).learn(3 * ITERATION)
-    assert bits(resumed.learn(ITERATION).snapshot) == bits(whole.snapshot)
+    whole = APO(Drift, num_workers=0, **TINY).learn(2 * ITERATION)
+    assert bits(resumed.snapshot.state) == bits(whole.snapshot.state)
+    with pytest.warns(UserWarning, match="4 of 4 environments cannot save their states"):
+        assert resumed.learn(ITERATION).steps_ == 3 * ITERATION
 
 
 @pytest.mark.parametrize(

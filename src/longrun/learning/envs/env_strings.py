@@ -67,10 +67,7 @@ def parse_args(pairs: Sequence[str]) -> dict[str, Any]:
     """Arguments from the command line, each as key=value."""
     if wrong := [pair for pair in pairs if "&" in pair or not pair.partition("=")[1]]:
         raise InputError(f"--env-args '{wrong[0]}' must look like regime=BM")
-    keys = [pair.partition("=")[0] for pair in pairs]
-    if twice := [key for key in keys if keys.count(key) > 1]:
-        raise InputError(f"--env-args names {twice[0]} twice; leave one out")
-    return split_env(f"env?{'&'.join(pairs)}")[1] if pairs else {}
+    return split_env(f"--env-args?{'&'.join(pairs)}")[1] if pairs else {}
 
 
 def with_args(env: Any, args: Mapping[str, Any]) -> Any:

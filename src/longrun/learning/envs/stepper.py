@@ -53,9 +53,9 @@ class GymnasiumStepper:
         if type(reward) is not float:
             reward = as_number("reward", reward)
         if type(terminated) is not bool:
-            terminated = as_flag("terminated", terminated)
+            terminated = bool(as_number("terminated", terminated, is_flag=True))
         if type(truncated) is not bool:
-            truncated = as_flag("truncated", truncated)
+            truncated = bool(as_number("truncated", truncated, is_flag=True))
         return reward, terminated, truncated
 
 
@@ -65,9 +65,7 @@ Stepper = GymnasiumStepper | FastStepper
 def state_room(env: gymnasium.Env[Any, Any]) -> int:
     """Bytes to be reserved for the state of one such environment."""
     fast = fast_stepper(env)
-    if fast is not None:
-        return len(fast.save_state())
-    return MOST_STATE_BYTES
+    return MOST_STATE_BYTES if fast is None else len(fast.save_state())
 
 
 def make_stepper(env: gymnasium.Env[Any, Any], info: Collection[str] = ()) -> Stepper:
@@ -85,34 +83,25 @@ LONGEST = 80
 """Characters of a value that a message shows."""
 
 
-def as_number(name: str, value: Any, wanted: str = "a number") -> float:
-    """The value as a float: a number of any library, or an array of one.
+def as_number(name: str, value: Any, is_flag: bool = False) -> float:
+    """The value as a float: a number of any library, or an array of one; for a flag 0 or 1.
 
     Raises InputError for all else, also for text that reads as a number.
     """
+    number = None
     if isinstance(value, SCALARS):
-        return float(value)
-    if hasattr(value, "shape"):  # of NumPy, JAX, PyTorch
+        number = float(value)
+    elif hasattr(value, "shape"):  # of NumPy, JAX, PyTorch
         array = np.asarray(value)
         if array.size == 1 and array.dtype.kind in "biuf":
-            return float(array.item())
+            number = float(array.item())
     elif hasattr(value, "__float__"):  # a Fraction, a Decimal
-        return float(value)
-    raise _wrong(name, value, wanted)
-
-
-def as_flag(name: str, value: Any) -> bool:
-    """The value as a bool: one of any library, or 0 or 1. Raises InputError for all else."""
-    number = as_number(name, value, "a bool")
-    if number not in (0.0, 1.0):
-        raise _wrong(name, value, "a bool")
-    return bool(number)
-
-
-def _wrong(name: str, value: Any, wanted: str) -> InputError:
-    text = repr(value)
+        number = float(value)
+    if number is not None and (not is_flag or number in (0.0, 1.0)):
+        return number
+    text, wanted = repr(value), "a bool" if is_flag else "a number"
     shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-    return InputError(f"{name} {shown} of type {type(value).__name__} must be {wanted}")
+    raise InputError(f"{name} {shown} of type {type(value).__name__} must be {wanted}")
 
 
 class Chain:

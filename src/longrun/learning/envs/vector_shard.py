@@ -140,7 +140,6 @@ class VectorShard(Shard):
         act, rows, steps, count = self._policies[part.replica].act, chains, len(reward), part.last
         of_evaluation = "evaluation's " if evaluates else ""
         what = f"{of_evaluation}observation"
-        where = f"{'the evaluation after ' if evaluates else ''}iteration {iteration}"
         check_finite(part, iteration, (what, rows.obs[None]))
         seed, spaces = self._plan.seeds[part.replica], self._plan.spaces
         stream = None if purpose is None else seeding.generator(seed, purpose, 0, iteration)
@@ -160,7 +159,8 @@ class VectorShard(Shard):
             try:
                 counted, paid, successor, terminated, truncated = rows.step(given)
             except BaseException as error:  # such as that of sys.exit()
-                place = f"step {number} of {where}"
+                after = "the evaluation after " if evaluates else ""
+                place = f"step {number} of {after}iteration {iteration}"
                 raise failure(part, None, place, error, self._advice(drawn)) from error
             check_finite(part, iteration, (what, rows.obs[None]), step=number)
             charged: Array = np.zeros((count, costs.shape[-1]))

@@ -144,13 +144,14 @@ def grown(
     """
     left = {replace(run.spec, steps=0): run for run in runs}
     requested = named(runs)
+    presets = {run.spec.preset for run in runs}
     found: dict[str, RunSpec] = {}
     for name, spec in there.items():
         steps = spec.steps
         for single in apart(spec):
             heir = left.pop(replace(single, steps=0), None)
             here = heir.spec if heir else requested.get(name)
-            if why := _refusal(single, here, runs):
+            if why := _refusal(single, here, presets):
                 raise InputError(f"'{name}' {why}")
             assert here is not None
             steps = max(steps, here.steps)
@@ -161,9 +162,8 @@ def grown(
     return found | new
 
 
-def _refusal(there: RunSpec, here: RunSpec | None, runs: Sequence[Planned]) -> str:
+def _refusal(there: RunSpec, here: RunSpec | None, presets: Collection[str]) -> str:
     """Why a run of the folder is not the requested one with other steps; "" if it is."""
-    presets = list(dict.fromkeys(run.spec.preset for run in runs))
     if there.preset not in presets:
         return f"has preset={there.preset}, not {', '.join(presets)}"
     if here is None:

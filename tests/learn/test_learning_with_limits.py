@@ -302,7 +302,8 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
     assert bits(again.state) == bits(whole.state)
     assert again.config.limits == (("terminated", 0.01), ("action_energy", 0.02))
     assert list(again.evaluate(20).costs) == ["out_of_bounds", "terminated", "action_energy"]
-    assert len(whole.state.limits.criteria) == 2
+    heads = 1 if algorithm is APO else 2  # the reset cost keeps a limit on terminations
+    assert len(whole.state.limits.criteria) == heads
     other = {"limits": {"terminated": 0.02, "action_energy": 0.02}}
     tuned = algorithm.load(tmp_path / "saved", lambda: Drift(), num_workers=0, **other)
     assert tuned.config.limits[0] == ("terminated", 0.02)
@@ -319,8 +320,8 @@ def test_training_is_saved_and_resumed(algorithm, tmp_path):
         ({"limits": {"cost": float("nan")}}, "limits: cost=nan must be a finite number"),
         ({"limits": {"cost": 1.0}, "limit_step_size": -1}, "limit_step_size=-1 is out of range"),
         (
-            {"limits": {"terminated": 1}, "termination": "reset", "reset_cost_step_size": 0.1},
-            "reset_cost_step_size=0.1 is a limit on terminations, and limits has another one",
+            {"limits": {"terminated": 1}, "termination": "reset", "reset_cost_step_size": 0.0},
+            "limits on 'terminated' are kept by the reset cost: set termination='reset' and",
         ),
     ],
 )
@@ -338,12 +339,25 @@ def test_a_trust_region_takes_at_most_eight_limits():
     assert len(paper_config("apo", limits=many).limits) == 9
 
 
-def test_a_limit_on_terminations_takes_the_place_of_the_presets_own():
+def test_a_limit_on_terminations_is_the_target_of_the_reset_cost():
     assert paper_config("apo", "tuned").reset_cost_step_size == 1
     other = paper_config("apo", "tuned", limits={"cost": 0.1})
     assert other.reset_cost_step_size == 1
     own = paper_config("apo", "tuned", limits={"terminated": 0.01})
-    assert (own.reset_cost_step_size, own.termination) == (0, "reset")
+    assert (own.reset_cost_step_size, own.termination) == (1, "reset")
+    assert (own.terminations_aimed_at, own.headed_limits) == (0.01, ())
+    preset = paper_config("apo", "paper", limits={"terminated": 0.01})
+    assert (preset.reset_cost_step_size, preset.termination) == (1, "reset")
+
+
+def test_a_limit_on_terminations_learns_what_a_target_of_the_reset_cost_does():
+    sizes = TINY | {"num_workers": 0}
+    limited = APO(partial(Drift, wall=0.5), limits={"terminated": 0.02}, **sizes)
+    aimed = APO(partial(Drift, wall=0.5), termination_target=0.02, **sizes)
+    for agent in (limited, aimed):
+        agent.learn(3 * ITERATION)
+    assert bits(limited.state) == bits(aimed.state)
+    assert limited.snapshot.state.limits is None
 
 
 def test_an_adaptive_reset_cost_is_that_of_the_reward_alone():

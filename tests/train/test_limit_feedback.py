@@ -130,14 +130,13 @@ def test_replicas_with_different_limits_in_one_program(tmp_path, monkeypatch) ->
     assert recovering == {("0", "1"), ("1", "0")}
 
 
-def test_limits_on_terminations_in_a_grid_take_the_place_of_the_presets_own(tmp_path) -> None:
+def test_limits_on_terminations_in_a_grid_are_targets_of_the_reset_cost(tmp_path) -> None:
     run = ["train", "apo", "--env", "Drift-v0", "--steps", "64", "--no-eval", *TINY_FLAGS]
     grid = ["--grid", "limits=terminated=0.1,terminated=0.01", "--workers", "0"]
     assert main([*run, *grid, "--out", str(tmp_path / "run")]) == 0
     configs = checkpoint.load(tmp_path / "run").spec.configs
     assert [config.limits for config in configs] == [(("terminated", x),) for x in (0.1, 0.01)]
-    assert [config.reset_cost_step_size for config in configs] == [0, 0]
-    assert make_config("apo").reset_cost_step_size > 0
+    assert [config.reset_cost_step_size for config in configs] == [1, 1]
 
 
 def test_limits_of_one_run_are_on_the_same_costs(capsys) -> None:

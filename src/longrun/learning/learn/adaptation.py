@@ -40,8 +40,9 @@ def adapt_reset_cost(config: Average, state: CriterionState, rollout: Rollout) -
     """
     ended = rollout.terminated
     rate = ended.mean()
-    unit = allowed_rate(config.termination_target, 1.0, ended.size)
-    excess = jnp.clip((rate - config.termination_target) / unit, -1, 1)
+    target = config.terminations_aimed_at
+    unit = allowed_rate(target, 1.0, ended.size)
+    excess = jnp.clip((rate - target) / unit, -1, 1)
     size = jnp.abs(rollout.reward).mean()
     size = jnp.where(size > 0, size, 1.0)
     winds_up = (excess > 0) & (state.reset_cost * rate > size)

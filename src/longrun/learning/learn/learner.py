@@ -164,7 +164,7 @@ def _value_task(
 def value_errors(config: Config, layers: Any, features: jax.Array, target: jax.Array) -> jax.Array:
     """[n] squared errors of the values; with limits they are sums over the heads."""
     values = value_network(config, layers, features)
-    if config.limits:
+    if config.headed_limits:
         return ((target - values) ** 2).sum(-1)
     return (target - values[..., 0]) ** 2
 

@@ -67,9 +67,9 @@ class LimitState(NamedTuple):
 
 def init_limits(config: Config) -> LimitState | None:
     """None without limits, so that nothing is added to the state."""
-    if not config.limits:
+    if not config.headed_limits:
         return None
-    count = len(config.limits)
+    count = len(config.headed_limits)
     start = init_criterion(config)
     criteria = tuple(
         jax.tree.map(jnp.copy, start._replace(reset_cost=jnp.zeros(()))) for _ in range(count)
@@ -83,7 +83,7 @@ def init_limits(config: Config) -> LimitState | None:
 
 def of_cost(config: Config, rollout: Rollout, k: int) -> Rollout:
     """The rollout with the k-th limited cost in the place of the reward."""
-    column = config.recorded.index(config.limits[k][0])
+    column = config.recorded.index(config.headed_limits[k][0])
     return rollout._replace(reward=rollout.costs[..., column])
 
 
@@ -98,7 +98,7 @@ def learn_limits(
         for old, stream, values in zip(state.criteria, streams, heads, strict=True)
     )
     costs = jnp.stack([stream.reward for stream in streams])
-    limits = jnp.stack([jnp.asarray(limit, jnp.float32) for _, limit in config.limits])
+    limits = jnp.stack([jnp.asarray(limit, jnp.float32) for _, limit in config.headed_limits])
     largest = jnp.maximum(state.largest, jnp.abs(costs).max((1, 2)))
     excess = costs.mean((1, 2)) - limits
     # The first batch that has a cost is its own average.
@@ -206,7 +206,7 @@ def cost_batch(
     for k, (own, targets) in enumerate(zip(state.criteria, costs, strict=True)):
         centred = targets.advantage - targets.advantage.mean()
         advantages.append((centred * value_unit(own)).reshape(-1))
-        excess.append(of_cost(config, rollout, k).reward.mean() - config.limits[k][1])
+        excess.append(of_cost(config, rollout, k).reward.mean() - config.headed_limits[k][1])
     unit = jnp.asarray(reward_unit, jnp.float32)
     return CostBatch(jnp.stack(advantages, axis=-1), jnp.stack(excess) + state.margin, unit)
 
@@ -223,4 +223,4 @@ def limit_metrics(config: Config, state: LimitState, reward: CriterionState) -> 
 
 def multiplier_metrics(config: Config, price: jax.Array) -> Metrics:
     """multiplier_NAME for each limit; price: [K]."""
-    return {f"multiplier_{name}": price[k] for k, (name, _) in enumerate(config.limits)}
+    return {f"multiplier_{name}": price[k] for k, (name, _) in enumerate(config.headed_limits)}

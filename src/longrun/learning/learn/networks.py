@@ -31,7 +31,7 @@ def init_policy_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
 def init_value_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
     """Parameters of a network from features [F] to one value, and one for each limited cost."""
     if config.value_network != MLP:
-        outputs = 1 + len(config.limits)
+        outputs = 1 + len(config.headed_limits)
         return _own_params(config.value_network, key, spaces.feature_size, outputs)
     return init_mlp(key, value_sizes(config, spaces), output_gain=1.0)
 
@@ -44,7 +44,7 @@ def policy_sizes(config: Config, spaces: Spaces) -> tuple[int, ...]:
 def value_sizes(config: Config, spaces: Spaces) -> tuple[int, ...]:
     """Layers of the value's perceptron, inputs first."""
     hidden = config.value_hidden_sizes or config.hidden_sizes
-    return (spaces.feature_size, *hidden, 1 + len(config.limits))
+    return (spaces.feature_size, *hidden, 1 + len(config.headed_limits))
 
 
 def policy_network(acting: Acting, params: Any, features: jax.Array) -> jax.Array:

@@ -58,7 +58,7 @@ def _prepare(
     state = state._replace(criterion=criterion, iteration=state.iteration + 1)
     if config.adapts_lambda:
         state = state._replace(trace=adapt_trace(config, spaces, state, rollout, values))
-    if config.limits:
+    if config.headed_limits:
         state = state._replace(limits=learn_limits(config, state.limits, rollout, of_costs))
     state, targets, costs, of_limits = _targets(config, state, rollout, heads)
     seen = read(config.acting, spaces, state.obs_moments, rollout.obs)
@@ -92,7 +92,7 @@ def _targets(
     criteria = [state.criterion, *(limits.criteria if limits else ())]
     learned_from = zip(criteria, streams, heads, strict=True)
     reward, *costs = every = [criterion_of(config).targets(config, *own) for own in learned_from]
-    if not config.limits:
+    if not config.headed_limits:
         advantage, _ = _normalised(config, reward.advantage)
         return state, Targets(advantage, reward.value_target), None, {}
     value_target = jnp.stack([each.value_target for each in every], axis=-1)
@@ -127,7 +127,7 @@ def _metrics(
 ) -> Metrics:
     """Metrics of a rollout, and of what was learned from it before the networks are trained."""
     criterion, here = state.criterion, flat(values.here)
-    value_target = batch.value_target[..., 0] if config.limits else batch.value_target
+    value_target = batch.value_target[..., 0] if config.headed_limits else batch.value_target
     metrics = {
         "environment_finite": all_finite(
             (rollout.obs, rollout.next_obs, rollout.reward, rollout.costs)
@@ -168,7 +168,7 @@ def predict(
     here = value(rollout.obs)
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
     every = (here, value(rollout.next_obs), after_reset)
-    return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.limits))]
+    return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.headed_limits))]
 
 
 def root_mean_square(x: jax.Array) -> jax.Array:

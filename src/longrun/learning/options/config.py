@@ -136,6 +136,11 @@ class Config:
         return bool(self.limits)
 
     @property
+    def headed_limits(self) -> tuple[tuple[str, float], ...]:
+        """The limits whose costs have a head of the value network."""
+        return self.limits
+
+    @property
     def recorded(self) -> tuple[str, ...]:
         """Names of the costs that rollouts hold: those to record, and those with a limit."""
         return tuple(dict.fromkeys((*self.costs, *(name for name, _ in self.limits))))
@@ -214,11 +219,21 @@ class Average(Config):
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 f" set termination='reset' or {name}=0"
             )
-        if self.reset_cost_step_size and TERMINATED in dict(self.limits):
+        if TERMINATED in dict(self.limits) and not self.reset_cost_step_size:
             raise InputError(
-                f"reset_cost_step_size={self.reset_cost_step_size} is a limit on terminations, and"
-                f" limits has another one on '{TERMINATED}'; set reset_cost_step_size=0"
+                f"limits on '{TERMINATED}' are kept by the reset cost: set termination='reset' and"
+                " reset_cost_step_size above 0"
             )
+
+    @property
+    def headed_limits(self) -> tuple[tuple[str, float], ...]:
+        """All but a limit on terminations, which the reset cost keeps."""
+        return tuple((name, rate) for name, rate in self.limits if name != TERMINATED)
+
+    @property
+    def terminations_aimed_at(self) -> float:
+        """Terminations per step that an adaptive reset cost aims at: the limit, if there is one."""
+        return dict(self.limits).get(TERMINATED, self.termination_target)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,14 +29,16 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
 def with_implied(names: Collection[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with what they imply, of an algorithm's options with these names.
 
-    A `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. An adaptive reset
-    cost has no place beside another limit on terminations or `termination="zero"`.
+    A `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. The reset cost of
+    the average criterion keeps a limit on terminations, and has no place beside
+    `termination="zero"`.
     """
     implied: dict[str, Any] = {}
     if "gae_lambda" in options:
         implied["adaptive_lambda"] = False
-    is_limited = _limits_terminations(options.get("limits"))
-    if "reset_cost_step_size" in names and (is_limited or options.get("termination") == "zero"):
+    if "reset_cost_step_size" in names and _limits_terminations(options.get("limits")):
+        implied |= {"termination": "reset", "reset_cost_step_size": 1.0}
+    elif "reset_cost_step_size" in names and options.get("termination") == "zero":
         implied["reset_cost_step_size"] = 0.0
     return implied | dict(options)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from longrun.base.errors import warn
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.options.config import TERMINATED, Average, Config
+from longrun.learning.options.config import Average, Config
 from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import evaluation_shape
@@ -238,7 +238,7 @@ class ConstantReward:
     def __init__(self, config: Config) -> None:
         self._watching = isinstance(config, Average)
         self._resets_cost = isinstance(config, Average) and bool(
-            config.reset_cost or config.reset_cost_step_size or TERMINATED in dict(config.limits)
+            config.reset_cost or config.reset_cost_step_size
         )
         self._rewards: set[float] = set()
         self._rows = 0

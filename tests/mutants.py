@@ -227,8 +227,8 @@ LEARNING = (
     Mutant(
         "the reset cost falls while terminations are too frequent",
         "learning/learn/adaptation.py",
-        "excess = jnp.clip((rate - config.termination_target) / unit, -1, 1)",
-        "excess = jnp.clip((config.termination_target - rate) / unit, -1, 1)",
+        "excess = jnp.clip((rate - target) / unit, -1, 1)",
+        "excess = jnp.clip((target - rate) / unit, -1, 1)",
         (ADVANTAGES,),
     ),
     Mutant(

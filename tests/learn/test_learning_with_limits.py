@@ -381,7 +381,7 @@ def test_the_command_line(tmp_path, capsys):
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     resume = [*run, "--resume", "--out", str(tmp_path / "run"), "--limit"]
     assert main([*resume, "action_energy=0.6"]) == 2
-    assert "cannot be changed on --resume; the run has" in capsys.readouterr().err
+    assert "cannot be changed on --resume, the run has" in capsys.readouterr().err
     assert before == {path: path.read_bytes() for path in before}
     assert main([*run, "--limit", "action_energy", "--out", str(tmp_path / "other")]) == 2
     assert "invalid NAME=RATE value: 'action_energy'" in capsys.readouterr().err

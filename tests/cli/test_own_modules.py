@@ -103,7 +103,7 @@ def test_a_map_of_an_environment_of_a_module(plant: Path, capsys: Any) -> None:
     APO("own_plant:model", num_workers=0, **TINY).save(plant / "agent")
     assert main(["map", str(plant / "agent")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("longrun: no map is drawn of 'own_plant:model' on the command line")
+    assert line.startswith("longrun: no map is drawn of 'own_plant:model'")
     assert (
         "in Python, longrun.lab.policy_map.exact_comparison.compare_policies(mdp, policy)" in line
     )

@@ -13,7 +13,7 @@ from probes import Choice, Count, Spoilt
 from longrun import APO, EnvironmentFailure
 from longrun.base.errors import InputError
 from longrun.learning.envs.native import Environment, Step
-from longrun.learning.envs.native.protocol_check import require_sound
+from longrun.learning.envs.native.protocol import require_sound
 from longrun.learning.envs.queueing.environment import criss_cross
 from longrun.learning.envs.spaces import Spaces
 

@@ -32,8 +32,8 @@ from longrun.queueing import MODELS as NETWORKS
 from longrun.tabular import (
     MDP,
     InfeasibleLimits,
-    LimitedSolution,
     NoConvergence,
+    Solution,
     evaluate,
     from_gymnasium,
     reachable,
@@ -87,7 +87,7 @@ def best_of(points: Any, limits: Any, scale: Any = None) -> tuple[float, float]:
     return -best.fun, found.fun
 
 
-def check(mdp: MDP, costs: dict[str, Any], found: LimitedSolution, tolerance: float = 1e-8) -> None:
+def check(mdp: MDP, costs: dict[str, Any], found: Solution, tolerance: float = 1e-8) -> None:
     """What holds of every result: its policy, evaluated independently, has what it promises."""
     assert found.gain_low <= found.gain <= found.gain_high
     scale = max(abs(found.gain), 1e-3 * np.abs(mdp.rewards[mdp.available]).max())

@@ -53,12 +53,18 @@ def map_command(arguments: list[str]) -> int:
         "--out", type=Path, metavar="FILE", help="picture: png, pdf or svg (default: policy.png)"
     )
     given = parse(parser, arguments)
+    from rich.console import Console
+
     from longrun.base.picture_files import require_picture
+    from longrun.lab.policy_map.exact_comparison import compare_run
     from longrun.lab.policy_map.picture import policy_map
 
     out = given.get("out", Path("policy.png"))
     require_picture(out)
-    found = _compared(_agent(given["run"], given.get("replica", 0)), given.get("size"))
+    agent = _agent(given["run"], given.get("replica", 0))
+    env: Any = agent.loop.env
+    with Console(stderr=True, soft_wrap=True).status(f"solving {env.name}"):  # warnings in one line
+        found = compare_run(env, agent.config, agent.state, given.get("size"))
     policy_map(found, out)
     print(f"{found.mdp.name}: {found}")
     if len(found.classes) > 1:
@@ -73,7 +79,6 @@ def map_command(arguments: list[str]) -> int:
 
 
 def _note_of_classes(found: PolicyComparison) -> str:
-    """Where a policy with several recurrent classes ends."""
     sign = -1 if found.mdp.cost else 1
     ends = ", ".join(
         f"{sign * each.gain:.5g} with probability {each.probability:.3g}"
@@ -99,13 +104,3 @@ def _agent(run: Path, replica: int) -> Agent:
         require_saved(env, run, trust=True)  # nothing is imported here
         raise InputError(no_map(env))
     return agent_of(saved.spec.algorithm).from_checkpoint(saved, run, replica=replica)
-
-
-def _compared(agent: Agent, size: int | None) -> PolicyComparison:
-    from rich.console import Console
-
-    from longrun.lab.policy_map.exact_comparison import compare_run
-
-    env: Any = agent.loop.env  # JAX-native, by its name
-    with Console(stderr=True, soft_wrap=True).status(f"solving {env.name}"):  # warnings in one line
-        return compare_run(env, agent.config, agent.state, size)

@@ -83,7 +83,6 @@ def _builder(name: str) -> Callable[..., MDP]:
 
 
 def _own_model(name: str) -> Callable[..., MDP]:
-    """The builder of a model 'module:name': an MDP, or a function that makes one."""
     found = named_object(name)
     if isinstance(found, MDP):
         return lambda: found

@@ -64,7 +64,6 @@ def describe(mdp: MDP, solution: Solution) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A part of a state's label as JSON has it."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, (int, float, str)) else str(value)
 
@@ -123,7 +122,6 @@ def certified(value: float, low: float, high: float) -> str:
 
 
 def _work(report: dict[str, Any]) -> str:
-    """The method, and how many steps it took."""
     number = report["iterations"]
     plural = "s" * (number != 1)
     if report["method"] == "policy_iteration" and "sweeps" in report:
@@ -132,7 +130,6 @@ def _work(report: dict[str, Any]) -> str:
 
 
 def _kind(found: dict[str, Any]) -> str:
-    """The structure of the model in words."""
     words = ["communicating" if found["communicating"] else "weakly communicating"]
     words += ["unichain"] if found["unichain"] else []
     words += [f"period {found['period']}" if found["period"] > 1 else "aperiodic"]
@@ -140,7 +137,6 @@ def _kind(found: dict[str, Any]) -> str:
 
 
 def _show_limits(console: Console, report: dict[str, Any]) -> None:
-    """The costs with their limits, and where the policy randomises."""
     table = Table("cost", "average", "limit", "multiplier")
     for name, cost in report["costs"].items():
         numbers = [cost[key] for key in ("rate", "limit", "multiplier")]

@@ -49,8 +49,6 @@ class Outputs(NamedTuple):
 
 
 class _Potential(NamedTuple):
-    """An event of the uniformised network."""
-
     start: float
     rate: float
     enters: int | None

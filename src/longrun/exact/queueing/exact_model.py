@@ -100,7 +100,6 @@ def _uniformised(
 
 
 def _described(decisions: tuple[Decision, ...], row: NDArray[np.integer]) -> str:
-    """The name of an action; if only one server decides, it is not named."""
     chosen = [decision.choices[choice] for decision, choice in zip(decisions, row, strict=True)]
     if not chosen:
         return "serve"

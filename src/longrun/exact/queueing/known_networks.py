@@ -209,7 +209,6 @@ def derived_builder(
 
 
 def _model(entry: KnownNetwork) -> Callable[..., MDP]:
-    """The builder of a network's model in a box of `size` customers of each class."""
 
     def make(network: Network, arguments: dict[str, Any]) -> MDP:
         from longrun.exact.queueing.exact_model import exact_model  # needs SciPy

@@ -103,7 +103,6 @@ def _of_table(table: Any, initial: ArrayLike | None, name: str) -> MDP:
 
 
 def _numbered(entries: Any) -> Iterable[tuple[int, Any]]:
-    """Numbers and entries of a dictionary or a list."""
     return entries.items() if isinstance(entries, Mapping) else enumerate(entries)
 
 

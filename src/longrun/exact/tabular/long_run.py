@@ -74,7 +74,6 @@ def _entered(matrix: Matrix, initial: Array, classes: list[NDArray[np.intp]]) ->
 
 
 def _chain(transition: Matrix, rewards: Array, initial: Array | None = None) -> MDP:
-    """A model with one action."""
     return MDP([sparse.csr_array(transition)], rewards[:, None], initial=initial)
 
 

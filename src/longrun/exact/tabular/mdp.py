@@ -13,20 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from longrun.base.errors import InputError
-from longrun.exact.tabular.function_tables import Successors, labels, tabulated
 from longrun.exact.tabular.precision import longest_row
 from longrun.exact.tabular.room import require_room
 from longrun.exact.tabular.validation import (
     TOLERANCE,
     Array,
     Matrix,
+    Successors,
     action_mask,
     as_floats,
     cost_table,
     expected_rewards,
+    labels,
     normalise_rows,
     stacked_kernel,
     state_law,
+    tabulated,
     without_rounding,
 )
 
@@ -83,10 +85,10 @@ class MDP:
             raise InputError(
                 f"shape={self.shape} does not hold {states} states; make its product that"
             )
-        if len(self.sides) != len(self.shape):
-            raise InputError(f"sides={self.sides} do not fit; give {len(self.shape)} names")
-        if len(self.actions) != count:
-            raise InputError(f"actions={self.actions} do not fit; give {count} names")
+        named = (("sides", self.sides, len(self.shape)), ("actions", self.actions, count))
+        for argument, names, wanted in named:
+            if len(names) != wanted:
+                raise InputError(f"{argument}={names} do not fit; give {wanted} names")
         self.available = action_mask(available, (states, count))
         normalise_rows(self.kernel, self.available)
         self.rewards = expected_rewards(rewards, self.kernel, self.available)

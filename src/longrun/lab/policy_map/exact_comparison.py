@@ -18,7 +18,6 @@ from longrun.base.errors import InputError
 from longrun.exact.tabular.long_run import RecurrentClass, long_run
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.solvers import solve
-from longrun.learning.envs.factories import needs_trust
 from longrun.learning.envs.native.protocol import Environment, ExactEnvironment
 from longrun.learning.learn.acting import act
 from longrun.learning.learn.types import TrainState
@@ -49,15 +48,11 @@ def require_mappable(env: Environment) -> ExactEnvironment:
 
 def no_map(name: str) -> str:
     """The message for an environment that has no map, whether it has an exact model or not."""
-    if needs_trust(name):
-        return (
-            f"no map is drawn of '{name}' on the command line, which imports no module for it; with"
-            " its model, compare a policy [states] in Python,"
-            " longrun.lab.policy_map.exact_comparison.compare_policies(mdp, policy)"
-        )
     return (
         f"no map is drawn of '{name}': it is for networks of two or three queues (jax:criss-cross,"
-        " ...), jax:access-control, jax:inventory and jax:maintenance"
+        " ...), jax:access-control, jax:inventory and jax:maintenance; with another model, compare"
+        " a policy in Python,"
+        " longrun.lab.policy_map.exact_comparison.compare_policies(mdp, policy)"
     )
 
 

@@ -170,7 +170,6 @@ def _draw_maps(
 
 
 def _draw_actions(axis: Axes, actions: Panel, count: int) -> None:
-    """Draw actions [x, y] out of `count` as colours; masked entries are grey."""
     colours = ListedColormap(action_colours(count)).with_extremes(bad=UNDECIDED)
     norm = BoundaryNorm(np.arange(count + 1) - 0.5, count)
     axis.imshow(actions.T, origin="lower", cmap=colours, norm=norm, aspect="auto")
@@ -180,7 +179,6 @@ def _draw_actions(axis: Axes, actions: Panel, count: int) -> None:
 
 
 def _names(values: Sequence[Any]) -> FuncFormatter:
-    """Shows the values that indices along a side stand for."""
     return FuncFormatter(lambda x, _: str(values[int(x)]) if x in range(len(values)) else "")
 
 
@@ -218,7 +216,6 @@ def _add_legend(figure: Figure, mdp: MDP, slices: list[Slice]) -> None:
 
 
 def _draw_lines(found: PolicyComparison, out: Path) -> None:
-    """Both policies over a single side, at the states where there is a decision."""
     places = np.flatnonzero(~found.undecided)
     optimal, learned = found.optimal[places], found.learned[places]
     with picture(out, size=(8, 4.8), dpi=100) as figure:

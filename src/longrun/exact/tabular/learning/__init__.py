@@ -54,8 +54,6 @@ class LearningCurves(NamedTuple):
     """[seeds, K, S]: the greedy actions."""
     q: Array
     """[seeds, S, A] at the end; minus infinity where an action is not available."""
-    stopped: NDArray[np.int64]
-    """[seeds]: the step after which CSV-learning had terminated, else the last one."""
 
 
 class Prediction(NamedTuple):
@@ -80,7 +78,6 @@ def learn(
     step_size: float = 20.0,
     gain_step_size: float | None = None,
     shift: float | None = None,
-    tolerance: float = 0.0,
     snapshots: int = 100,
 ) -> LearningCurves:
     """Learn to act from one endless stream of experience for each seed, ..., seed + seeds - 1.
@@ -92,15 +89,12 @@ def learn(
         r_learning and csv: h of the gain's own steps. rvi_q has none.
     shift: csv: the constant that is subtracted from every reward, a rough estimate of the gain.
         With one far below the gain rare actions look too bad, with one above it too good.
-    tolerance: csv: terminate when all Q-values rose equally, up to this, between two snapshots.
     """
     chosen = LEARNING_METHODS[known("method", method, LEARNING_METHODS)]
     if method == "csv" and shift is None:
         raise InputError("shift=None: csv needs a constant to subtract; give a guess of the gain")
-    if method != "csv" and (shift is not None or tolerance):
-        raise InputError(
-            f"shift={shift}, tolerance={tolerance}: only csv has them; leave them out for {method}"
-        )
+    if method != "csv" and shift is not None:
+        raise InputError(f"shift={shift}: only csv has it; leave it out for {method}")
     if chosen.gain_step_size is None and gain_step_size is not None:
         raise InputError(f"gain_step_size={gain_step_size}: {method} has none; leave it out")
     pace = chosen.gain_step_size if gain_step_size is None else gain_step_size
@@ -109,20 +103,13 @@ def learn(
         gain_step_size=1.0 if pace is None else pace,
         entries=int(mdp.available.sum()),
         shift=shift or 0.0,
-        tolerance=tolerance,
         epsilon=epsilon or chosen.epsilon,
     )
-    at, learner, history = _simulated(
-        chosen.rule,
-        settings,
-        _tables(mdp, mdp.uniform_policy, mdp.available),
-        range(seed, seed + seeds),
-        steps,
-        snapshots,
-    )
-    gains, policies, ended = map(np.asarray, history)
-    stopped = at[np.where(ended.any(1), ended.argmax(1), -1)]
-    return LearningCurves(method, at, gains, policies, np.asarray(learner.q), stopped)
+    tables = _tables(mdp, mdp.uniform_policy, mdp.available)
+    every = range(seed, seed + seeds)
+    at, learner, history = _simulated(chosen.rule, settings, tables, every, steps, snapshots)
+    gains, policies = map(np.asarray, history)
+    return LearningCurves(method, at, gains, policies, np.asarray(learner.q))
 
 
 def predict(
@@ -143,14 +130,10 @@ def predict(
     gain_step_size: how far the gain moves when the mean of the values moves by 1.
     Other options are those of `learn`.
     """
-    at, learner, history = _simulated(
-        rules.differential_td,
-        Settings(step_size, gain_step_size, mdp.num_states),
-        _tables(mdp, mdp.distribution(policy), np.ones((mdp.num_states, 1), bool)),
-        range(seed, seed + seeds),
-        steps,
-        snapshots,
-    )
+    rule, settings = rules.differential_td, Settings(step_size, gain_step_size, mdp.num_states)
+    tables = _tables(mdp, mdp.distribution(policy), np.ones((mdp.num_states, 1), bool))
+    every = range(seed, seed + seeds)
+    at, learner, history = _simulated(rule, settings, tables, every, steps, snapshots)
     return Prediction(at, np.asarray(history.gain), np.asarray(learner.q)[..., 0])
 
 
@@ -198,8 +181,6 @@ class History(NamedTuple):
     gain: jax.Array
     policy: jax.Array
     """[S]: greedy actions"""
-    stopped: jax.Array
-    """Whether CSV-learning has terminated."""
 
 
 def _tables(mdp: MDP, exploration: Array, entries: NDArray[np.bool_]) -> Tables:
@@ -234,9 +215,7 @@ def _all_seeds(
         uniforms = jax.random.uniform(key, (interval, 3))  # far faster than one step at a time
         step = partial(_one_step, tables, settings, rule)
         (learner, state), _ = jax.lax.scan(step, place, (uniforms, epsilons))
-        stopped = learner.stopped | rules.terminated(place[0].q, learner.q, settings.tolerance)
-        learner = learner._replace(stopped=stopped)
-        return (learner, state), History(learner.gain, learner.q.argmax(1), stopped)
+        return (learner, state), History(learner.gain, learner.q.argmax(1))
 
     def one_seed(seed: jax.Array) -> tuple[Learner, History]:
         keys = jax.random.split(jax.random.key(seed), snapshots + 1)

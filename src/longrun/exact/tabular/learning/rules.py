@@ -25,8 +25,6 @@ class Settings(NamedTuple):
     """Number of pairs, or of states, that have a value."""
     shift: Number = 0.0
     """CSV-learning: the constant that is subtracted from every reward."""
-    tolerance: Number = 0.0
-    """CSV-learning: see `terminated`."""
     epsilon: tuple[Number, Number] = (1.0, 1.0)
     """Probability of exploration at the first and at the last step."""
 
@@ -42,8 +40,6 @@ class Learner(NamedTuple):
     """[]"""
     gain_updates: jax.Array
     """[]: how often the gain was updated; not counted where its step size does not depend on it."""
-    stopped: jax.Array
-    """[], bool: whether CSV-learning has terminated; nothing is learned after that."""
 
 
 class Transition(NamedTuple):
@@ -58,7 +54,7 @@ class Transition(NamedTuple):
 def beginner(available: jax.Array) -> Learner:
     """A learner in its initial state, where all pairs [S, A] have the same value."""
     q, zero = jnp.where(available, 0.0, -jnp.inf), jnp.zeros(())
-    return Learner(q, jnp.zeros_like(q), zero, zero, jnp.zeros((), bool))
+    return Learner(q, jnp.zeros_like(q), zero, zero)
 
 
 def differential_q(learner: Learner, step: Transition, settings: Settings) -> Learner:
@@ -122,18 +118,6 @@ def csv_learning(learner: Learner, step: Transition, settings: Settings) -> Lear
     return _moved(_gain_learnt(learner, step, settings), step, change)
 
 
-def terminated(before: jax.Array, after: jax.Array, tolerance: Number) -> Number:
-    """CSV-learning's termination: all Q [S, A] rose by the same amount, up to `tolerance`.
-
-    Then the differences between values have converged although the values have not. The
-    paper's condition is on the same two quantities, rises of action values and differences of state
-    values; this form of it, between two snapshots, is ours.
-    """
-    available, rise = jnp.isfinite(after), after - before
-    least, most = jnp.where(available, rise, jnp.inf), jnp.where(available, rise, -jnp.inf)
-    return most.max() - least.min() < tolerance
-
-
 def _error(learner: Learner, step: Transition, shift: Number) -> Number:
     best = learner.q[step.successor].max()
     return step.reward - shift + best - learner.q[step.state, step.action]
@@ -145,7 +129,7 @@ def _step_size(learner: Learner, step: Transition, settings: Settings) -> Number
     The proof of RVI Q-learning requires that, and without it CSV-learning's Q-values drift apart.
     """
     h, n = settings.step_size, learner.visits[step.state, step.action]
-    return jnp.where(learner.stopped, 0, h / (h + n))
+    return h / (h + n)
 
 
 def _moved(learner: Learner, step: Transition, change: jax.Array) -> Learner:
@@ -158,7 +142,7 @@ def _moved(learner: Learner, step: Transition, change: jax.Array) -> Learner:
 def _gain_learnt(learner: Learner, step: Transition, settings: Settings) -> Learner:
     """R-learning's gain after a step; Q is that before the step."""
     best = learner.q[step.state].max()
-    counts = (learner.q[step.state, step.action] == best) & ~learner.stopped
+    counts = learner.q[step.state, step.action] == best
     h, n = settings.gain_step_size, learner.gain_updates
     error = step.reward + learner.q[step.successor].max() - best - learner.gain
     gain = learner.gain + jnp.where(counts, h / (h + n), 0) * error

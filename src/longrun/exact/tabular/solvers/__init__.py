@@ -22,7 +22,6 @@ from longrun.exact.tabular.solvers.policy_iteration import (
     relative_value_iteration,
 )
 from longrun.exact.tabular.solvers.solution import (
-    LimitedSolution,
     OnIteration,
     Solution,
     as_precise_as_possible,
@@ -30,7 +29,7 @@ from longrun.exact.tabular.solvers.solution import (
 )
 from longrun.exact.tabular.structure import require_constant_gain
 
-__all__ = ["METHODS", "LimitedSolution", "NoConvergence", "Solution", "solve"]
+__all__ = ["METHODS", "NoConvergence", "Solution", "solve"]
 
 Method = Callable[[MDP, float, int, OnIteration], Solution]
 METHODS: dict[str, Method] = {

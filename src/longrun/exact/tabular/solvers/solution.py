@@ -59,10 +59,6 @@ class Solution:
     """Where the policy randomises, the most visited state first: {state: {action: probability}}."""
 
 
-LimitedSolution = Solution
-"""The same class, by the name that it had under limits."""
-
-
 class Bracket(NamedTuple):
     """One application T of the Bellman operator: values, greedy policy, bounds on the gain."""
 

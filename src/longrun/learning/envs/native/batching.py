@@ -95,7 +95,6 @@ def step(
 
 
 def _given_cost(after: Step, name: str) -> jax.Array:
-    """[N], of the environment's own costs; the names are known when the program is traced."""
     given = dict(after.costs)
     if name not in given:
         raise unknown_cost(name, list(given))

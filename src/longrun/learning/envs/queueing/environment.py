@@ -176,7 +176,6 @@ def scaled(queues: jax.Array) -> jax.Array:
 
 
 def _environment(name: str) -> Callable[..., QueueingEnv]:
-    """The builder of a network's environment, which is named by its env string."""
     entry = KNOWN_NETWORKS[name]
 
     def make(network: Network, arguments: dict[str, Any]) -> QueueingEnv:

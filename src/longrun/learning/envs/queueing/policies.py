@@ -82,7 +82,6 @@ def steps_left(network: Network) -> list[int]:
 
 
 def _static(env: QueueingEnv, score: Callable[[Activity], float]) -> Policy:
-    """The policy of priorities that do not depend on the state."""
     scores = jnp.array(_each(env, score), jnp.float32)
     return lambda state: _highest(env, state, scores)
 

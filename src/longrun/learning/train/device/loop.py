@@ -15,8 +15,7 @@ import numpy as np
 
 from longrun.learning.envs.costs import READY, check_costs, unknown_cost
 from longrun.learning.envs.env_source import env_source
-from longrun.learning.envs.native.protocol import Environment
-from longrun.learning.envs.native.protocol_check import require_sound
+from longrun.learning.envs.native.protocol import Environment, require_sound
 from longrun.learning.envs.native.to_gymnasium import action_space, observation_space
 from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.learn.types import TrainState

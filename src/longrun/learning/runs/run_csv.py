@@ -58,7 +58,9 @@ def read_rows(file: Path, columns: Sequence[str], replicas: int) -> Rows:
     table = _parsed(rows, places, width, replicas)
     if table is None:  # line by line, which takes longer and finds the damaged ones
         parsed = [_parsed([row], places, width, replicas) for row in rows]
-        _warn_of_lines(file, [i for i, row in enumerate(parsed, 2) if row is None])
+        damaged = [str(i) for i, row in enumerate(parsed, 2) if row is None]
+        lines_are = "line {} is" if len(damaged) == 1 else "lines {} are"
+        warn(f"'{file}' {lines_are.format(listed(damaged))} damaged and left out")
         rows = [row for row, numbers in zip(rows, parsed, strict=True) if numbers is not None]
         table = np.concatenate([np.zeros((0, len(places))), *(p for p in parsed if p is not None)])
     if _parsed([tail], places, width, replicas) is not None:
@@ -94,8 +96,3 @@ def _parsed(rows: list[str], places: list[int], width: int, replicas: int) -> Ar
     with np.errstate(invalid="ignore"):
         valid = (replica % 1 == 0) & (step % 1 == 0) & (replica >= 0) & (replica < replicas)
     return table if (valid & (step >= 0) & (step < 2**62)).all() else None
-
-
-def _warn_of_lines(file: Path, numbers: Sequence[int]) -> None:
-    lines, are = ("line", "is") if len(numbers) == 1 else ("lines", "are")
-    warn(f"'{file}' {lines} {listed(map(str, numbers))} {are} damaged and left out")

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 
 from longrun.base.errors import InputError
-from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner
 from longrun.learning.learn.trace import shortest_trace
 from longrun.learning.learn.types import CriterionState
@@ -40,14 +39,37 @@ def changed_at_load(
 ) -> tuple[Config, Snapshot]:
     """Configuration and snapshot with some options changed.
 
-    Episodes start anew in another environment, and if the number of environments changes.
+    Iterations are counted in those of the new size, rounded down. Episodes, and what is kept for
+    each environment, start anew if the number of environments changes; episodes also in another
+    environment. A reset cost that is changed starts there.
     """
     after = _changed_config(config, options)
-    changed = _changed_snapshot(config, after, loop.spaces, snapshot)
+    state, environments = snapshot
+    init = jax.eval_shape(lambda: learner.init(after, loop.spaces, jax.random.key(0)))
+    shape = init.criterion.reward_sum.shape
+
+    def fitting(criterion: CriterionState) -> CriterionState:
+        if criterion.reward_sum.shape == shape:
+            return criterion
+        return criterion._replace(reward_sum=jnp.zeros(shape, jnp.float32))
+
+    criterion, limits = fitting(state.criterion), state.limits
+    cost = getattr(after, "reset_cost", 0.0)
+    if cost != getattr(config, "reset_cost", 0.0):
+        criterion = criterion._replace(reset_cost=jnp.float32(cost))
+    if limits is not None:
+        limits = limits._replace(criteria=tuple(fitting(each) for each in limits.criteria))
+    steps = int(state.iteration) * config.steps_per_iteration
+    trace = state.trace or shortest_trace(after)  # values that were learned need no long one
+    state = state._replace(
+        criterion=criterion,
+        limits=limits,
+        iteration=jnp.int32(steps // after.steps_per_iteration),
+        trace=trace if after.adapts_lambda else None,
+    )
     if other_env or after.num_envs != config.num_envs:
-        fresh = loop.fresh_snapshot(after, seed)
-        changed = changed._replace(environments=fresh.environments)
-    return after, changed
+        environments = loop.fresh_snapshot(after, seed).environments
+    return after, Snapshot(state, environments)
 
 
 def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
@@ -65,38 +87,3 @@ def _changed_config(config: Config, options: Mapping[str, Any]) -> Config:
                 f"{name}={after!r} cannot be changed at load: what was saved has {name}={before!r}"
             )
     return changed
-
-
-def _changed_snapshot(
-    before: Config, after: Config, spaces: Spaces, snapshot: Snapshot
-) -> Snapshot:
-    """The snapshot for other options.
-
-    Iterations are counted in those of the new size, rounded down. What is kept for each environment
-    starts anew if their number changes. A reset cost that is changed starts there.
-    """
-    state = snapshot.state
-    steps = int(state.iteration) * before.steps_per_iteration
-    like = jax.eval_shape(lambda: learner.init(after, spaces, jax.random.key(0)))
-    criterion, limits = _changed_criterion(state.criterion, like.criterion), state.limits
-    cost = getattr(after, "reset_cost", 0.0)
-    if cost != getattr(before, "reset_cost", 0.0):
-        criterion = criterion._replace(reset_cost=jnp.float32(cost))
-    if limits is not None:
-        own = tuple(_changed_criterion(each, like.criterion) for each in limits.criteria)
-        limits = limits._replace(criteria=own)
-    trace = state.trace or shortest_trace(after)  # values that were learned need no long one
-    state = state._replace(
-        criterion=criterion,
-        limits=limits,
-        iteration=jnp.int32(steps // after.steps_per_iteration),
-        trace=trace if after.adapts_lambda else None,
-    )
-    return snapshot._replace(state=state)
-
-
-def _changed_criterion(state: CriterionState, like: CriterionState) -> CriterionState:
-    """like: shapes for the new options."""
-    if state.reward_sum.shape == like.reward_sum.shape:
-        return state
-    return state._replace(reward_sum=jnp.zeros(like.reward_sum.shape, jnp.float32))

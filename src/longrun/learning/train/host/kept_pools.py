@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ MOST_KEPT = 2
 
 
 class KeptPool(NamedTuple):
-    key: Hashable
+    key: object
     """what the pool was made for"""
     positions: Sequence[Mapping[str, Array]]
     """where its environments are: the `environments` of each replica's snapshot"""
@@ -40,7 +40,7 @@ _lock = threading.RLock()
 """Reentrant: the garbage collector may end a loop in a thread that holds it."""
 
 
-def take(loop: object, key: Hashable, positions: Sequence[Mapping[str, Array]]) -> Pool | None:
+def take(loop: object, key: object, positions: Sequence[Mapping[str, Array]]) -> Pool | None:
     """The loop's pool if it was made for `key` and is at these positions; else it is closed.
 
     A pool is of no use either if a worker has died while nothing was asked of it.
@@ -49,9 +49,7 @@ def take(loop: object, key: Hashable, positions: Sequence[Mapping[str, Array]]) 
         found = kept.pop(id(loop), None)
     if found is None:
         return None
-    same = len(found.positions) == len(positions) and all(
-        mine is given for mine, given in zip(found.positions, positions, strict=True)
-    )
+    same = [id(each) for each in found.positions] == [id(each) for each in positions]
     usable = found.process == os.getpid() and not found.pool.has_failed
     if same and found.key == key and usable:
         return found.pool
@@ -59,7 +57,7 @@ def take(loop: object, key: Hashable, positions: Sequence[Mapping[str, Array]]) 
     return None
 
 
-def keep(loop: object, key: Hashable, positions: Sequence[Mapping[str, Array]], pool: Pool) -> None:
+def keep(loop: object, key: object, positions: Sequence[Mapping[str, Array]], pool: Pool) -> None:
     """Keep a pool until it is taken, or its loop is gone, or too many have been kept since."""
     with _lock:
         kept[id(loop)] = KeptPool(key, positions, pool, os.getpid())

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
@@ -118,7 +118,8 @@ class HostLoop:
         most = 1 if self.vector_size else len(spec.seeds) * config.num_envs
         wanted = available_cores() if spec.num_workers is None else spec.num_workers
         num_workers = min(wanted, most)
-        key = (num_workers, spec.step_timeout, *_shape(plan))
+        # All but the factory, of which a loop has one.
+        key = num_workers, spec.step_timeout, replace(plan, factory=None)  # type: ignore[arg-type]
         kept = kept_pools.take(self, key, [start.environments for start in starts])
         _require_room(config, plan)
         pool = kept or open_pool(plan, num_workers, spec.step_timeout)
@@ -261,8 +262,3 @@ def _require_room(config: Config, plan: Plan) -> None:
     size = sum(math.prod(shape) * np.dtype(kind).itemsize for shape, kind in used.values())
     what = f"num_envs={config.num_envs} x rollout_steps={config.rollout_steps}"
     require_memory(size, f"{what} samples of each of {len(plan.seeds)} replicas")
-
-
-def _shape(plan: Plan) -> tuple[Any, ...]:
-    """All of a plan but the factory, of which a loop has one."""
-    return tuple(getattr(plan, f.name) for f in fields(plan) if f.name != "factory")

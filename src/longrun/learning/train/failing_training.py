@@ -15,7 +15,6 @@ import numpy as np
 from longrun.base.errors import warn
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.options.config import Average, Config
-from longrun.learning.runs.evaluation_report import EvaluationReport
 from longrun.learning.runs.spec import RunSpec
 from longrun.learning.train.evaluation import evaluation_shape
 from longrun.learning.train.progress import Progress
@@ -178,15 +177,17 @@ class Contradiction:
         self._rewards.append(now["reward"])
         self._lowest = min(self._lowest, now["reward_min"])
         self._highest = max(self._highest, now["reward_max"])
-        if event.evaluation is None:
+        report = event.evaluation
+        if report is None:
             return None
         rewards, self._rewards = self._rewards, []
-        spread = self._highest - self._lowest
-        before, far = self._before, distance(event.evaluation, rewards, spread)
-        self._before = far > APART
+        lowest, spread = min(rewards), self._highest - self._lowest
+        gap, negligible = lowest - report.average_reward, 1e-3 * abs(lowest)
+        is_below = report.high < lowest and gap > negligible
+        far = gap / max(spread, negligible) if is_below else 0.0
+        before, self._before = self._before, far > APART
         if event.iteration < self._enough or not (far > 1 or (before and far > APART)):
             return None
-        report = event.evaluation
         batches = " to ".join(dict.fromkeys(f"{x:.4g}" for x in (min(rewards), max(rewards))))
         return (
             f"the evaluation contradicts the training: {report.average_reward:.4g} per step"
@@ -215,18 +216,6 @@ def least_entropy(spaces: Spaces, first: float) -> float:
     if spaces.categories:
         return COLLAPSED * sum(math.log(count) for count in spaces.categories)
     return first + spaces.action_size * math.log(COLLAPSED)
-
-
-def distance(report: EvaluationReport, rewards: Sequence[float], spread: float) -> float:
-    """How far an evaluation is below the mean rewards of all batches, in units of `spread`.
-
-    It is 0 if the interval is not below all of them.
-    """
-    lowest = min(rewards)
-    if not report.high < lowest:
-        return 0.0
-    gap, negligible = lowest - report.average_reward, 1e-3 * abs(lowest)
-    return gap / max(spread, negligible) if gap > negligible else 0.0
 
 
 class ConstantReward:

@@ -123,14 +123,12 @@ class ProgressBar:
 
     def __call__(self, events: Sequence[Progress]) -> None:
         """Update the line."""
-        for event in events:
-            self._show(event)
-
-    def _show(self, progress: Progress) -> None:
-        speed = progress.steps_per_second  # 0 until something was timed
-        status = f"last batch {progress.metrics['reward']:.3g} per step"
+        if not events:
+            return
+        self._at |= {event.replica: event.step for event in events}
+        speed = events[-1].steps_per_second  # 0 until something was timed
+        status = f"last batch {events[-1].metrics['reward']:.3g} per step"
         status += f", {speed:,.0f} steps/s" if speed else ""
-        self._at[progress.replica] = progress.step
         done = sum(self._at.values())
         self._bar.update(self._task, completed=done, status=status)
         if self._lines and time.monotonic() >= self._next_line:

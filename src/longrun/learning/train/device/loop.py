@@ -89,16 +89,15 @@ class DeviceLoop:
         advance = device.compiled_advance(jax.default_backend())
         while iteration < spec.iterations:
             steps = agreed(calls.iterations(iteration))
-            evaluates = spec.evaluates(iteration + steps)
             begin = time.perf_counter()
             span = Span(spec.first_iteration, spec.iterations, steps)
             replicas, log = advance(self.env, configs, seeds, span, replicas)
             log = layout.fetch(log)
             calls.took(steps, time.perf_counter() - begin)
             evaluated = None
-            if evaluates:
-                evaluated = device.evaluate_all(self.env, configs, seeds, replicas.learned, shape)
-            evaluated = layout.fetch(evaluated)
+            if spec.evaluates(iteration + steps):
+                found = device.evaluate_all(self.env, configs, seeds, replicas.learned, shape)
+                evaluated = layout.fetch(found)
             seconds.update += time.perf_counter() - begin
             _require_healthy(spec, iteration, steps, log)
             reports = _reports(spec, iteration + steps, evaluated) if evaluated else []

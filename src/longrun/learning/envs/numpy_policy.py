@@ -43,12 +43,8 @@ def count_weights(acting: Acting, spaces: Spaces) -> int:
 
 def split_weights(shapes: Sequence[tuple[int, ...]], flat: Array) -> list[Array]:
     """Views of these shapes, one after the other in the flat vector."""
-    parts, offset = [], 0
-    for shape in shapes:
-        size = math.prod(shape)
-        parts.append(flat[offset : offset + size].reshape(shape))
-        offset += size
-    return parts
+    parts = np.split(flat, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 class NumpyPolicy:

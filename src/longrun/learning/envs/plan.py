@@ -91,19 +91,6 @@ def unnamed_file(size: int) -> int:
         return os.dup(file.fileno())
 
 
-def file_of(content: bytes) -> int:
-    """The descriptor of a new file; unlike a socket it takes any size without waiting."""
-    fd = unnamed_file(len(content))
-    with mmap.mmap(fd, len(content)) as memory:
-        memory[:] = content
-    return fd
-
-
-def content_of(fd: int) -> mmap.mmap:
-    """What `file_of` has written; processes that share a descriptor do not disturb each other."""
-    return mmap.mmap(fd, 0, access=mmap.ACCESS_READ)
-
-
 class SharedArrays(dict[str, Array]):
     """A dictionary of zeroed arrays; a child process opens them by `fd`."""
 

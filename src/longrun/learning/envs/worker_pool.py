@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import threading
@@ -19,7 +20,7 @@ from typing import Any
 from longrun.base.checks import STEP_TIMEOUT
 from longrun.base.errors import EnvironmentFailure, HungError, WorkerError
 from longrun.learning.envs.factories import pickled
-from longrun.learning.envs.plan import Plan, SharedArrays, file_of
+from longrun.learning.envs.plan import Plan, SharedArrays, unnamed_file
 from longrun.learning.envs.processes import KILL_SECONDS, ONE_THREAD, Child, cause_of_exit, settle
 from longrun.learning.envs.spaces import Array
 from longrun.learning.envs.vector_shard import make_shard
@@ -58,7 +59,10 @@ class ProcessPool:
     """Each worker owns a shard and runs whole rollouts without communication in between."""
 
     def __init__(self, plan: Plan, num_workers: int, step_timeout: float) -> None:
-        program = file_of(pickled(plan))
+        content = pickled(plan)
+        program = unnamed_file(len(content))  # unlike a socket it takes any size without waiting
+        with mmap.mmap(program, len(content)) as memory:
+            memory[:] = content
         self._memory = SharedArrays(plan.memory(num_workers))
         self.arrays: dict[str, Array] = self._memory
         self._lock = threading.Lock()

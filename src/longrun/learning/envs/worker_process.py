@@ -7,6 +7,7 @@ script is never imported a second time and needs no `if __name__ == "__main__"`.
 
 from __future__ import annotations
 
+import mmap
 import sys
 import traceback
 import warnings
@@ -16,7 +17,7 @@ from multiprocessing.connection import Connection
 import cloudpickle
 
 from longrun.base.errors import EnvironmentFailure, NonFiniteError, WorkerError, text_of
-from longrun.learning.envs.plan import Plan, SharedArrays, content_of
+from longrun.learning.envs.plan import Plan, SharedArrays
 from longrun.learning.envs.processes import end_with
 from longrun.learning.envs.vector_shard import make_shard
 
@@ -45,7 +46,8 @@ def _serve(
     For a command that is done, None is sent.
     """
     try:
-        plan: Plan = cloudpickle.loads(content_of(program_fd))
+        # Mapped, since all workers share the descriptor, and so its position.
+        plan: Plan = cloudpickle.loads(mmap.mmap(program_fd, 0, access=mmap.ACCESS_READ))
         if not plan.acting.is_mlp:
             from longrun.learning.envs.own_policy import use_cpu
 

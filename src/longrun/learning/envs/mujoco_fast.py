@@ -11,7 +11,7 @@ info dictionary, the wrapper calls, the checks and the temporary arrays.
 - Sums go through the reduction that Gymnasium's `np.sum` ends in, so they add up in the same order.
 
 Constants (weights, ranges, time step, masses) are read at construction: build a new stepper after
-changing them. All that changes in the environment is a solver flag, see `_skip_islands`.
+changing them. All that changes in the environment is a solver flag.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class FastStepper:
         """`env` is the whole wrapper chain."""
         from mujoco import mj_step
 
-        task = env.unwrapped
-        self._env, self._mj_step = env, mj_step
+        self._env, self._task, self._mj_step = env, env.unwrapped, mj_step
+        task = self._task
         self._speed_cost = env.get_wrapper_attr("cost") if env.has_wrapper_attr("cost") else None
         self._model, self._data = task.model, task.data
         self._frame_skip, self._dt = task.frame_skip, task.dt
@@ -145,7 +145,7 @@ class HealthTask(FastStepper):
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        task = env.unwrapped
+        task = self._task
         self._healthy_reward = float(task._healthy_reward)
         self._ends_unhealthy = bool(task._terminate_when_unhealthy)
         self._z_min, self._z_max = map(float, task._healthy_z_range)
@@ -165,7 +165,7 @@ class HealthTask(FastStepper):
 class Walker2d(HealthTask):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        task = env.unwrapped
+        task = self._task
         self._angle_min, self._angle_max = map(float, task._healthy_angle_range)
         self._clipped_qvel = np.empty_like(self._qvel)
         self._obs_parts[1] = self._clipped_qvel
@@ -184,8 +184,7 @@ class Walker2d(HealthTask):
 class Hopper(Walker2d):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        task = env.unwrapped
-        self._state_min, self._state_max = map(float, task._healthy_state_range)
+        self._state_min, self._state_max = map(float, self._task._healthy_state_range)
 
     def is_healthy(self) -> bool:
         low, high = self._state_min, self._state_max
@@ -202,7 +201,7 @@ class ContactTask(HealthTask):
         from mujoco import mj_rnePostConstraint
 
         super().__init__(env)
-        task = env.unwrapped
+        task = self._task
         self._compute_cfrc_ext = mj_rnePostConstraint  # mj_step itself does not compute cfrc_ext
         self._cfrc_ext: Array = task.data.cfrc_ext  # (bodies, 6)
         self._contact_weight = float(task._contact_cost_weight)
@@ -211,7 +210,7 @@ class ContactTask(HealthTask):
 class Ant(ContactTask):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        task = env.unwrapped
+        task = self._task
         self._main_body_xyz: Array = task.data.body(task._main_body).xpos
         self._lagging.append(self._main_body_xyz)
         self._force_min, self._force_max = task._contact_force_range
@@ -237,8 +236,7 @@ class Ant(ContactTask):
 class Humanoid(ContactTask):
     def __init__(self, env: Any) -> None:
         super().__init__(env)
-        task = env.unwrapped
-        data = task.data
+        task, data = self._task, self._data
         self._mass: Array = task.model.body_mass  # (bodies,)
         self._total_mass = float(self._mass.sum())
         self._xipos: Array = data.xipos  # (bodies, 3), centres of mass of the bodies
@@ -285,8 +283,14 @@ def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
     private fields of these: if one is missing, as is possible in another version of Gymnasium, a
     warning says so once, and the result is None.
     """
+    task: Any = env
+    while type(task) in (TimeLimit, OrderEnforcing, PassiveEnvChecker, SpeedCost):
+        task = task.env
+    stepper_class = TASKS.get(f"{type(task).__module__}.{type(task).__qualname__}")
     try:
-        return _made(env)
+        if stepper_class is None or task.render_mode is not None:
+            return None
+        stepper = stepper_class(env)
     except AttributeError as error:
         warnings.warn(
             f"Gymnasium {gymnasium.__version__} differs from the versions that longrun's fast"
@@ -294,26 +298,10 @@ def fast_stepper(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
             stacklevel=1,  # one line for all environments, so that Python shows it once
         )
         return None
-
-
-def _made(env: gymnasium.Env[Any, Any]) -> FastStepper | None:
-    task: Any = env
-    while type(task) in (TimeLimit, OrderEnforcing, PassiveEnvChecker, SpeedCost):
-        task = task.env
-    stepper_class = TASKS.get(f"{type(task).__module__}.{type(task).__qualname__}")
-    if stepper_class is None or task.render_mode is not None:
-        return None
-    stepper = stepper_class(env)
-    _skip_islands(task)
-    return stepper
-
-
-def _skip_islands(task: Any) -> None:
-    """Do not look for constraint islands, which saves up to a tenth of the physics.
-
-    All six robots are one kinematic tree, so that the solver has the same system.
-    """
     from mujoco import mjtDisableBit
 
+    # All six robots are one kinematic tree, with one constraint island at most. Not looking for
+    # others leaves the solver the same system and saves up to a tenth of the physics.
     if task.model.ntree == 1 and not task.model.opt.enableflags:
         task.model.opt.disableflags |= mjtDisableBit.mjDSBL_ISLAND
+    return stepper

@@ -69,42 +69,32 @@ def failure(
     if isinstance(error, KeyboardInterrupt | NonFiniteError):
         raise error
     who = "the VectorEnv" if env is None else f"environment {part.first + env}"
-    told = f"{named(error)}{_line_of(error)}{_wanted(error)}{more}"
+    told = f"{named(error)}{_origin(error)}{more}"
     return EnvironmentFailure(f"{who} of replica {part.replica} failed at {where}: {told}")
 
 
-def _line_of(error: BaseException) -> str:
+def _origin(error: BaseException) -> str:
     """The innermost line of the user's own code that an error went through: " (plant.py:17)".
 
-    If there is none, it is that of the installed package that has the environment.
+    If there is none, it is that of the installed package that has the environment. An error of the
+    code that calls `reset` or `step` also tells what these have to take and return.
     """
     frames = [
-        (frame.f_code.co_filename, line)
+        (frame.f_code, line, frame.f_globals.get("__name__", "").startswith(CALLERS))
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not frame.f_code.co_filename.startswith(("<", *OWN_CODE))
-        and not frame.f_globals.get("__name__", "").startswith(CALLERS)
     ]
-    own = [(file, line) for file, line in frames if not file.startswith(LIBRARIES)]
-    if not frames:
-        return ""
-    file, line = (own or frames)[-1]
-    here = Path.cwd()
-    shown = Path(file).relative_to(here) if Path(file).is_relative_to(here) else file
-    return f" ({shown}:{line})"
-
-
-def _wanted(error: BaseException) -> str:
-    """What `reset` or `step` has to take and return, if it did otherwise.
-
-    Then the error is of the code that called it, and not of the environment's own code.
-    """
-    if not isinstance(error, TypeError | ValueError) or error.__traceback__ is None:
-        return ""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    if not frame.f_globals.get("__name__", "").startswith(CALLERS):
-        return ""
-    name = frame.f_code.co_name
-    return next((f"; {form}" for method, form in FORMS.items() if method in name), "")
+    lines = [(code.co_filename, line) for code, line, is_caller in frames if not is_caller]
+    lines = [each for each in lines if not each[0].startswith(("<", *OWN_CODE))]
+    text = ""
+    if lines:
+        own = [each for each in lines if not each[0].startswith(LIBRARIES)]
+        (file, line), here = (own or lines)[-1], Path.cwd()
+        shown = Path(file).relative_to(here) if Path(file).is_relative_to(here) else file
+        text = f" ({shown}:{line})"
+    if frames and frames[-1][2] and isinstance(error, TypeError | ValueError):
+        name = frames[-1][0].co_name
+        text += "".join(f"; {form}" for method, form in FORMS.items() if method in name)
+    return text
 
 
 def check_finite(part: Part, iteration: int, *facts: tuple[str, Array], step: int = 0) -> None:

@@ -4,8 +4,9 @@
     python benchmarks/house.py --out results/house.csv    and adds this commit to the file
 
 Lines are those of Python files that git tracks. Code lines have no comment, docstring or blank
-line. Times are medians of five processes; those of runs are to the first row of metrics, after two
-starts that fill the cache of compiled programs. CPU times have the end of the run, too.
+line. Descriptions of a run are classes that have seeds or replicas among their fields. Times are
+medians of five processes; those of runs are to the first row of metrics, after two starts that fill
+the caches of bytecode and of compiled programs. CPU times have the end of the run, too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from markdown_table import table
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "longrun"
 REPEATS = 5
+ENVIRONMENT = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
+"""as users have it: modules are compiled once"""
 SPACE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 HOST_RUN = """
@@ -56,7 +59,8 @@ agent.learn(64, on_log=on_log)
 print(sum(name.partition(".")[0] == "longrun" for name in sys.modules))
 kinds = longrun.APOConfig, longrun.PPOConfig, longrun.ATRPOConfig, longrun.TRPOConfig
 print(len({field.name for kind in kinds for field in dataclasses.fields(kind)}))
-print(len(files), len(functions), longrun.APO.__mro__[-2].__module__)
+lines = sum(open(file).read().count("\\n") for file in files)
+print(len(files), lines, len(functions), longrun.APO.__mro__[-2].__module__)
 """
 """Prints modules imported; options; files and functions until the first row, the agent's module."""
 
@@ -68,7 +72,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="CSV file; rows of other commits are kept")
     parser.add_argument("--no-times", action="store_true", help="leave out what takes minutes")
     given = parser.parse_args()
-    measures = {**sizes(), **reached()}
+    measures = {**sizes(), **reached(), "descriptions of a run": len(descriptions())}
     if not given.no_times:
         measures |= times()
     commit = _git("rev-parse", "--short", "HEAD") + ("+" if _git("diff", "HEAD", "src") else "")
@@ -136,8 +140,8 @@ def code_lines(text: str) -> int:
 
 def reached() -> dict[str, float]:
     """Modules, files and functions of a small run on Gymnasium's Pendulum, and all options."""
-    printed = _python("-c", HOST_RUN, str(SOURCE)).split()[-5:]
-    imported, options, files, functions, agent = printed
+    printed = _python("-c", HOST_RUN, str(SOURCE)).split()[-6:]
+    imported, options, files, lines, functions, agent = printed
     found = closure(agent)
     return {
         "modules imported by a host run": int(imported),
@@ -146,6 +150,8 @@ def reached() -> dict[str, float]:
             len(_file(m).read_text().splitlines()) for m in found
         ),
         "files from learn to the first row": int(files),
+        "lines of these files": int(lines),
+        "lines of each, a hop": int(lines) / int(files),
         "functions from learn to the first row": int(functions),
         "options": int(options),
     }
@@ -175,6 +181,22 @@ def imports(module: str) -> Iterator[str]:
 def _file(module: str) -> Path:
     place = SOURCE.parent.joinpath(*module.split("."))
     return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+
+
+def descriptions() -> list[str]:
+    """Classes of the library with a field for the seeds or replicas of a run."""
+    return [
+        f"{file.relative_to(SOURCE)}:{node.name}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and field.target.id in ("seeds", "replicas")
+            for field in node.body
+        )
+    ]
 
 
 # Times.
@@ -217,7 +239,7 @@ def train(folder: str, env: str, repeat: int) -> float:
     began = time.perf_counter()
     with subprocess.Popen(
         [*command, "--steps", "10000000", "--quiet"],
-        env=os.environ | {"XDG_CACHE_HOME": folder},
+        env=ENVIRONMENT | {"XDG_CACHE_HOME": folder},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -232,7 +254,8 @@ def train(folder: str, env: str, repeat: int) -> float:
 
 def _python(*arguments: str) -> str:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    return run.stdout
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from matplotlib.figure import Figure
 
 from longrun.cli.solve import MODELS
 from longrun.exact.tabular import evaluation as accuracy
-from longrun.exact.tabular.truncation import grow_box
+from longrun.exact.tabular.solvers import grow_box
 from longrun.tabular import evaluate, solve
 
 RESULTS = Path(__file__).parent / "results"

@@ -505,7 +505,7 @@ SOLVERS = (
     ),
     Mutant(
         "the remainder of a truncation counts one change too few",
-        "exact/tabular/truncation.py",
+        "exact/tabular/solvers/__init__.py",
         "remainder = last * shrink / (1 - shrink) if shrink < 10 / 11",
         "remainder = last * shrink if shrink < 10 / 11",
         ("tabular/test_trust_region_iteration.py",),

@@ -14,9 +14,8 @@ from longrun.exact.tabular.gymnasium_tables import from_gymnasium, to_gymnasium,
 from longrun.exact.tabular.mdp import MDP
 from longrun.exact.tabular.models import MODELS
 from longrun.exact.tabular.precision import PrecisionWarning
-from longrun.exact.tabular.solvers import NoConvergence, Solution, solve
+from longrun.exact.tabular.solvers import NoConvergence, Solution, grow_box, solve
 from longrun.exact.tabular.structure import chain_structure, reachable, structure
-from longrun.exact.tabular.truncation import grow_box
 from longrun.exact.tabular.trust_region import trust_region_policy_iteration
 
 if TYPE_CHECKING:

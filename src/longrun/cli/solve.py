@@ -23,9 +23,8 @@ from longrun.exact.tabular.evaluation import evaluate
 from longrun.exact.tabular.gymnasium_tables import from_gymnasium
 from longrun.exact.tabular.mdp import MDP, require_mdp
 from longrun.exact.tabular.models import MODELS as TABULAR_MODELS
-from longrun.exact.tabular.solvers import METHODS, solve
+from longrun.exact.tabular.solvers import METHODS, Truncation, grow_box, solve
 from longrun.exact.tabular.structure import reachable
-from longrun.exact.tabular.truncation import Truncation, grow_box
 from longrun.learning.envs.env_strings import named_object
 from longrun.learning.options.config_options import value_text
 

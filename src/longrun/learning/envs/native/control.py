@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +29,24 @@ if TYPE_CHECKING:
     from longrun.exact.tabular.mdp import MDP
 
 
+class ControlProblem(ExactEnvironment):
+    """A dataclass with the parameters, and by them the name, of its exact model."""
+
+    title: ClassVar[str]
+    terminates = False
+
+    @property
+    def name(self) -> str:
+        return env_string(self.title, type(self), **arguments_of(self))
+
+    def exact(self, size: int = 0) -> MDP:
+        from longrun.exact.tabular.models import MODELS  # needs SciPy
+
+        return MODELS[self.title](**arguments_of(self))
+
+
 @dataclass(frozen=True)
-class AccessControl(ExactEnvironment):
+class AccessControl(ControlProblem):
     """Access control: who may have a server, when some customers pay more.
 
     State: int32 [2], the free servers and the kind of the customer at the head of the queue. Action
@@ -39,10 +55,10 @@ class AccessControl(ExactEnvironment):
     is of each kind with the same probability. Sutton and Barto (2018), example 10.2.
     """
 
+    title = "access-control"
     servers: int = 10
     free_probability: float = 0.06
     priorities: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
-    terminates = False
 
     def __post_init__(self) -> None:
         require_at_least(1, servers=self.servers)
@@ -52,17 +68,11 @@ class AccessControl(ExactEnvironment):
             raise InputError("priorities=() is empty; give at least one reward")
 
     @property
-    def name(self) -> str:
-        return env_string("access-control", AccessControl, **arguments_of(self))
-
-    @property
     def spaces(self) -> Spaces:
         return Spaces(2 + 1 + len(self.priorities), 1, (2,), masked=True)
 
     def exact(self, size: int = 0) -> MDP:
-        from longrun.exact.tabular.models import access_control  # needs SciPy
-
-        mdp = access_control(**arguments_of(self))
+        mdp = super().exact()
         paid = ", ".join(f"{priority:g}" for priority in self.priorities)
         mdp.sides = ("free servers", f"kind of the customer (pays {paid})")
         return mdp
@@ -126,7 +136,7 @@ class AccessControl(ExactEnvironment):
 
 
 @dataclass(frozen=True)
-class Inventory(ExactEnvironment):
+class Inventory(ControlProblem):
     """Inventory: how much to order each period, when unmet demand is lost.
 
     State: int32 [], the stock. Action: the order, which may not take the stock above capacity; it
@@ -135,13 +145,13 @@ class Inventory(ExactEnvironment):
     lost_sale_cost per unit of demand not met; its mean is the exact model's reward.
     """
 
+    title = "inventory"
     capacity: int = 20
     mean_demand: float = 5.0
     fixed_cost: float = 10.0
     unit_cost: float = 2.0
     holding_cost: float = 1.0
     lost_sale_cost: float = 10.0
-    terminates = False
 
     def __post_init__(self) -> None:
         require_at_least(1, capacity=self.capacity)
@@ -150,17 +160,8 @@ class Inventory(ExactEnvironment):
         require_non_negative(holding_cost=self.holding_cost, lost_sale_cost=self.lost_sale_cost)
 
     @property
-    def name(self) -> str:
-        return env_string("inventory", Inventory, **arguments_of(self))
-
-    @property
     def spaces(self) -> Spaces:
         return Spaces(self.capacity + 2, 1, (self.capacity + 1,), masked=True)
-
-    def exact(self, size: int = 0) -> MDP:
-        from longrun.exact.tabular.models import inventory  # needs SciPy
-
-        return inventory(**arguments_of(self))
 
     def states(self, size: int = 0) -> NDArray[np.int32]:
         return np.arange(self.capacity + 1, dtype=np.int32)
@@ -197,12 +198,10 @@ class Inventory(ExactEnvironment):
         self, stock: jax.Array, action: jax.Array, demand: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """[] the stock after a period, and [] its reward."""
-        order = jnp.minimum(action[0], self.capacity - stock)
-        left = stock + order - demand
-        paid = self.fixed_cost * (order > 0) + self.unit_cost * order
-        missed = self.lost_sale_cost * jnp.maximum(-left, 0)
-        kept = jnp.maximum(left, 0)
-        return kept, -jnp.float32(paid + missed + self.holding_cost * kept)
+        costs = self.costs(stock, action, demand)
+        paid = self.fixed_cost * costs["orders"] + self.unit_cost * costs["ordered"]
+        missed = self.lost_sale_cost * costs["lost"]
+        return costs["left"], -jnp.float32(paid + missed + self.holding_cost * costs["left"])
 
     def costs(self, stock: jax.Array, action: jax.Array, demand: jax.Array) -> dict[str, jax.Array]:
         """[] each: orders, and the units that are ordered, left and lost."""
@@ -218,7 +217,7 @@ class Inventory(ExactEnvironment):
 
 
 @dataclass(frozen=True)
-class Maintenance(ExactEnvironment):
+class Maintenance(ControlProblem):
     """Maintenance: when to service a machine whose breakdowns take long to repair.
 
     State: int32 [], wear 0 to `levels` (worn out), then levels + 1 in service and levels + 2
@@ -231,12 +230,12 @@ class Maintenance(ExactEnvironment):
     what a machine earns that is serviced when it is worn out.
     """
 
+    title = "maintenance"
     levels: int = 5
     wear_probability: float = 0.05
     failure_probability: float = 0.004
     service_time: float = 40.0
     repair_time: float = 3000.0
-    terminates = False
 
     def __post_init__(self) -> None:
         _ = self.model  # refuses bad arguments
@@ -244,19 +243,10 @@ class Maintenance(ExactEnvironment):
     @cached_property
     def model(self) -> MDP:
         """The exact model, whose transition rows are simulated."""
-        from longrun.exact.tabular.models import maintenance  # needs SciPy
-
-        return maintenance(**arguments_of(self))
-
-    def exact(self, size: int = 0) -> MDP:
-        return self.model
+        return self.exact()
 
     def states(self, size: int = 0) -> NDArray[np.int32]:
         return np.arange(self.model.num_states, dtype=np.int32)
-
-    @property
-    def name(self) -> str:
-        return env_string("maintenance", Maintenance, **arguments_of(self))
 
     @property
     def spaces(self) -> Spaces:

@@ -37,7 +37,7 @@ from longrun.learning.train.evaluation import STEPS_EACH, Streams, evaluation_sh
 from longrun.learning.train.events import OnEvents, Seconds, Snapshot, TrainingEvent
 from longrun.learning.train.host import kept_pools
 from longrun.learning.train.host.episodes import no_episodes
-from longrun.learning.train.host.replica import Replica, flat_weights, streams_of, warm_up
+from longrun.learning.train.host.replica import Replica, flat_weights, streams_of
 from longrun.learning.train.new_policy import fresh_state
 
 POLL_SECONDS = 0.2
@@ -129,7 +129,8 @@ class HostLoop:
                 Replica(index, spec, self.spaces, pool, start, live=kept is not None)
                 for index, start in enumerate(starts)
             ]
-            warm_up(config, self.spaces, replicas[0].state)  # compile while the workers start
+            if kept is None:
+                replicas[0].warm_up()  # compile while the workers start
             done = run_replicas(replicas, pool, on_events)
         finally:
             if not (done and keep_environments):

@@ -82,6 +82,17 @@ class Replica:
             self.snapshot = Snapshot(self.state, self._episodes._asdict())
             emit(TrainingEvent(self.index, iteration, metrics, evaluation), self.snapshot)
 
+    def warm_up(self) -> None:
+        """Compile the update by running it on whatever is in the shared arrays."""
+        config, spaces, state = self.config, self.spaces, self.state
+        rollout, shuffles = self._rollout(), self._shuffles(0)
+        if not learner.training_of(config).is_apart:
+            _done(learner.update(config, spaces, state, rollout, shuffles, 0.0))
+            return
+        batch, state, _ = preparation.prepare(config, spaces, state, rollout)
+        _done(learner.improve_policy(config, spaces, state, batch, shuffles.policy, 0.0))
+        _done(learner.fit_value(config, state, batch, shuffles.value, 0.0))
+
     def _start_rollout(self, iteration: int) -> Callable[[], None]:
         """Start collecting, unless the run is done; the returned function waits for the end."""
         if iteration < self.spec.iterations:
@@ -193,28 +204,6 @@ def flat_weights(state: TrainState) -> Array:
     layers = jax.tree.leaves(policy.layers)
     parts = (moments.mean, inverse_std(moments), policy.log_std, *layers)
     return np.concatenate([np.asarray(part).reshape(-1) for part in parts])
-
-
-def warm_up(config: Config, spaces: Spaces, state: TrainState) -> None:
-    """Compile the update by running it on zeros."""
-    t, n, d = config.rollout_steps, config.num_envs, spaces.observation_size
-    facts = Rollout(
-        obs=np.zeros((t, n, d), np.float32),
-        action=np.zeros((t, n, spaces.action_size), spaces.action_dtype),
-        reward=np.zeros((t, n), np.float32),
-        next_obs=np.zeros((t, n, d), np.float32),
-        terminated=np.zeros((t, n), bool),
-        truncated=np.zeros((t, n), bool),
-        resume_obs=np.zeros((n, d), np.float32),
-        costs=np.zeros((t, n, len(config.recorded)), np.float32) if config.recorded else None,
-    )
-    order = np.tile(np.arange(t * n, dtype=np.int32), (config.epochs, 1))
-    if not learner.training_of(config).is_apart:
-        _done(learner.update(config, spaces, state, facts, Networks(order, order), 0.0))
-        return
-    batch, state, _ = preparation.prepare(config, spaces, state, facts)
-    _done(learner.improve_policy(config, spaces, state, batch, order, 0.0))
-    _done(learner.fit_value(config, state, batch, order, 0.0))
 
 
 def _done(result: Any) -> Any:

@@ -31,37 +31,27 @@ def evaluate_command(arguments: list[str]) -> int:
     from longrun.learning.train import checkpoint
 
     saved = checkpoint.load(given["run"])
-    kind = agent_of(saved.spec.algorithm)
-    options: dict[str, Any] = {
-        "warmup": given.get("warmup"),
-        "deterministic": given.get("deterministic"),
-        "seed": given.get("seed"),
-    }
     loading = {name: given[name] for name in ("trust", "step_timeout") if name in given}
-    rows, found, varied = [], [], differing(saved.spec.configs)
+    how = {name: given.get(name) for name in ("warmup", "deterministic", "seed")}
+    lines, found, varied = [], [], differing(saved.spec.configs)
     for replica, seed in enumerate(saved.spec.seeds):
+        kind = agent_of(saved.spec.algorithm)
         agent = kind.from_checkpoint(saved, given["run"], replica=replica, **loading)
-        report = agent.evaluate(given.get("steps", 10_000), **options)
+        report = agent.evaluate(given.get("steps", 10_000), **how)
         setting = {name: getattr(agent.config, name) for name in varied}
         texts = [f"{name}={value_text(value)}" for name, value in setting.items()]
-        rows.append((" ".join([f"{replica} (seed {seed})", *texts]), report))
-        where = {"replica": replica, "seed": seed, "trained_steps": agent.steps_}
-        own = {"setting": {n: _json_value(v) for n, v in setting.items()}} if varied else {}
-        found.append(where | own | as_json(report))
+        lines.append(f"{' '.join([f'{replica} (seed {seed})', *texts])}: {report}")
+        entry: dict[str, Any] = {"replica": replica, "seed": seed, "trained_steps": agent.steps_}
+        if varied:  # limits as an object
+            entry["setting"] = {n: dict(v) if n == "limits" else v for n, v in setting.items()}
+        found.append(entry | as_json(report))
     if given.get("json"):
         print(json.dumps(found, indent=2))
     else:
         which = "Deterministic" if report.deterministic else "Stochastic"
         trained = dict.fromkeys(f"{each['trained_steps']:,}" for each in found)
-        print(f"{which} policy after {' or '.join(trained)} steps of training")
-        for name, report in rows:
-            print(f"{name}: {report}")
+        print(f"{which} policy after {' or '.join(trained)} steps of training", *lines, sep="\n")
     return 0
-
-
-def _json_value(option: Any) -> Any:
-    """Limits as an object, any other option as it is."""
-    return dict(option) if isinstance(option, tuple) else option
 
 
 def as_json(report: EvaluationReport) -> dict[str, Any]:

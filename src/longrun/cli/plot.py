@@ -80,31 +80,26 @@ def _parser() -> Parser:
 
 def _note_without_gain(metrics: Sequence[str], training: Sequence[Setting]) -> None:
     from longrun.base.errors import listed
-    from longrun.lab.results.read import GAIN, learns_gain
+    from longrun.lab.results.read import GAIN
+    from longrun.learning.options.config import Discounted
 
-    without = dict.fromkeys(s.label for s in training if not learns_gain(s))
+    without = dict.fromkeys(s.label for s in training if isinstance(s.config, Discounted))
     if GAIN in metrics and without:
         print(f"note: {GAIN} leaves out {listed(without)}: discounted algorithms learn no gain")
 
 
 def _read(paths: Sequence[Path], metrics: Sequence[str]) -> tuple[list[Setting], list[Setting]]:
     """Settings with evaluations, and settings with training metrics, as far as needed."""
+    from longrun.lab.results import read
     from longrun.lab.results.metric_names import SCORES
-    from longrun.lab.results.read import (
-        EVALUATIONS,
-        METRICS,
-        evaluations_of,
-        measured,
-        training_of,
-    )
     from longrun.lab.results.settings import scan
 
     found = scan(paths)
-    evaluated = dict.fromkeys([*SCORES, *measured(found, EVALUATIONS)])
+    evaluated = dict.fromkeys([*SCORES, *read.measured(found, read.EVALUATIONS)])
     training = [metric for metric in metrics if metric not in evaluated]
     for metric in training:
-        known("metric", metric, [*evaluated, *measured(found, METRICS)])
+        known("metric", metric, [*evaluated, *read.measured(found, read.METRICS)])
     return (
-        evaluations_of(found) if len(training) < len(metrics) else [],
-        training_of(found, training) if training else [],
+        read.evaluations_of(found) if len(training) < len(metrics) else [],
+        read.training_of(found, training) if training else [],
     )

@@ -143,16 +143,11 @@ def _run(run: OpenRun, path: Path, given: dict[str, Any]) -> None:
 def _callbacks(given: dict[str, Any], first: bool) -> list[OnLog]:
     """Callbacks that the options ask for; all hosts stop at the same time, the first one writes."""
     found = [callbacks.stop_at(given["stop_at"])] if "stop_at" in given else []
-    if not first:
-        return found
-    if given.get("save_best"):
-        found.append(callbacks.save_best())
-    if "wandb" in given:
-        found.append(callbacks.to_wandb(given["wandb"]))
-    if "mlflow" in given:
-        found.append(callbacks.to_mlflow(given["mlflow"]))
-    if given.get("tensorboard"):
-        found.append(to_tensorboard())
+    if first:
+        found += [callbacks.save_best()] if given.get("save_best") else []
+        found += [callbacks.to_wandb(given["wandb"])] if "wandb" in given else []
+        found += [callbacks.to_mlflow(given["mlflow"])] if "mlflow" in given else []
+        found += [to_tensorboard()] if given.get("tensorboard") else []
     return found
 
 
@@ -169,11 +164,15 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
     first = whole_number("seed", given.get("seed", 0))
     if first + count > 2**32:
         raise InputError(f"--seed {first} and --seeds {count} reach beyond 2**32 - 1; lower --seed")
-    grid = parse_lists(given.get("grid", []))
+    grid, numeric = parse_lists(given.get("grid", [])), [*numeric_fields(config), "limits"]
     for name in grid:
         if why := why_unknown(name, [algorithm]):
             raise InputError(f"unknown option for --grid '{name}'; {why}")
-        _require_shared(name, config)
+        if name not in numeric:
+            raise InputError(
+                f"--grid {name}: replicas of one run differ in {', '.join(numeric)} alone; longrun"
+                f" sweep --grid {name}=... trains runs that differ in any option"
+            )
     pairs = [
         (make_config(algorithm, preset, **{**options, **point}), seed)
         for point in points_of(grid)
@@ -184,16 +183,6 @@ def _replicas(algorithm: str, preset: str, given: dict[str, Any]) -> tuple[list[
             "--grid: limits of one run must be on the same costs; use longrun sweep for others"
         )
     return [c for c, _ in pairs], [s for _, s in pairs]
-
-
-def _require_shared(name: str, config: Config) -> None:
-    """Raise InputError for an option in which the replicas of one run cannot differ."""
-    numeric = [*numeric_fields(config), "limits"]
-    if name not in numeric:
-        raise InputError(
-            f"--grid {name}: replicas of one run differ in {', '.join(numeric)} alone; longrun"
-            f" sweep --grid {name}=... trains runs that differ in any option"
-        )
 
 
 def _join_hosts(name: str, given: dict[str, Any]) -> None:

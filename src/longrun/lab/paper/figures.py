@@ -31,8 +31,6 @@ RETURN, RATE, WITHIN = "episode_return", "average_reward", "episode_average_rewa
 TABLE_METRICS = (RETURN, WITHIN, RATE)
 OPTIONS = ("discount", "gae_lambda", "gain_step_size", "value_constraint", "value_discount")
 """What the settings of an experiment may differ in."""
-TITLES = {"authors": "as in the authors' code"}
-"""Titles of figures of an experiment that is run in another way than the paper's."""
 
 
 def draw(experiment: str, sweep: Path) -> list[Path]:
@@ -74,7 +72,7 @@ def _task(setting: Setting) -> str:
 
 def _title(settings: Sequence[Setting]) -> str:
     """The way in which an experiment was run, unless it is the paper's."""
-    return TITLES.get(_kind(settings[0])[1], "")
+    return "as in the authors' code" if _kind(settings[0])[1] == "authors" else ""
 
 
 def _kind(setting: Setting) -> tuple[str, str]:
@@ -84,10 +82,8 @@ def _kind(setting: Setting) -> tuple[str, str]:
 
 
 def _by_task(settings: Sequence[Setting]) -> dict[str, list[Setting]]:
-    found: dict[str, list[Setting]] = {}
-    for setting in settings:
-        found.setdefault(_task(setting), []).append(setting)
-    return found
+    tasks = dict.fromkeys(map(_task, settings))
+    return {task: [s for s in settings if _task(s) == task] for task in tasks}
 
 
 def _curves(settings: Sequence[Setting], outs: Sequence[Path], metrics: Sequence[str]) -> None:

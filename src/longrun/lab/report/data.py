@@ -38,6 +38,7 @@ def page_data(folder: Folder) -> Json:
     """The page's numbers and text; its pictures are added later."""
     names, _ = shortened(each.found.label for each in folder.settings)
     options = about.options(folder.settings)
+    rows = folder.comparison.rows if folder.comparison else []
     settings = _settings(folder, names, {each["name"] for each in options if each["differs"]})
     return {
         "title": about.title(folder.settings),
@@ -48,7 +49,7 @@ def page_data(folder: Folder) -> Json:
         "metrics": _metrics(settings),
         "filters": about.filters(options),
         "settings": settings,
-        "unsettled": _unsettled(folder.comparison, names),
+        "unsettled": "".join(f" {note}" for note in unsettled_notes(rows, names)),
         "problems": [problem._asdict() for problem in folder.problems],
         "options": options,
         "command": about.command(folder),
@@ -114,16 +115,15 @@ def _final_figures(setting: Setting) -> dict[str, Json]:
 def _add_statistics(comparison: Comparison, rows: Sequence[Json]) -> None:
     """Add interquartile means, and probabilities to beat the best setting of the environment."""
     places = {(row["env"], row["label"]): row for row in rows}
-    compared = [r for r in comparison.rows if r.env and r.metric == SCORES[0] and r.scores]
-    scores = {(row.env, row.label): np.array(row.scores) for row in compared}
-    for row in compared:
-        found = places[row.env, row.label]
-        own, best = scores[row.env, row.label], ranked(comparison, row.env)[0]
-        found["best"] = row.label == best and sum(env == row.env for env, _ in scores) > 1
-        found["final"]["iqm"] = _with_ends(row.aggregates["iqm"], own)
-        if row.label != best:
-            wins = improvement(own[:, None], scores[row.env, best][:, None])
-            found["final"]["improvement"] = _with_ends(wins)
+    for env in comparison.tasks:
+        compared = comparison.scored(env)
+        for label, row in compared.items():
+            found, best = places[env, label], ranked(comparison, env)[0]
+            found["best"] = label == best and len(compared) > 1
+            found["final"]["iqm"] = _with_ends(row.aggregates["iqm"], np.array(row.scores))
+            if label != best:
+                wins = improvement(comparison.matrix(row), comparison.matrix(compared[best]))
+                found["final"]["improvement"] = _with_ends(wins)
 
 
 def _with_ends(figure: Sequence[float], seeds: Array | None = None) -> Json:
@@ -153,11 +153,6 @@ def _result(found: Comparison | None, names: Mapping[str, str]) -> str:
     figure = estimate_text(row.aggregates.get("iqm"))
     seeds = f"{row.seeds} seed{'s' * (row.seeds != 1)}"
     return f"{names[row.label]} on {row.env}: {metric_name(row.metric)} {figure}, {seeds}."
-
-
-def _unsettled(found: Comparison | None, names: Mapping[str, str]) -> str:
-    """A sentence for the table's note, after a space; "" if all evaluations had settled."""
-    return "".join(f" {note}" for note in unsettled_notes(found.rows if found else [], names))
 
 
 def _points_each(settings: Sequence[Setting | None]) -> int:

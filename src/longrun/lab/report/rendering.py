@@ -89,7 +89,8 @@ def _open(name: str) -> gymnasium.Env[Any, Any]:
     plain.close()
     if MODE not in modes:
         raise InputError(f"'{name}' has no render_mode '{MODE}'")
-    size = {"width": SIZE[0], "height": SIZE[1]} if _is_mujoco(plain) else {}
+    is_mujoco = type(plain.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
+    size = {"width": SIZE[0], "height": SIZE[1]} if is_mujoco else {}
     try:
         env = make_env(partial(factory, render_mode=MODE, **size))
     except InputError as error:
@@ -97,11 +98,6 @@ def _open(name: str) -> gymnasium.Env[Any, Any]:
     if size:
         env.unwrapped.model.vis.quality.shadowsize = SHADOWS  # type: ignore[attr-defined]
     return env
-
-
-def _is_mujoco(env: gymnasium.Env[Any, Any]) -> bool:
-    """Whether it is one of Gymnasium's MuJoCo environments, which take a picture size."""
-    return type(env.unwrapped).__module__.startswith("gymnasium.envs.mujoco.")
 
 
 def _film(env: gymnasium.Env[Any, Any], acting: Acting, spaces: Spaces, weights: Array) -> Filmed:

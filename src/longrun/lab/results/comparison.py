@@ -55,8 +55,7 @@ class Row:
     evaluations: int | None = None
     """evaluations in each seed's final score; None for other scores, and over all tasks"""
     unsettled: int | None = None
-    """evaluations in the final scores of all seeds that had not settled; None for other scores than
-    final ones and other metrics than average_reward, and over all tasks"""
+    """those in the final scores of all seeds that had not settled, of average_reward alone"""
 
 
 @dataclass(frozen=True)
@@ -163,7 +162,7 @@ def compare(
         _warn_of_lengths(settings)
     baselines, costs = find_baselines(settings, baseline), cost_rates(settings, at)
     settings, costs = feasible_first(settings, costs), feasible_first(costs, costs)
-    tasks = list(dict.fromkeys(s.env for s in settings))
+    tasks, every = list(dict.fromkeys(s.env for s in settings)), baselines.get("")
     rows = [
         row
         for env in tasks
@@ -176,8 +175,12 @@ def compare(
     partial = [label for label in count if count[label] < len(tasks)]
     scores = {m: _matrices([r for r in rows if r.metric == m], tasks, partial) for m in metrics}
     if len(tasks) > 1:
-        for metric, own in scores.items():
-            rows += _overall_rows(metric, own, baselines.get(""))
+        rows += [
+            Row("", label, metric, int(np.isfinite(own[label]).sum()), *_figures(label, own, every))
+            for metric, own in scores.items()
+            for label in own
+            if len(own) > 1  # one setting alone would be scaled from its own worst to its best
+        ]
     return Comparison(rows, scores, baselines, tasks, partial, costs)
 
 
@@ -187,16 +190,15 @@ def find_baselines(settings: Sequence[Setting], wanted: str | None) -> dict[str,
     Options may be chosen for each environment separately: then words that fit one setting on each
     ("APO") name a baseline everywhere, but none that all environments share.
     """
-    labels: dict[str, list[str]] = {}
-    for setting in settings:
-        labels.setdefault(setting.env, []).append(setting.label)
+    envs = dict.fromkeys(setting.env for setting in settings)
+    labels = {env: [s.label for s in settings if s.env == env] for env in envs}
     if wanted is None:
         first = settings[0].label
         found = {env: first if first in own else own[0] for env, own in labels.items()}
     else:
         fitting = {env: own for env, own in labels.items() if _matching(own, wanted)}
-        everything = {"": [setting.label for setting in settings]}  # for a message
-        found = {env: find_baseline(own, wanted) for env, own in (fitting or everything).items()}
+        tried = fitting or {"": [s.label for s in settings]}  # which raises an error that lists all
+        found = {env: find_baseline(own, wanted) for env, own in tried.items()}
     shared = set(found.values())
     return found | ({"": shared.pop()} if len(shared) == 1 else {})
 
@@ -235,38 +237,30 @@ def _task_rows(
     final = at is None and not best
     return [
         Row(
-            env=s.env,
-            label=s.label,
-            metric=metric,
-            seeds=len(s.seeds),
+            s.env,
+            s.label,
+            metric,
+            len(s.seeds),
+            *_figures(s.label, complete, baseline),
             steps=scores[s.label][1],
             scores=tuple(complete[s.label][:, 0].tolist()) if s.label in complete else (),
             evaluations=final_evaluations(s) if final else None,
             unsettled=unsettled_evaluations(s) if final and metric == SCORES[0] else None,
-            **_figures(s.label, complete, baseline),
         )
         for s in settings
     ]
 
 
-def _overall_rows(metric: str, scores: Mapping[str, Array], baseline: str | None) -> list[Row]:
-    """Rows over all tasks; one setting alone would be scaled from its own worst to its best."""
-    return [
-        Row("", label, metric, int(np.isfinite(own).sum()), **_figures(label, scores, baseline))
-        for label, own in scores.items()
-        if len(scores) > 1
-    ]
-
-
-def _figures(label: str, scores: Mapping[str, Array], baseline: str | None) -> dict[str, Any]:
+def _figures(
+    label: str, scores: Mapping[str, Array], baseline: str | None
+) -> tuple[dict[str, ScoreEstimate], ScoreEstimate | None]:
     """Aggregates and the improvement over the baseline, as far as there are scores."""
     if label not in scores:
-        return {"aggregates": {}, "improvement": None}
+        return {}, None
     aggregates = estimates(scores[label], np.random.default_rng(SEED))
-    better = None
-    if baseline is not None and label != baseline and baseline in scores:
-        better = improvement(scores[label], scores[baseline])
-    return {"aggregates": aggregates, "improvement": better}
+    if baseline is None or label == baseline or baseline not in scores:
+        return aggregates, None
+    return aggregates, improvement(scores[label], scores[baseline])
 
 
 def _complete_tasks(rows: Sequence[Row], partial: Sequence[str]) -> list[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError, listed, warn
-from longrun.lab.results.settings import FoundRun, Paths, Scan, Setting, SettingReplica, scan
+from longrun.lab.results.settings import Paths, Scan, Setting, SettingReplica, scan
 from longrun.learning.envs.spaces import Array
 from longrun.learning.options.config import Discounted
 from longrun.learning.options.config_options import value_text
@@ -40,9 +41,11 @@ class Results(list[Setting]):
         differing = [n for n in names if len({vars(s.config).get(n) for s in self}) > 1]
         rows = []
         for s in self:
-            about = {"env": s.env, "setting": s.label}
+            about: dict[str, Any] = {"env": s.env, "setting": s.label}
             about |= {"algorithm": s.config.algorithm, "preset": s.preset}
-            about |= {name: _cell(vars(s.config).get(name)) for name in differing}
+            options = {name: vars(s.config).get(name) for name in differing}
+            for name, value in options.items():
+                about[name] = value_text(value) if isinstance(value, tuple) else value
             rows += [
                 {**about, "seed": seed, "step": int(step)}
                 | {name: float(values[i, k]) for name, values in s.values.items()}
@@ -50,10 +53,6 @@ class Results(list[Setting]):
                 for i, step in enumerate(s.steps)
             ]
         return data_frame(rows)
-
-
-def _cell(value: Any) -> Any:
-    return value_text(value) if isinstance(value, tuple) else value
 
 
 def data_frame(rows: Sequence[dict[str, Any]]) -> Any:
@@ -119,13 +118,9 @@ def training_of(found: Scan, columns: Sequence[str]) -> list[Setting]:
         known("metric", column, names)
     settings = _read(found, METRICS, columns)
     for setting in settings:
-        if GAIN in columns and not learns_gain(setting):  # metrics.csv has the constant 0
+        if GAIN in columns and isinstance(setting.config, Discounted):  # the file has zeros
             setting.values[GAIN] = np.full_like(setting.values[GAIN], np.nan)
     return settings
-
-
-def learns_gain(setting: Setting) -> bool:
-    return not isinstance(setting.config, Discounted)
 
 
 def measured(found: Scan, file: str) -> list[str]:
@@ -135,13 +130,11 @@ def measured(found: Scan, file: str) -> list[str]:
 
 
 class _Curve(NamedTuple):
-    """One replica."""
+    """One replica at rising steps [K], with values [K] of each column."""
 
     replica: SettingReplica
     steps: Array
-    """[K], rising"""
     values: dict[str, Array]
-    """[K]"""
 
     @property
     def last(self) -> int:
@@ -152,12 +145,11 @@ def _read(found: Scan, file: str, columns: Sequence[str]) -> list[Setting]:
     rows = {
         run.path: read_rows(run.path / file, columns, len(run.spec.seeds)) for run in found.runs
     }
-    missing = [run for run in found.runs if not len(rows[run.path].step)]
+    missing = [run.path for run in found.runs if not len(rows[run.path].step)]
     _report_missing(missing, found, file)
-    without = {run.path for run in missing}
     settings = []
     for each in found.settings:
-        replicas = [replica for replica in each.replicas if replica.run not in without]
+        replicas = [replica for replica in each.replicas if replica.run not in missing]
         curves = [_curve(replica, rows[replica.run], columns) for replica in replicas]
         if any(curve.last for curve in curves):
             settings += _with_curves(each, curves, columns)
@@ -173,15 +165,15 @@ def _curve(replica: SettingReplica, rows: Rows, columns: Sequence[str]) -> _Curv
     return _Curve(replica, steps, values)
 
 
-def _report_missing(missing: Sequence[FoundRun], found: Scan, file: str) -> None:
+def _report_missing(missing: Sequence[Path], found: Scan, file: str) -> None:
     """Runs without rows are left out with a warning; it is an error if no others remain."""
     what = "evaluations" if file == EVALUATIONS else "metrics"
     fix = "train longer or with --eval-every" if file == EVALUATIONS else "train longer"
     if missing and len(missing) == len(found.runs):
-        raise InputError(f"'{missing[0].path}' has no {what} yet; {fix}")
+        raise InputError(f"'{missing[0]}' has no {what} yet; {fix}")
     if missing:
         they = "they have" if len(missing) > 1 else "it has"
-        names = listed(f"'{run.path}'" for run in missing)
+        names = listed(f"'{path}'" for path in missing)
         warn(f"{names}: left out because {they} no {what} yet; {fix}")
 
 

@@ -1,4 +1,4 @@
-"""Statistics over seeds: aggregates with intervals, improvement, performance profiles.
+"""Statistics over seeds: aggregates with intervals, improvement, profiles, bands of curves.
 
 The definitions are those of Agarwal et al., *Deep Reinforcement Learning at the Edge of the
 Statistical Precipice* (2021), and the tests compare them with its package, rliable. Its percentile

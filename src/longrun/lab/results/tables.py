@@ -18,7 +18,7 @@ from longrun.base.errors import InputError
 from longrun.base.files import write_bytes
 from longrun.lab.results.statistics import ScoreEstimate
 
-NAMES = ("setting", "environment", "replica")
+NAMES = ("setting", "environment")
 """Columns of text."""
 LONGEST_WORD = 24
 """Letters of a name, or of a word of a number, that are never broken."""
@@ -78,7 +78,6 @@ def require_table(out: Path) -> None:
 
 def write_table(out: Path, table: TextTable, records: Sequence[Mapping[str, Any]]) -> None:
     """The records as CSV, or the printed table as Markdown or LaTeX, by the file's ending."""
-    require_table(out)
     ending = out.suffix.lower()
     text = as_csv(records) if ending == ".csv" else as_latex(table)
     write_bytes(out, (as_markdown(table) if ending == ".md" else text).encode())
@@ -118,16 +117,9 @@ def as_latex(table: TextTable) -> str:
         return f"  {' & '.join(map(latex_escaped, cells))} \\\\"
 
     columns = "".join("l" if name in NAMES else "r" for name in table.header)
-    lines = [
-        *(f"% {text}" for text in (table.title, *table.notes)),
-        f"\\begin{{tabular}}{{{columns}}}",
-        "  \\toprule",
-        line(table.header),
-        "  \\midrule",
-        *map(line, table.rows),
-        "  \\bottomrule",
-        "\\end{tabular}",
-    ]
+    lines = [f"% {text}" for text in (table.title, *table.notes)]
+    lines += [f"\\begin{{tabular}}{{{columns}}}", "  \\toprule", line(table.header), "  \\midrule"]
+    lines += [*map(line, table.rows), "  \\bottomrule", "\\end{tabular}"]
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from fake_runs import change_config, fake_run, fake_sweep, rising
+from longrun import FolderError, read_results
+from longrun.base.files import read_json, write_json
 from longrun.cli import main
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -95,18 +98,26 @@ def test_a_run_that_is_killed_at_a_file_operation_can_be_resumed(crashing, tmp_p
         ("failures.json", '[{"run": "a", "error": 5, "attempts": 1}]'),
         ("sweep.json", '{"runs": 5}'),
         ("sweep.json", '{"runs": {}, "command": "longrun"}'),
-        ("runs/a/config.json", None),
     ],
 )
 def test_a_report_of_damaged_files_is_one_line(tmp_path, name, content, capsys) -> None:
-    from fake_runs import change_config, fake_sweep, rising
-
     sweep = fake_sweep(tmp_path / "sweep", {"a": (rising(1), {})})
-    if content is None:
-        change_config(sweep / "runs" / "a", env_source={"identity": 3})
-    else:
-        (sweep / name).write_text(content)
+    (sweep / name).write_text(content)
     assert main(["report", str(sweep), "--no-frames"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    words = "has no run that can be read" if content is None else f"{name}' is damaged"
-    assert len(lines) == 1 and lines[0].startswith("longrun: ") and words in lines[0]
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("longrun: ") and f"{name}' is damaged" in line
+
+
+@pytest.mark.parametrize("changed", [{"env_source": {"identity": 3}}, {"command": None}])
+def test_what_config_json_says_of_its_making_is_checked(tmp_path, changed) -> None:
+    run = change_config(fake_run(tmp_path / "run", rising(1)), **changed)
+    with pytest.raises(FolderError, match=r"config.json' is damaged: it has no valid "):
+        read_results(run)
+
+
+def test_an_entry_that_may_be_none_may_be_missing(tmp_path) -> None:
+    run = fake_run(tmp_path / "run", rising(1))
+    content = read_json(run / "config.json")
+    del content["name"]
+    write_json(run / "config.json", content)
+    assert [setting.label for setting in read_results(run)] == ["APO"]

@@ -64,8 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
-        with _one_line_warnings(), _written_output():
-            return _dispatch(arguments)
+        with _one_line_warnings():
+            try:
+                status = _dispatch(arguments)
+            except SystemExit as end:  # argparse ends --help this way, and SIGTERM a training
+                status = int(end.code or 0)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, so that its errors are those of the command
+            return status
     except (LongrunError, OSError) as error:
         if isinstance(error, BrokenPipeError) and _output_is_unread():
             # Python would report what is still to be written when it ends.
@@ -73,7 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 128 + signal.SIGPIPE  # as shells report it of other programs
         if debug:
             traceback.print_exc()
-        more = "" if debug or not _has_traceback(error) else "; --debug shows the traceback"
+        # An environment may have raised another error, whose traceback says more.
+        hidden = error.__cause__ or getattr(error, "__notes__", None)
+        is_environments = isinstance(error, EnvironmentFailure) and hidden and not debug
+        more = "; --debug shows the traceback" if is_environments else ""
         print(f"longrun: {error}{more}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1
     except MemoryError as error:
@@ -89,29 +98,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stop:
         print(f"longrun: interrupted{''.join(str(a) for a in stop.args)}", file=sys.stderr)
         return 130
-
-
-def _has_traceback(error: BaseException) -> bool:
-    """Whether an environment raised another error, whose traceback says more than this message."""
-    is_environments = isinstance(error, EnvironmentFailure)
-    return is_environments and bool(error.__cause__ or getattr(error, "__notes__", None))
-
-
-@contextmanager
-def _written_output() -> Iterator[None]:
-    """Write the rest of the output in the end, so that its errors are those of the command.
-
-    Not after an error of the command, which must not be hidden by another one.
-    """
-    ended = None
-    try:
-        yield
-    except SystemExit as end:  # argparse ends --help this way
-        ended = end
-    if sys.stdout is not None:
-        sys.stdout.flush()
-    if ended is not None:
-        raise ended
 
 
 def _output_is_unread() -> bool:

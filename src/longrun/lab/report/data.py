@@ -95,7 +95,6 @@ def _settings(folder: Folder, names: Mapping[str, str], differ: set[str]) -> lis
 
 
 def _scored(setting: Setting | None) -> list[str]:
-    """What evaluations have measured."""
     return [*SCORES, *(COST + name for name in costs_of(setting))] if setting else []
 
 

@@ -168,7 +168,7 @@ class RunSpec:
                     for r in replicas
                 ),
                 seeds=tuple(replica["seed"] for replica in replicas),
-                **{name: content[name] for name in ENTRIES},
+                **{name: content.get(name) for name in ENTRIES},
             )
         except FolderError:
             raise

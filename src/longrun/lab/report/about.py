@@ -62,6 +62,7 @@ def options(settings: Sequence[ReportedSetting]) -> list[Json]:
     An option is `changed` if a setting has another value than the default of its own preset.
     The label names the algorithms of an option that not all have, such as a discount.
     """
+    changed = {name for each in settings for name in changed_of(each)}
     found = []
     for name in dict.fromkeys(name for each in settings for name in each.choices):
         mine = [each for each in settings if name in each.choices]
@@ -74,7 +75,7 @@ def options(settings: Sequence[ReportedSetting]) -> list[Json]:
                 "label": name + f" ({', '.join(owners)})" * (len(mine) < len(settings)),
                 "values": values,
                 "differs": len(values) > 1,
-                "changed": any(name in changed_of(each) for each in mine),
+                "changed": name in changed,
                 "default": defaults[0] if len(defaults) == 1 else None,
             }
         )

@@ -116,8 +116,9 @@ def _add_statistics(comparison: Comparison, rows: Sequence[Json]) -> None:
     places = {(row["env"], row["label"]): row for row in rows}
     for env in comparison.tasks:
         compared = comparison.scored(env)
+        best = ranked(comparison, env)[0] if compared else ""
         for label, row in compared.items():
-            found, best = places[env, label], ranked(comparison, env)[0]
+            found = places[env, label]
             found["best"] = label == best and len(compared) > 1
             found["final"]["iqm"] = _with_ends(row.aggregates["iqm"], np.array(row.scores))
             if label != best:

@@ -55,7 +55,7 @@ class Row:
     evaluations: int | None = None
     """evaluations in each seed's final score; None for other scores, and over all tasks"""
     unsettled: int | None = None
-    """those in the final scores of all seeds that had not settled, of average_reward alone"""
+    """evaluations in all final scores that had not settled; None for other metrics and scores"""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@ from scipy import sparse
 
 from longrun.base.errors import NoConvergence
 from longrun.exact.tabular import chain, evaluation, krylov, poisson
+from longrun.exact.tabular import sparse_products as products
 from longrun.exact.tabular.poisson import LAW_TOLERANCE, Multigrid, SparseChain
 from longrun.exact.tabular.precision import EPS, LOOSE, USELESS, rounding
+from longrun.exact.tabular.sparse_products import RowBlocks
 from longrun.exact.tabular.structure import chain_structure
 from longrun.tabular import MDP, PrecisionWarning, evaluate
 
@@ -429,3 +431,55 @@ def test_chains_that_are_too_slow(large: Any) -> None:
     for name in ("stationary", "gain"):
         with pytest.raises(NoConvergence, match=r"may be off by .* speed up its rarest"):
             getattr(large(nearly_decomposable(60, 1e-15)), name)
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> Any:
+    """Many rows are empty, some have all the entries."""
+    random = np.random.default_rng(draw(seeds))
+    shape = draw(st.integers(1, 12)), draw(st.integers(1, 8))
+    dense = random.normal(size=shape) * (random.random(shape) < draw(st.floats(0, 1)))
+    dense[random.random(shape[0]) < draw(st.sampled_from([0.0, 0.5, 1.0]))] = 0
+    return sparse.csr_array(dense), random.normal(size=shape[1])
+
+
+@examples
+@given(matrices(), st.sampled_from([1, 2, 5]), st.sampled_from([1, 2, 3, None]))
+def test_blocks_of_rows(parts: tuple[Any, Any], entries: int, cores: int | None) -> None:
+    matrix, vector = parts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "ENTRIES", entries)
+        patch.setattr(products.os, "cpu_count", lambda: cores)
+        blocks = RowBlocks(matrix)
+        most = 2 * cores if cores and cores > 1 else 1
+        assert len(blocks.blocks) == max(1, min(most, matrix.nnz // entries))
+        np.testing.assert_array_equal(blocks @ vector, matrix @ vector)
+
+
+def test_blocks_share_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "ENTRIES", 10)
+    monkeypatch.setattr(products.os, "cpu_count", lambda: 2)
+    matrix = sparse.csr_array(birth_death(50))
+    blocks = RowBlocks(matrix)
+    assert len(blocks.blocks) == 4
+    for block in blocks.blocks:
+        assert np.shares_memory(block.data, matrix.data)
+        assert np.shares_memory(block.indices, matrix.indices)
+    sizes = [block.nnz for block in blocks.blocks]
+    assert sum(sizes) == matrix.nnz and max(sizes) < 1.2 * min(sizes)
+
+
+def test_lookahead_by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An action that is not available has an empty row."""
+    monkeypatch.setattr(products.os, "cpu_count", lambda: 2)
+    stay, walk = np.eye(30), birth_death(30)
+    stay[3] = 0
+    available = np.ones((30, 2), bool)
+    available[3, 0] = False
+    made: Any = [sparse.csr_array(stay), sparse.csr_array(walk)]
+    mdp, plain = (MDP(made, np.ones((30, 2)), available=available) for _ in range(2))
+    values = rewards_of(walk)
+    expected = plain.lookahead(values, 0.9)
+    monkeypatch.setattr(products, "ENTRIES", 1)
+    np.testing.assert_array_equal(mdp.lookahead(values, 0.9), expected)
+    assert mdp.lookahead(values)[3, 0] == -np.inf

@@ -15,6 +15,7 @@ from scipy import sparse
 from longrun.base.errors import InputError
 from longrun.exact.tabular.precision import longest_row
 from longrun.exact.tabular.room import require_room
+from longrun.exact.tabular.sparse_products import RowBlocks
 from longrun.exact.tabular.validation import (
     TOLERANCE,
     Array,
@@ -176,11 +177,15 @@ class MDP:
 
     def lookahead(self, values: Array, discount: float = 1.0) -> Array:
         """Q [S, A] = r + discount * P values [S]; minus infinity for unavailable actions."""
-        expected = (self.kernel @ values).reshape(self.num_actions, -1).T
+        expected = (self._blocks @ values).reshape(self.num_actions, -1).T
         if discount != 1:
             expected *= discount
         expected += self.rewards
         return np.asarray(expected)
+
+    @cached_property
+    def _blocks(self) -> Any:
+        return RowBlocks(self.kernel) if self.is_sparse else self.kernel
 
     def distribution(self, policy: ArrayLike) -> Array:
         """[S, A] probabilities from [S, A] probabilities or [S] action indices, validated."""

@@ -226,7 +226,7 @@ LEARNING = (
     ),
     Mutant(
         "the reset cost falls while terminations are too frequent",
-        "learning/learn/adaptation.py",
+        "learning/learn/criteria.py",
         "excess = jnp.clip((rate - target) / unit, -1, 1)",
         "excess = jnp.clip((target - rate) / unit, -1, 1)",
         (ADVANTAGES,),
@@ -271,7 +271,7 @@ LEARNING = (
     ),
     Mutant(
         "the learning rate grows over the run",
-        "learning/learn/learning_rate.py",
+        "learning/learn/minibatches.py",
         "remaining = 1 - progress if config.learning_rate_decay else 1.0",
         "remaining = progress if config.learning_rate_decay else 1.0",
         (f"{LEARNER}::test_learning_rate_decay_scales_the_learning_rate_by_what_remains",),
@@ -286,7 +286,7 @@ LEARNING = (
     ),
     Mutant(
         "epochs have the same minibatches",
-        "learning/learn/shuffling.py",
+        "learning/learn/minibatches.py",
         "turns = jax.random.randint(turn_key, (rows, 1, minibatch_size), 0, minibatches)",
         "turns = jax.random.randint(turn_key, (rows, 1, minibatch_size), 0, 1)",
         ("learn/test_shuffling.py",),
@@ -380,7 +380,7 @@ LIMITED = (
     ),
     Mutant(
         "steps do not get shorter with the square",
-        "learning/learn/learning_rate.py",
+        "learning/learn/policy_steps.py",
         "kl_limit=config.kl_limit * remaining**2",
         "kl_limit=config.kl_limit * remaining",
         (f"{TRUST}::test_decay_shortens_steps_and_what_they_correct_of_a_cost",),

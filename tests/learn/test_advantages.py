@@ -19,20 +19,22 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from longrun.learning.learn import advantages
-from longrun.learning.learn.adaptation import adapt_reset_cost
 from longrun.learning.learn.advantages import (
     lambda_advantages,
     moving_average,
     td_errors,
     value_targets,
 )
-from longrun.learning.learn.config_pytree import register_config
-from longrun.learning.learn.criteria import Targets, Values, criterion_of, init_criterion
+from longrun.learning.learn.criteria import (
+    Targets,
+    Values,
+    adapt_reset_cost,
+    criterion_of,
+    init_criterion,
+)
 from longrun.learning.learn.types import CriterionState, Rollout
 from longrun.learning.options.config import Config
 from paper_config import paper_config
-
-register_config()
 
 examples = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from longrun.learning.learn.constrained_step import ball_step
+from longrun.learning.learn.limited_step import ball_step
 
 SOLVE = jax.jit(ball_step)
 

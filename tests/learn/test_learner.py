@@ -18,10 +18,9 @@ from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner, preparation
 from longrun.learning.learn.acting import read
 from longrun.learning.learn.criteria import init_criterion
-from longrun.learning.learn.learning_rate import with_shorter_steps
-from longrun.learning.learn.mlp import apply_mlp
 from longrun.learning.learn.moments import Moments, init_moments, merge
-from longrun.learning.learn.policy_steps import clipped_surrogate
+from longrun.learning.learn.networks import apply_mlp
+from longrun.learning.learn.policy_steps import clipped_surrogate, with_shorter_steps
 from longrun.learning.learn.types import Batch, Metrics, Networks, Rollout, TrainState
 from longrun.learning.options.acting import Acting
 from longrun.learning.options.config import ALGORITHMS, Config

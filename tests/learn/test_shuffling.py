@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from longrun.learning.learn import shuffling
+from longrun.learning.learn import minibatches
 
-random_orders = jax.jit(shuffling.random_orders, static_argnums=(1, 2, 3))
+random_orders = jax.jit(minibatches.random_orders, static_argnums=(1, 2, 3))
 
 
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (12, 12), (23, 4), (50, 49)])

@@ -20,8 +20,8 @@ from longrun import ATRPO
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import learner
 from longrun.learning.learn.distributions import GAUSSIAN, categorical
-from longrun.learning.learn.learning_rate import with_shorter_steps
-from longrun.learning.learn.mlp import apply_mlp
+from longrun.learning.learn.networks import apply_mlp
+from longrun.learning.learn.policy_steps import with_shorter_steps
 from longrun.learning.learn.trust_region import conjugate_gradient, fisher_product, natural_step
 from longrun.learning.learn.types import Batch, Networks, Policy, TrainState
 from longrun.learning.options.acting import Acting

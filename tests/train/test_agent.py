@@ -18,7 +18,7 @@ from longrun import APO, ATRPO, PPO, TRPO
 from longrun.learning.agent import Agent
 from longrun.learning.envs.numpy_policy import NumpyPolicy
 from longrun.learning.learn.acting import read
-from longrun.learning.learn.mlp import apply_mlp
+from longrun.learning.learn.networks import apply_mlp
 from longrun.learning.train.progress import Progress, ProgressBar, time_text
 from tiny_envs import ENDLESS, ITERATION, MORTAL, MORTAL_DISCRETE, TINY, Drift, Sampler, bits
 

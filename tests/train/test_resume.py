@@ -15,7 +15,7 @@ import pytest
 from fake_workers import launch
 from longrun import APO, ATRPO
 from longrun.cli import main
-from longrun.learning.learn import advantages, learning_rate
+from longrun.learning.learn import advantages, minibatches
 from longrun.learning.options.config_options import make_config
 from longrun.learning.runs.run_folder import RunFolder
 from longrun.learning.train import training
@@ -217,7 +217,7 @@ def test_a_decaying_learning_rate_starts_anew_in_each_call_of_learn(twice):
     """The second call is that of an agent with the weights of the first, and the full rate."""
     rates: list[float] = []
     agent = APO("Drift-v0", **DECAYS)
-    rate = learning_rate.learning_rate
+    rate = minibatches.learning_rate
     assert [float(rate(agent.config, k / 3)) for k in range(3)] == pytest.approx(
         [agent.config.learning_rate * x for x in (1, 2 / 3, 1 / 3)]
     )

@@ -30,10 +30,14 @@ from longrun.learning.learn.criteria import (
     targets_of,
 )
 from longrun.learning.learn.learner import TRAININGS, Training, value_errors
-from longrun.learning.learn.learning_rate import learning_rate
-from longrun.learning.learn.minibatches import OPTIMISER, Samples, Task, Trained, train_epochs
-from longrun.learning.learn.mlp import Layers, split_keys
-from longrun.learning.learn.networks import policy_sizes, value_sizes
+from longrun.learning.learn.minibatches import (
+    OPTIMISER,
+    Samples,
+    Task,
+    Trained,
+    train_epochs,
+)
+from longrun.learning.learn.networks import Layers, policy_sizes, split_keys, value_sizes
 from longrun.learning.learn.policy_steps import clipped_loss, clipped_samples, clipped_terms
 from longrun.learning.learn.types import (
     Batch,
@@ -193,7 +197,7 @@ def train_jointly(
         (weights, batch.value_target, *facts),
         shuffles.policy,
     )
-    [trained] = train_epochs(config, [task], learning_rate(config, progress))
+    [trained] = train_epochs(config, [task], progress)
     return (
         Trained(trained.params.policy, trained.opt_state, trained.metrics),
         Trained(trained.params.value, (), {}),

@@ -12,7 +12,7 @@ from longrun.learning.envs.numpy_policy import FORBIDDEN, OBSERVATION_LIMIT
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.moments import Moments, inverse_std
-from longrun.learning.learn.networks import policy_network
+from longrun.learning.learn.networks import apply_network
 from longrun.learning.learn.types import Policy, TrainState
 from longrun.learning.options.acting import Acting
 
@@ -39,7 +39,7 @@ def policy_outputs(
     acting: Acting, spaces: Spaces, policy: Policy, features: jax.Array, mask: jax.Array
 ) -> jax.Array:
     """Means or logits [..., K]; forbidden choices get a logit whose probability is 0."""
-    outputs = policy_network(acting, policy.layers, features)
+    outputs = apply_network(acting.policy_network, acting, policy.layers, features)
     if acting.bounded_mean and not spaces.categories:
         within: jax.Array = mean_within(jnp, spaces, outputs)
         return within

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import accumulate
 from typing import NamedTuple
 
 import jax
@@ -64,15 +65,16 @@ GAUSSIAN = Distribution(
 )
 
 
+def components(sizes: tuple[int, ...], x: jax.Array) -> list[jax.Array]:
+    """[..., sum(sizes)] -> [..., size] for each component of a categorical action."""
+    return jnp.split(x, list(accumulate(sizes))[:-1], axis=-1)
+
+
 def categorical(sizes: tuple[int, ...]) -> Distribution:
     """Independent categorical components; outputs [..., sum(sizes)], actions [..., len(sizes)]."""
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-
-    def components(logits: jax.Array) -> list[jax.Array]:
-        return jnp.split(logits, ends[:-1], axis=-1)
 
     def log_probs(logits: jax.Array) -> list[jax.Array]:
-        return [jax.nn.log_softmax(part) for part in components(logits)]
+        return [jax.nn.log_softmax(part) for part in components(sizes, logits)]
 
     def log_prob(logits: jax.Array, _: jax.Array, action: jax.Array) -> jax.Array:
         chosen = [
@@ -97,6 +99,7 @@ def categorical(sizes: tuple[int, ...]) -> Distribution:
         return mode(logits + jax.random.gumbel(key, logits.shape))
 
     def mode(logits: jax.Array) -> jax.Array:
-        return jnp.stack([part.argmax(-1) for part in components(logits)], -1).astype(jnp.int32)
+        parts = components(sizes, logits)
+        return jnp.stack([part.argmax(-1) for part in parts], -1).astype(jnp.int32)
 
     return Distribution(log_prob, entropy, kl, sample, mode)

@@ -15,9 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.learn.checks import flagged
 from longrun.learning.learn.criteria import init_criterion
-from longrun.learning.learn.learning_rate import learning_rate, with_shorter_steps
 from longrun.learning.learn.limits import init_limits
 from longrun.learning.learn.minibatches import (
     OPTIMISER,
@@ -26,15 +24,13 @@ from longrun.learning.learn.minibatches import (
     Trained,
     train_epochs,
 )
-from longrun.learning.learn.mlp import split_keys
 from longrun.learning.learn.moments import init_moments
 from longrun.learning.learn.networks import (
-    init_policy_network,
-    init_value_network,
-    value_network,
+    apply_network,
+    init_networks,
 )
-from longrun.learning.learn.policy_steps import policy_step_of
-from longrun.learning.learn.preparation import prepare
+from longrun.learning.learn.policy_steps import policy_step_of, with_shorter_steps
+from longrun.learning.learn.preparation import all_finite, prepare
 from longrun.learning.learn.trace import init_trace, policy_learns
 from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
 from longrun.learning.options.config import Config, of_kind
@@ -94,7 +90,7 @@ def _improve_policy(
     before, step = (policy, opt_state), policy_step_of(config)
     if step.minibatch_task is not None:
         task = step.minibatch_task(config, spaces, policy, opt_state, batch, shuffles)
-        [trained] = train_epochs(config, [task], learning_rate(config, progress))
+        [trained] = train_epochs(config, [task], progress)
     else:
         assert step.whole_batch is not None
         policy, metrics = step.whole_batch(config, spaces, policy, batch)
@@ -147,7 +143,7 @@ def _fit_value(
     progress: jax.Array,
 ) -> Trained:
     task = _value_task(config, layers, opt_state, batch, shuffles)
-    [trained] = train_epochs(config, [task], learning_rate(config, progress))
+    [trained] = train_epochs(config, [task], progress)
     return flagged("value", trained)
 
 
@@ -163,7 +159,7 @@ def _value_task(
 
 def value_errors(config: Config, layers: Any, features: jax.Array, target: jax.Array) -> jax.Array:
     """[n] squared errors of the values; with limits they are sums over the heads."""
-    values = value_network(config, layers, features)
+    values = apply_network(config.value_network, config.acting, layers, features)
     if config.headed_limits:
         return ((target - values) ** 2).sum(-1)
     return (target - values[..., 0]) ** 2
@@ -210,14 +206,6 @@ def training_of(config: Config) -> Training:
     return of_kind(TRAININGS, config)
 
 
-def _draw(config: Config, spaces: Spaces, key: jax.Array) -> Networks:
-    policy_key, value_key = split_keys(key, 2)
-    return Networks(
-        init_policy_network(config, spaces, policy_key),
-        init_value_network(config, spaces, value_key),
-    )
-
-
 def _init_optimisers(config: Config, networks: Networks) -> Networks:
     in_minibatches = policy_step_of(config).minibatch_task is not None
     return Networks(
@@ -236,19 +224,24 @@ def _train_both(
 ) -> tuple[Trained, Trained]:
     params, opt_state = state.params, state.opt_state
     tasks = [_value_task(config, params.value, opt_state.value, batch, shuffles.value)]
-    rate = learning_rate(config, progress)
     if (minibatch_task := policy_step_of(config).minibatch_task) is None:
         policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
-        [value] = train_epochs(config, tasks, rate)
+        [value] = train_epochs(config, tasks, progress)
         return policy, value
     # Both networks in one loop, so that a device can run their small kernels concurrently.
     before = (params.policy, opt_state.policy, batch, shuffles.policy)
     tasks = [minibatch_task(config, spaces, *before), *tasks]
-    policy, value = train_epochs(config, tasks, rate)
+    policy, value = train_epochs(config, tasks, progress)
     return policy, value
 
 
 TRAININGS: dict[type[Config], Training] = {
-    Config: Training(_draw, _init_optimisers, _train_both, is_apart=True)
+    Config: Training(init_networks, _init_optimisers, _train_both, is_apart=True)
 }
 """How each family of configurations trains its networks."""
+
+
+def flagged(what: str, trained: Trained) -> Trained:
+    """Add a flag to the metrics, which the training loops check: are the parameters finite?"""
+    flag = {f"{what}_finite": all_finite(trained.params)}
+    return trained._replace(metrics=trained.metrics | flag)

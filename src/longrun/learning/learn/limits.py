@@ -17,11 +17,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from longrun.learning.learn.adaptation import allowed_rate
 from longrun.learning.learn.config_pytree import with_values
 from longrun.learning.learn.criteria import (
     Targets,
     Values,
+    allowed_rate,
     criterion_of,
     init_criterion,
     value_unit,

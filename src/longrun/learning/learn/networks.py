@@ -6,6 +6,7 @@ A user's pair is `init(key, inputs, outputs) -> params` and `apply(params, x) ->
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,27 +14,27 @@ import jax
 import jax.numpy as jnp
 
 from longrun.base.errors import InputError
+from longrun.learning.envs.numpy_policy import LAYER_NORM_EPSILON
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.learn.mlp import apply_mlp, init_mlp
+from longrun.learning.learn.types import Networks
 from longrun.learning.options.acting import MLP, Acting
 from longrun.learning.options.config import Config
 from longrun.learning.options.config_options import function_name
 
 
-def init_policy_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
-    """Parameters of a network from features [F] to means or logits [K]."""
-    if config.policy_network != MLP:
-        inputs, outputs = spaces.feature_size, spaces.policy_outputs
-        return _own_params(config.policy_network, key, inputs, outputs)
-    return init_mlp(key, policy_sizes(config, spaces), output_gain=0.01)
+def init_networks(config: Config, spaces: Spaces, key: jax.Array) -> Networks:
+    """Parameters of both networks, without the policy's standard deviations."""
+    policy_key, value_key = split_keys(key, 2)
+    return Networks(
+        _init(config.policy_network, policy_key, policy_sizes(config, spaces), 0.01),
+        _init(config.value_network, value_key, value_sizes(config, spaces), 1.0),
+    )
 
 
-def init_value_network(config: Config, spaces: Spaces, key: jax.Array) -> Any:
-    """Parameters of a network from features [F] to one value, and one for each limited cost."""
-    if config.value_network != MLP:
-        outputs = 1 + len(config.headed_limits)
-        return _own_params(config.value_network, key, spaces.feature_size, outputs)
-    return init_mlp(key, value_sizes(config, spaces), output_gain=1.0)
+def _init(network: Any, key: jax.Array, sizes: Sequence[int], output_gain: float) -> Any:
+    if network != MLP:
+        return _own_params(network, key, sizes[0], sizes[-1])
+    return init_mlp(key, sizes, output_gain)
 
 
 def policy_sizes(config: Config, spaces: Spaces) -> tuple[int, ...]:
@@ -47,22 +48,14 @@ def value_sizes(config: Config, spaces: Spaces) -> tuple[int, ...]:
     return (spaces.feature_size, *hidden, 1 + len(config.headed_limits))
 
 
-def policy_network(acting: Acting, params: Any, features: jax.Array) -> jax.Array:
-    """[..., F] -> means or logits [..., K]."""
-    if acting.policy_network != MLP:
-        return apply_own(acting.policy_network, params, features)
-    return apply_mlp(acting, params, features)
+def apply_network(network: Any, acting: Acting, params: Any, features: jax.Array) -> jax.Array:
+    """[..., F] -> the outputs of one of the two networks, [..., K].
 
-
-def value_network(config: Config, params: Any, features: jax.Array) -> jax.Array:
-    """[..., F] -> values [..., 1 + K] of the reward and of K limited costs."""
-    if config.value_network != MLP:
-        return apply_own(config.value_network, params, features)
-    return apply_mlp(config.acting, params, features)
-
-
-def apply_own(network: Any, params: Any, features: jax.Array) -> jax.Array:
-    """A user's function, which is given one batch axis however many there are: [..., F]."""
+    The policy's are means or logits; the value's are those of the reward and of limited costs.
+    A user's function is given one batch axis, however many there are.
+    """
+    if network == MLP:
+        return apply_mlp(acting, params, features)
     rows = features.reshape(-1, features.shape[-1])
     outputs: jax.Array = network[1](params, rows)
     return outputs.reshape(*features.shape[:-1], outputs.shape[-1])
@@ -89,3 +82,51 @@ def _own_params(network: Any, key: jax.Array, inputs: int, outputs: int) -> Any:
             f" [n, outputs], here [2, {outputs}]"
         )
     return jax.tree.map(jnp.asarray, params)
+
+
+Layers = tuple[tuple[jax.Array, jax.Array], ...]
+
+
+@partial(jax.jit, static_argnums=1)
+def split_keys(key: jax.Array, number: int) -> tuple[jax.Array, ...]:
+    return tuple(jax.random.split(key, number))
+
+
+HIDDEN_GAIN = 2**0.5
+"""Gain of the orthogonal weights of layers before the last."""
+
+
+def init_mlp(key: jax.Array, sizes: Sequence[int], output_gain: float) -> Layers:
+    """Orthogonal weights and zero biases for layers of the given `sizes`, inputs first."""
+    gains = [HIDDEN_GAIN] * (len(sizes) - 2) + [output_gain]
+    keys = split_keys(key, len(gains))
+    return tuple(map(_orthogonal, keys, gains, sizes[:-1], sizes[1:]))
+
+
+# A program for each layer: networks share those of layers that have the same size.
+@partial(jax.jit, static_argnums=(2, 3))
+def _orthogonal(key: jax.Array, gain: float, n_in: int, n_out: int) -> tuple[jax.Array, jax.Array]:
+    weights = jax.nn.initializers.orthogonal(gain)(key, (n_in, n_out), jnp.float32)
+    return weights, jnp.zeros(n_out)
+
+
+ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu, "silu": jax.nn.silu}
+
+
+def apply_mlp(acting: Acting, layers: Layers, x: jax.Array) -> jax.Array:
+    """[..., in] -> [..., out], with the activation between the layers and none after the last."""
+    *hidden, (weights, bias) = layers
+    for hidden_weights, hidden_bias in hidden:
+        x = x @ hidden_weights
+        if acting.layer_norm:
+            x = standardised(x)
+        x = ACTIVATIONS[acting.activation](x + hidden_bias)
+    return x @ weights + bias
+
+
+def standardised(x: jax.Array) -> jax.Array:
+    """Layer normalisation [..., n]. The layer's bias, added later, is its learned offset; a learned
+    scale would add little beside the weights of the next layer."""
+    centred = x - x.mean(-1, keepdims=True)
+    variance = (centred**2).mean(-1, keepdims=True)
+    return centred * jax.lax.rsqrt(variance + LAYER_NORM_EPSILON)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn import trust_region
 from longrun.learning.learn.acting import policy_outputs
+from longrun.learning.learn.config_pytree import with_values
 from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.limited_step import limited_step
 from longrun.learning.learn.limits import multiplier_metrics
@@ -160,3 +161,20 @@ POLICY_STEPS: dict[type[Config], PolicyStep] = {
     TrustRegion: PolicyStep(whole_batch=trust_region_step),
 }
 """The policy step of each family of configurations; a new policy step is a new entry."""
+
+
+def with_shorter_steps(config: Config, progress: jax.Array | float) -> Config:
+    """The configuration after a fraction `progress` of the run, where `learning_rate_decay` is set.
+
+    A trust-region step is as long as its limit allows, however small the gradient is: without a
+    decay, policies and costs keep moving with the noise of each batch. A divergence is quadratic in
+    the length of a step.
+    """
+    if not (isinstance(config, TrustRegion) and config.learning_rate_decay):
+        return config
+    remaining = 1 - progress
+    return with_values(
+        config,
+        kl_limit=config.kl_limit * remaining**2,
+        limit_step_size=config.limit_step_size * remaining,
+    )

@@ -10,9 +10,8 @@ import jax.numpy as jnp
 
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.acting import read
-from longrun.learning.learn.checks import acts_finitely, all_finite, choice_is_left
-from longrun.learning.learn.config_pytree import register_config
 from longrun.learning.learn.criteria import Targets, Values, criterion_of, value_unit
+from longrun.learning.learn.distributions import components
 from longrun.learning.learn.limits import (
     combined,
     cost_batch,
@@ -22,7 +21,7 @@ from longrun.learning.learn.limits import (
     with_spread,
 )
 from longrun.learning.learn.moments import merge
-from longrun.learning.learn.networks import value_network
+from longrun.learning.learn.networks import apply_network
 from longrun.learning.learn.trace import adapt_trace, with_current_lambda
 from longrun.learning.learn.types import (
     Batch,
@@ -33,8 +32,6 @@ from longrun.learning.learn.types import (
     TrainState,
 )
 from longrun.learning.options.config import Config
-
-register_config()
 
 
 def prepare(
@@ -138,7 +135,7 @@ def _metrics(
         "reward": rollout.reward.mean(),
         "reward_min": rollout.reward.min(),
         "reward_max": rollout.reward.max(),
-        "observation_size": root_mean_square(rollout.obs[..., spaces.mask_size :]),
+        "observation_size": jnp.sqrt(jnp.square(rollout.obs[..., spaces.mask_size :]).mean()),
         "gain": criterion.gain,
         "value_offset": criterion.offset,
         "value_mean": here.mean(),
@@ -163,7 +160,7 @@ def predict(
 
     def value(obs: jax.Array) -> jax.Array:
         seen = read(config.acting, spaces, state.obs_moments, obs)
-        return value_network(config, layers, seen.features)
+        return apply_network(config.value_network, config.acting, layers, seen.features)
 
     here = value(rollout.obs)
     after_reset = jnp.concatenate([here[1:], value(rollout.resume_obs)[None]])
@@ -171,11 +168,27 @@ def predict(
     return [Values(*(x[..., k] for x in every)) for k in range(1 + len(config.headed_limits))]
 
 
-def root_mean_square(x: jax.Array) -> jax.Array:
-    """[...] -> []"""
-    return jnp.sqrt(jnp.square(x).mean())
-
-
 def flat(x: jax.Array) -> jax.Array:
     """[T, N, ...] -> [T * N, ...]"""
     return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+
+def choice_is_left(spaces: Spaces, mask: jax.Array) -> jax.Array:
+    """Whether every row of the mask [n, K] allows at least one choice in every component."""
+    if not spaces.masked:
+        return jnp.ones((), bool)
+    parts = components(spaces.categories, mask > 0)
+    return jnp.stack([part.any(-1).all() for part in parts]).all()
+
+
+def acts_finitely(spaces: Spaces, obs: jax.Array, action: jax.Array) -> jax.Array:
+    """[] bool: whether finite observations [..., D] have finite actions [..., A]."""
+    if spaces.categories:  # choices are integers
+        return jnp.ones((), bool)
+    acted = jnp.isfinite(action).all(-1) | ~jnp.isfinite(obs).all(-1)
+    return acted.all()
+
+
+def all_finite(arrays: object) -> jax.Array:
+    """[] bool: whether all leaves are free of NaN and infinity."""
+    return jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(arrays)]).all()

@@ -109,25 +109,17 @@ def _compared_halves(
     Returns the product of both changes, and the mean of their squares. The shortest trace, that of
     `gae_lambda`, is compared: for longer ones noise hides what twice the length adds.
     """
-    usual = _advantages(config, state, rollout, values, config.gae_lambda)
-    longer = _advantages(config, state, rollout, values, (1 + config.gae_lambda) / 2)
+
+    def advantages(gae_lambda: jax.Array | float) -> jax.Array:
+        other = with_values(config, gae_lambda=gae_lambda)
+        targets = criterion_of(config).targets(other, state.criterion, rollout, values)
+        return targets.advantage
+
+    usual, longer = advantages(config.gae_lambda), advantages((1 + config.gae_lambda) / 2)
     change = (longer - usual) / (usual.std() + 1e-8)
     first, second = _gradients_of_halves(config, spaces, state, rollout, change)
     own = (tree_vdot(first, first) + tree_vdot(second, second)) / 2
     return tree_vdot(first, second), own
-
-
-def _advantages(
-    config: Config,
-    state: TrainState,
-    rollout: Rollout,
-    values: Values,
-    gae_lambda: jax.Array | float,
-) -> jax.Array:
-    """[T, N] with another lambda."""
-    chosen = with_values(config, gae_lambda=gae_lambda)
-    targets = criterion_of(config).targets(chosen, state.criterion, rollout, values)
-    return targets.advantage
 
 
 def _gradients_of_halves(

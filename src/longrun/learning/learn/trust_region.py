@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -39,7 +40,10 @@ class Problem(NamedTuple):
 def fisher_product(
     mean_kl: Callable[[Any], jax.Array], params: Any, vector: Any, damping: jax.Array | float
 ) -> Any:
-    """(F + damping I) vector, F the Hessian of the KL divergence at `params`, without forming F."""
+    """(F + damping I) vector, F the Hessian of the KL divergence at `params`, without forming F.
+
+    It is called repeatedly: callers compile it, so that it is traced once.
+    """
     _, product = jax.jvp(jax.grad(mean_kl), (params,), (vector,))
     return jax.tree.map(lambda p, v: p + damping * v, product, vector)
 
@@ -101,7 +105,7 @@ def natural_step(
     """
     flat, unravel = ravel_pytree(params)
     problem = Problem(lambda x: surrogate(unravel(x)), lambda x: mean_kl(unravel(x)))
-    product = fisher_products(problem.divergence, flat, damping)
+    product = jax.jit(partial(fisher_product, problem.divergence, flat, damping=damping))
     start, gradient = jax.value_and_grad(problem.objective)(flat)
     direction = conjugate_gradient(product, gradient, cg_iterations)
     curvature = direction @ product(direction)
@@ -113,19 +117,6 @@ def natural_step(
         return improved & (step.kl <= kl_limit)
 
     return backtrack(problem, params, full_step, start, is_good, line_search_steps)
-
-
-def fisher_products(
-    divergence: Callable[[jax.Array], jax.Array], flat: jax.Array, damping: jax.Array | float
-) -> Callable[[jax.Array], jax.Array]:
-    """The function v -> (F + damping I) v, traced once, although it is called repeatedly."""
-
-    @jax.jit
-    def product(v: jax.Array) -> jax.Array:
-        result: jax.Array = fisher_product(divergence, flat, v, damping)
-        return result
-
-    return product
 
 
 def backtrack(

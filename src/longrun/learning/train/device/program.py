@@ -18,7 +18,7 @@ from longrun.learning.envs.native.batching import Chains
 from longrun.learning.envs.native.protocol import Environment
 from longrun.learning.learn import learner
 from longrun.learning.learn.acting import act
-from longrun.learning.learn.shuffling import random_orders
+from longrun.learning.learn.minibatches import random_orders
 from longrun.learning.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.learning.options.config import Config
 

@@ -21,8 +21,8 @@ from longrun.learning.envs import seeding
 from longrun.learning.envs.spaces import Array, Spaces
 from longrun.learning.envs.worker_pool import Pool
 from longrun.learning.learn import learner, preparation
-from longrun.learning.learn.learning_rate import with_shorter_steps
 from longrun.learning.learn.moments import inverse_std
+from longrun.learning.learn.policy_steps import with_shorter_steps
 from longrun.learning.learn.types import Metrics, Networks, Rollout, TrainState
 from longrun.learning.options.config import Config
 from longrun.learning.runs.evaluation_report import EvaluationReport

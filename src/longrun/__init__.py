@@ -8,28 +8,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longrun.base.errors import (
-        EnvironmentFailure,
-        FolderError,
-        InputError,
-        LongrunError,
-        NoConvergence,
-        NonFiniteError,
-        WorkerError,
-    )
-    from longrun.exact.queueing.network import Network
-    from longrun.lab.results import compare, read_metrics, read_results
-    from longrun.lab.sweeps.from_python import sweep
-    from longrun.learning.algorithms import APO, ATRPO, PPO, TRPO
-    from longrun.learning.envs.native.protocol import Environment, Step
-    from longrun.learning.envs.native.to_gymnasium import as_gymnasium
-    from longrun.learning.envs.queueing.environment import QueueingEnv
-    from longrun.learning.envs.spaces import Spaces
-    from longrun.learning.options.config import APOConfig, ATRPOConfig, PPOConfig, TRPOConfig
-    from longrun.learning.options.config_options import make_config
-    from longrun.learning.policy.policy import Policy, load_policy
-    from longrun.learning.runs.evaluation_report import EvaluationReport
-    from longrun.learning.train.progress import Progress
+    from longrun.base.errors import EnvironmentFailure as EnvironmentFailure
+    from longrun.base.errors import FolderError as FolderError
+    from longrun.base.errors import InputError as InputError
+    from longrun.base.errors import LongrunError as LongrunError
+    from longrun.base.errors import NoConvergence as NoConvergence
+    from longrun.base.errors import NonFiniteError as NonFiniteError
+    from longrun.base.errors import WorkerError as WorkerError
+    from longrun.exact.queueing.network import Network as Network
+    from longrun.lab.results import compare as compare
+    from longrun.lab.results import read_metrics as read_metrics
+    from longrun.lab.results import read_results as read_results
+    from longrun.lab.sweeps.from_python import sweep as sweep
+    from longrun.learning.algorithms import APO as APO
+    from longrun.learning.algorithms import ATRPO as ATRPO
+    from longrun.learning.algorithms import PPO as PPO
+    from longrun.learning.algorithms import TRPO as TRPO
+    from longrun.learning.envs.native.protocol import Environment as Environment
+    from longrun.learning.envs.native.protocol import Step as Step
+    from longrun.learning.envs.native.to_gymnasium import as_gymnasium as as_gymnasium
+    from longrun.learning.envs.queueing.environment import QueueingEnv as QueueingEnv
+    from longrun.learning.envs.spaces import Spaces as Spaces
+    from longrun.learning.options.config import APOConfig as APOConfig
+    from longrun.learning.options.config import ATRPOConfig as ATRPOConfig
+    from longrun.learning.options.config import PPOConfig as PPOConfig
+    from longrun.learning.options.config import TRPOConfig as TRPOConfig
+    from longrun.learning.options.config_options import make_config as make_config
+    from longrun.learning.policy.policy import Policy as Policy
+    from longrun.learning.policy.policy import load_policy as load_policy
+    from longrun.learning.runs.evaluation_report import EvaluationReport as EvaluationReport
+    from longrun.learning.train.progress import Progress as Progress
 
 __version__ = "0.2.0"
 
@@ -62,38 +70,7 @@ _MODULES = ("callbacks", "queueing", "tabular")
 
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [
-    "APO",
-    "ATRPO",
-    "PPO",
-    "TRPO",
-    "APOConfig",
-    "ATRPOConfig",
-    "Environment",
-    "EnvironmentFailure",
-    "EvaluationReport",
-    "FolderError",
-    "InputError",
-    "LongrunError",
-    "Network",
-    "NoConvergence",
-    "NonFiniteError",
-    "PPOConfig",
-    "Policy",
-    "Progress",
-    "QueueingEnv",
-    "Spaces",
-    "Step",
-    "TRPOConfig",
-    "WorkerError",
-    "as_gymnasium",
-    "compare",
-    "load_policy",
-    "make_config",
-    "read_metrics",
-    "read_results",
-    "sweep",
-]
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
@@ -105,4 +82,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_MODULES, "__version__"])
+    return sorted([*_HOME_OF, *_MODULES, "__version__"])

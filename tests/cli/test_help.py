@@ -16,13 +16,14 @@ from longrun import __version__
 from longrun.cli import COMMANDS
 from longrun.learning.options.config import ALGORITHMS
 from longrun.learning.options.config_options import make_config, value_text
+from longrun.learning.options.option_fields import functions
 from tiny_envs import TINY_FLAGS
 
 
 def flagged(algorithm):
     """What the options of an algorithm are called, without those that are functions."""
     fields = dataclasses.fields(ALGORITHMS[algorithm])
-    names = [field.name for field in fields if not field.metadata.get("functions")]
+    names = [field.name for field in fields if field.metadata["check"] is not functions]
     return ["limit" if name == "limits" else name for name in names]  # it is repeated
 
 
@@ -60,7 +61,7 @@ def test_help_shows_the_defaults_of_the_default_preset(command, algorithm, longr
     assert "networks (default: tuned)" in text  # of --preset itself
     config = make_config(algorithm)
     for field in dataclasses.fields(config):
-        if not field.metadata.get("functions"):
+        if field.metadata["check"] is not functions:
             default = value_text(getattr(config, field.name), " ")
             assert f"{' '.join(field.metadata['help'].split())} (default: {default})" in text
     assert config != make_config(algorithm, "paper")  # whose defaults are those of the fields

@@ -21,6 +21,7 @@ from longrun.learning.options.config_options import (
     values_text,
     why_unknown,
 )
+from longrun.learning.options.option_fields import functions, limits, names
 from longrun.learning.options.presets import DEFAULT, PRESETS_IN_WORDS
 
 
@@ -144,26 +145,26 @@ def add_evaluation_options(group: Arguments) -> None:
 
 def add_algorithm_options(parser: Parser, *kinds: type[Config]) -> None:
     """The options of one or several algorithms, from the fields of their configurations."""
-    names = {kind.__name__.removesuffix("Config"): option_names(kind) for kind in kinds}
+    owned = {kind.__name__.removesuffix("Config"): option_names(kind) for kind in kinds}
     group = parser.add_argument_group(
-        f"options of {', '.join(names)} (defaults of --preset {DEFAULT})"
+        f"options of {', '.join(owned)} (defaults of --preset {DEFAULT})"
     )
     options = {option.name: option for kind in kinds for option in dataclasses.fields(kind)}
-    presets = {name: make_config(name) for name in names}
+    presets = {name: make_config(name) for name in owned}
     for option in options.values():
-        if option.metadata.get("functions"):
+        if option.metadata["check"] is functions:
             continue  # from Python only
-        owners = [name for name, fields in names.items() if option.name in fields]
-        only = f"{', '.join(owners)} only: " if len(owners) < len(names) else ""
+        owners = [name for name, fields in owned.items() if option.name in fields]
+        only = f"{', '.join(owners)} only: " if len(owners) < len(owned) else ""
         flag = "--" + option.name.replace("_", "-")
         default = option.default
         usual = values_text({name: getattr(presets[name], option.name) for name in owners})
         text = f"{only}{option.metadata['help']} (default: {usual})"
         if isinstance(default, bool):
             group.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
-        elif option.metadata.get("limits"):
+        elif option.metadata["check"] is limits:
             add_limit_option(group, text, dest=option.name)
-        elif option.metadata.get("names"):
+        elif option.metadata["check"] is names:
             group.add_argument(flag, nargs="+", metavar="NAME", help=text)
         elif isinstance(default, tuple):
             group.add_argument(flag, type=sizes(flag), nargs="+", metavar="N", help=text)

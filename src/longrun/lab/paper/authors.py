@@ -49,7 +49,7 @@ from longrun.learning.learn.types import (
 )
 from longrun.learning.options.acting import MLP, Acting
 from longrun.learning.options.config import APOConfig, Clipped, Config, PPOConfig
-from longrun.learning.options.option_fields import number
+from longrun.learning.options.option_fields import option
 
 USUAL = {
     "limits": (),
@@ -85,7 +85,7 @@ class AuthorsAPO(Authors, APOConfig):
     """APO as in the authors' code."""
 
     algorithm: ClassVar[str] = "apo-authors"
-    value_discount: float = number(
+    value_discount: float = option(
         1.0,
         "discount of the differential value, besides the gain: r - gain + discount V(s') - V(s);"
         " .999 in their best settings of two tasks",

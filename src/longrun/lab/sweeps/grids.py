@@ -19,6 +19,7 @@ from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.options.config import ALGORITHMS
 from longrun.learning.options.config_options import value_text, why_unknown
+from longrun.learning.options.option_fields import limits, names
 
 Options = Mapping[str, Any]
 
@@ -192,7 +193,7 @@ def _value(name: str, text: str) -> Any:
             return {"true": True, "false": False}[text.lower()]
         if isinstance(default, tuple):
             wanted = "sizes such as 64x64, or none"
-            if option.metadata.get("limits"):
+            if option.metadata["check"] is limits:
                 wanted = "limits such as terminated=0.001/fuel=0.5, or none"
             return _parts(option, text)
         if isinstance(default, str):
@@ -206,10 +207,10 @@ def _value(name: str, text: str) -> Any:
 
 def _parts(option: dataclasses.Field[Any], text: str) -> list[Any]:
     """A value that is a list: sizes, names of costs, or pairs of a cost and its limit."""
-    about = option.metadata
-    words = about.get("names") or about.get("limits")
+    check = option.metadata["check"]
+    words = check in (names, limits)
     parts = [] if text == "none" else text.split(JOIN if words else "x")
-    if about.get("limits"):
+    if check is limits:
         pairs = [part.rpartition("=") for part in parts]
         return [[cost, float(rate)] for cost, _, rate in pairs]
     return parts if words else [int(part) for part in parts]

@@ -22,17 +22,14 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from longrun.base.checks import known
 from longrun.base.errors import InputError
-from longrun.learning.options.acting import ACTING, Acting
+from longrun.learning.options.acting import ACTING, MLP, Acting
 from longrun.learning.options.option_fields import (
     checked,
-    choice,
-    count,
     functions,
     limits,
     names,
-    number,
+    option,
     sizes,
-    switch,
 )
 
 MOST_SAMPLES = 2**31 - 1
@@ -45,16 +42,15 @@ FEWEST_ITERATIONS = 300
 MOST_LIMITS = 8
 """Most limits of a trust-region step, which tries all combinations of limits that may bind."""
 ADAPTIVE_LAMBDA = (
-    "learn only the values in the first 14 iterations; if longer traces still change the policy"
-    " gradient by more than noise then, start with lambda 1 - 1 / rollout_steps, which credits an"
-    " action with the rewards of a whole rollout, and lower it to gae_lambda in 150 iterations."
-    " Lambda is gae_lambda otherwise, and in runs of fewer than 300 iterations, with rollouts of"
-    " fewer than 100 steps, and if gae_lambda alone is given"
+    "whether lambda adapts. The first 14 iterations learn only the values. If longer traces still"
+    " change the policy gradient beyond noise, lambda starts at 1 - 1 / rollout_steps and falls to"
+    " gae_lambda in 150 iterations. Lambda is gae_lambda otherwise. It is so, too, in runs of fewer"
+    " than 300 iterations, with rollouts of fewer than 100 steps, and if gae_lambda alone is given"
 )
 LIMIT_STEP_SIZE = (
-    "how fast limits are approached: the step size of a multiplier's dual ascent (APO, PPO), or the"
-    " share of a cost's distance from its limit that a step may use up, or must correct if the cost"
-    " is above (ATRPO, TRPO); with a share of 1, which is CPO, costs follow the noise of each batch"
+    "how fast limits are approached. APO and PPO: the step size of a multiplier's dual ascent."
+    " ATRPO and TRPO: the share of a cost's distance from its limit that a step may use up, or must"
+    " correct if the cost is above. A share of 1 is CPO: costs follow the noise of each batch"
 )
 
 
@@ -65,60 +61,63 @@ class Config:
     algorithm: ClassVar[str]
     """the name in files and on the command line"""
 
-    gae_lambda: float = number(0.9, "lambda: weight of later TD errors in an advantage", high=1)
-    adaptive_lambda: bool = switch(False, ADAPTIVE_LAMBDA)
-    learning_rate: float = number(3e-4, "beta: Adam's step size")
-    num_envs: int = count(2, "environments of one replica", high=2**20)
-    rollout_steps: int = count(1000, "steps of each environment in an iteration", high=2**24)
-    epochs: int = count(5, "M: passes over a rollout")
-    minibatch_size: int = count(
+    gae_lambda: float = option(0.9, "lambda: weight of later TD errors in an advantage", high=1)
+    adaptive_lambda: bool = option(False, ADAPTIVE_LAMBDA)
+    learning_rate: float = option(3e-4, "beta: Adam's step size")
+    num_envs: int = option(2, "environments of one replica", high=2**20)
+    rollout_steps: int = option(1000, "steps of each environment in an iteration", high=2**24)
+    epochs: int = option(5, "M: passes over a rollout")
+    minibatch_size: int = option(
         50, "samples in a gradient step; a pass drops the remainder", high=MOST_SAMPLES
     )
-    initial_log_std: float = number(
+    initial_log_std: float = option(
         -1.0, "initial log standard deviation of a Gaussian policy", low=-10, high=2
     )
-    action_bounds: Literal["clip", "raw"] = choice(
+    action_bounds: Literal["clip", "raw"] = option(
         "clip",
-        "treatment of continuous actions beyond their bounds: 'clip' clips them before the"
-        " environment, 'raw' (the authors') passes them on to it, and it may charge for the excess",
+        "continuous actions beyond their bounds: 'clip' clips them before the environment; 'raw'"
+        " (the authors') passes them on to it, and it may charge for the excess",
         among=("clip", "raw"),
     )
-    hidden_sizes: tuple[int, ...] = sizes((64, 64), "hidden layers of each network")
-    value_hidden_sizes: tuple[int, ...] = sizes((), "the value network's, if different")
-    activation: Literal["tanh", "relu", "silu"] = choice(
+    hidden_sizes: tuple[int, ...] = option((64, 64), "hidden layers of each network", sizes)
+    value_hidden_sizes: tuple[int, ...] = option((), "the value network's, if different", sizes)
+    activation: Literal["tanh", "relu", "silu"] = option(
         "tanh",
         "function after each hidden layer: tanh, relu or silu",
         among=("tanh", "relu", "silu"),
     )
-    layer_norm: bool = switch(
+    layer_norm: bool = option(
         False, "standardise the outputs of each hidden layer, before its bias and its activation"
     )
-    policy_network: str | tuple[Any, Any] = functions(
-        "the policy's network: 'mlp', or a pair of functions (init, apply)"
+    policy_network: str | tuple[Any, Any] = option(
+        MLP, "the policy's network: 'mlp', or a pair of functions (init, apply)", functions
     )
-    value_network: str | tuple[Any, Any] = functions(
-        "the value's network: 'mlp', or a pair of functions (init, apply)"
+    value_network: str | tuple[Any, Any] = option(
+        MLP, "the value's network: 'mlp', or a pair of functions (init, apply)", functions
     )
-    normalize_observations: bool = switch(
+    normalize_observations: bool = option(
         True, "standardise observations by running moments, kept inside the model"
     )
-    normalize_advantages: bool = switch(True, "standardise the advantages of each rollout")
-    scale_rewards: bool = switch(
+    normalize_advantages: bool = option(True, "standardise the advantages of each rollout")
+    scale_rewards: bool = option(
         True, "divide rewards by the running standard deviation of their decayed sum"
     )
-    learning_rate_decay: bool = switch(
+    learning_rate_decay: bool = option(
         True,
         "decrease the learning rate linearly to 0 over the run, and with it the steps of ATRPO and"
         " TRPO: limit_step_size, and kl_limit with the square",
     )
-    limits: tuple[tuple[str, float], ...] = limits(
+    limits: tuple[tuple[str, float], ...] = option(
+        (),
         "largest long-run averages of costs, by the names that `costs` explains:"
-        " limits={'terminated': 1e-3}"
+        " limits={'terminated': 1e-3}",
+        limits,
     )
-    costs: tuple[str, ...] = names(
+    costs: tuple[str, ...] = option(
         (),
         "costs to record besides the reward, in metrics and evaluations: terminated, action_energy,"
         " out_of_bounds, or names of what the environment gives (info['cost'], info['costs'])",
+        names,
     )
 
     @property
@@ -166,8 +165,8 @@ class Config:
         return self.num_envs * self.rollout_steps
 
     def __post_init__(self) -> None:
-        for option in dataclasses.fields(self):
-            object.__setattr__(self, option.name, checked(option, getattr(self, option.name)))
+        for each in dataclasses.fields(self):
+            object.__setattr__(self, each.name, checked(each, getattr(self, each.name)))
         if self.steps_per_iteration > MOST_SAMPLES:
             raise InputError(
                 f"num_envs={self.num_envs} x rollout_steps={self.rollout_steps} are more samples of"
@@ -184,31 +183,35 @@ class Config:
 class Average(Config):
     """Options of the average criterion."""
 
-    adaptive_lambda: bool = switch(True, ADAPTIVE_LAMBDA)
-    gain_step_size: float = number(
+    adaptive_lambda: bool = option(True, ADAPTIVE_LAMBDA)
+    gain_step_size: float = option(
         0.1, "alpha: step size of the running means gain and value offset", high=1
     )
-    value_constraint: float = number(
+    value_constraint: float = option(
         0.1,
         "nu: strength of the Average Value Constraint, which pulls the mean value to 0."
         " With termination=zero it favours terminations: the 0 after one is then the value of an"
         " average state, and more than that of a bad one",
         high=1,
     )
-    termination: Literal["zero", "reset"] = choice(
+    termination: Literal["zero", "reset"] = option(
         "reset",
         "after a termination: 'zero' (the paper's) uses a differential value of 0, which favours"
         " ending in bad states (see value_constraint); 'reset' continues through the reset",
         among=("zero", "reset"),
     )
-    reset_cost: float = number(
+    reset_cost: float = option(
         0.0, "(initial) cost subtracted from the reward at a termination; with termination=reset"
     )
-    reset_cost_step_size: float = number(
+    reset_cost_step_size: float = option(
         1.0, "step size of the reset cost's dual ascent; 0 keeps it fixed"
     )
-    termination_target: float = number(
-        1e-3, "terminations per step that an adaptive reset cost aims at", low=1e-9, high=1
+    termination_target: float = option(
+        1e-3,
+        "terminations per step that an adaptive reset cost aims at; a limit on terminated"
+        " replaces it",
+        low=1e-9,
+        high=1,
     )
 
     def __post_init__(self) -> None:
@@ -240,16 +243,18 @@ class Average(Config):
 class Discounted(Config):
     """Options of the discounted criterion."""
 
-    discount: float = number(0.99, "gamma: the discount factor", high=1)
+    discount: float = option(0.99, "gamma: the discount factor", high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clipped(Config):
     """Options of the clipped policy step, which keeps limits by multipliers."""
 
-    clip_range: float = number(0.2, "epsilon: the ratio's trust region is 1 +- clip_range", 1e-9, 1)
-    entropy_coefficient: float = number(0.0, "weight of the entropy bonus")
-    limit_step_size: float = number(0.05, LIMIT_STEP_SIZE, low=1e-6, high=1)
+    clip_range: float = option(
+        0.2, "epsilon: the ratio's trust region is 1 +- clip_range", low=1e-9, high=1
+    )
+    entropy_coefficient: float = option(0.0, "weight of the entropy bonus")
+    limit_step_size: float = option(0.05, LIMIT_STEP_SIZE, low=1e-6, high=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,8 +264,8 @@ class TrustRegion(Config):
     It keeps limits by constraints on each step instead of multipliers.
     """
 
-    kl_limit: float = number(0.01, "largest mean KL divergence of a policy step", low=1e-12)
-    limit_step_size: float = number(0.3, LIMIT_STEP_SIZE, low=1e-6, high=1)
+    kl_limit: float = option(0.01, "largest mean KL divergence of a policy step", low=1e-12)
+    limit_step_size: float = option(0.3, LIMIT_STEP_SIZE, low=1e-6, high=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

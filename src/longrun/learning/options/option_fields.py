@@ -16,44 +16,19 @@ Option = dataclasses.Field[Any]
 Check = Callable[[Option, Any], Any]
 
 
-def number(default: float, help: str, low: float = 0.0, high: float = math.inf) -> Any:
-    """A numeric hyper-parameter in [low, high]; replicas of one run may differ in it."""
-    return _field(default, help, _number, low=low, high=high, numeric=True)
+def option(default: Any, help: str, check: Check | None = None, **about: Any) -> Any:
+    """A field of a configuration: numbers may have `low` and `high`, choices have `among`.
 
-
-def count(default: int, help: str, low: int = 1, high: int = 10**6) -> Any:
-    return _field(default, help, _number, low=low, high=high)
-
-
-def switch(default: bool, help: str) -> Any:
-    return _field(default, help, _switch)
-
-
-def choice(default: str, help: str, among: tuple[str, ...]) -> Any:
-    return _field(default, help, _choice, among=among)
-
-
-def sizes(default: tuple[int, ...], help: str) -> Any:
-    """Positive whole numbers."""
-    return _field(default, help, _sizes)
-
-
-def names(default: tuple[str, ...], help: str) -> Any:
-    """Words, each once; they become names of columns in files."""
-    return _field(default, help, _names, names=True)
-
-
-def limits(help: str) -> Any:
-    """Pairs of a name and a rate; given as a dictionary."""
-    return _field((), help, _limits, limits=True)
-
-
-def functions(help: str) -> Any:
-    """ "mlp", or from Python a pair of functions (init, apply); no option of the command line."""
-    return _field(MLP, help, _functions, functions=True)
-
-
-def _field(default: Any, help: str, check: Check, **about: Any) -> Any:
+    Whole numbers start at 1, others at 0. The others are `numeric`: replicas may differ in them.
+    """
+    if isinstance(default, bool):
+        check = _switch
+    elif isinstance(default, int):
+        check, about = _number, {"low": 1, "high": 10**6, **about}
+    elif isinstance(default, float):
+        check, about = _number, {"low": 0.0, "high": math.inf, "numeric": True, **about}
+    elif "among" in about:
+        check = _choice
     return field(default=default, metadata={"help": help, "check": check, **about})
 
 
@@ -75,14 +50,16 @@ def _choice(option: Option, value: Any) -> Any:
     return value
 
 
-def _sizes(option: Option, value: Any) -> tuple[int, ...]:
+def sizes(option: Option, value: Any) -> tuple[int, ...]:
+    """Positive whole numbers."""
     given = value if isinstance(value, list | tuple) else [None]
     if not all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in given):
         raise InputError(f"{option.name}={value!r} must be positive whole numbers, as (64, 64)")
     return tuple(given)
 
 
-def _names(option: Option, value: Any) -> tuple[str, ...]:
+def names(option: Option, value: Any) -> tuple[str, ...]:
+    """Words, each once; they become names of columns in files."""
     given = value if isinstance(value, list | tuple) else [None]
     if not all(isinstance(name, str) and re.fullmatch(r"[\w.-]+", name) for name in given):
         raise InputError(f"{option.name}={value!r} must be a list of names, as ['terminated']")
@@ -91,7 +68,8 @@ def _names(option: Option, value: Any) -> tuple[str, ...]:
     return tuple(given)
 
 
-def _limits(option: Option, value: Any) -> tuple[tuple[str, float], ...]:
+def limits(option: Option, value: Any) -> tuple[tuple[str, float], ...]:
+    """Pairs of a name and a rate; given as a dictionary."""
     pairs = list(value.items()) if isinstance(value, Mapping) else value
     try:
         given = [(name, float(rate)) for name, rate in pairs]
@@ -99,14 +77,15 @@ def _limits(option: Option, value: Any) -> tuple[tuple[str, float], ...]:
         raise InputError(
             f"{option.name}={value!r} must be rates by name, as {{'terminated': 0.001}}"
         ) from None
-    names = _names(option, [name for name, _ in given])
+    costs = names(option, [name for name, _ in given])
     for name, rate in given:
         if not math.isfinite(rate):
             raise InputError(f"{option.name}: {name}={rate} must be a finite number")
-    return tuple(zip(names, (rate for _, rate in given), strict=True))
+    return tuple(zip(costs, (rate for _, rate in given), strict=True))
 
 
-def _functions(option: Option, value: Any) -> Any:
+def functions(option: Option, value: Any) -> Any:
+    """ "mlp", or from Python a pair of functions (init, apply); no option of the command line."""
     if value == MLP or (isinstance(value, str) and "." in value):  # in a file, a function's name
         return value
     if isinstance(value, list | tuple) and len(value) == 2 and all(map(callable, value)):
@@ -128,8 +107,8 @@ def _number(option: Option, value: Any) -> float | int:
     if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
         raise InputError(f"{option.name}={value!r} must be {wanted}")
     if not low <= number <= high:
-        limits = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
+        bounds = f"at least {low:g}" if math.isinf(high) else f"between {low:g} and {high:g}"
         if whole:
-            limits = f"at least {low} and at most {high}"
-        raise InputError(f"{option.name}={value!r} is out of range; choose {limits}")
+            bounds = f"at least {low} and at most {high}"
+        raise InputError(f"{option.name}={value!r} is out of range; choose {bounds}")
     return int(number) if whole else number

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 
 from longrun.learning.envs.spaces import Spaces
-from longrun.learning.learn import trust_region
 from longrun.learning.learn.acting import policy_outputs
 from longrun.learning.learn.config_pytree import with_values
 from longrun.learning.learn.distributions import distribution_of
 from longrun.learning.learn.limited_step import limited_step
 from longrun.learning.learn.limits import multiplier_metrics
 from longrun.learning.learn.minibatches import Samples, Task
+from longrun.learning.learn.trust_region import NaturalStep, natural_step
 from longrun.learning.learn.types import Batch, Metrics, Policy
 from longrun.learning.options.config import Clipped, Config, TrustRegion, of_kind
 
@@ -95,33 +95,32 @@ def trust_region_step(
 ) -> tuple[Policy, Metrics]:
     """One natural-gradient step on the whole batch, limited by the KL divergence and the costs."""
     distribution = distribution_of(spaces)
-    old_outputs = policy_outputs(config.acting, spaces, policy, batch.features, batch.mask)
+
+    def outputs_of(new: Policy) -> jax.Array:
+        return policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
+
+    old_outputs = outputs_of(policy)
     old_log_prob = distribution.log_prob(old_outputs, policy.log_std, batch.action)
 
     def ratio(new: Policy) -> jax.Array:
-        outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
-        return jnp.exp(distribution.log_prob(outputs, new.log_std, batch.action) - old_log_prob)
+        log_prob = distribution.log_prob(outputs_of(new), new.log_std, batch.action)
+        return jnp.exp(log_prob - old_log_prob)
+
+    def surrogate_of(new: Policy) -> jax.Array:
+        return (ratio(new) * batch.advantage).mean()
 
     def mean_kl(new: Policy) -> jax.Array:
-        outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
-        kl = distribution.kl(old_outputs, policy.log_std, outputs, new.log_std)
-        return kl.mean()
+        return distribution.kl(old_outputs, policy.log_std, outputs_of(new), new.log_std).mean()
 
     if batch.costs is None:
-        new, step = trust_region.natural_step(
-            lambda new: (ratio(new) * batch.advantage).mean(),
-            mean_kl,
-            policy,
-            kl_limit=config.kl_limit,
-        )
+        new, step = natural_step(surrogate_of, mean_kl, policy, kl_limit=config.kl_limit)
         surrogate, limited = step.surrogate, Metrics()
     else:
         new, step, limited = _step_under_limits(config, policy, batch, ratio, mean_kl)
         surrogate = step.surrogate[0]
-    outputs = policy_outputs(config.acting, spaces, new, batch.features, batch.mask)
     metrics = {
         "policy_loss": -surrogate,
-        "entropy": distribution.entropy(outputs, new.log_std).mean(),
+        "entropy": distribution.entropy(outputs_of(new), new.log_std).mean(),
         "kl": step.kl,
         "step_fraction": step.fraction,
     }
@@ -134,7 +133,7 @@ def _step_under_limits(
     batch: Batch,
     ratio: Callable[[Policy], jax.Array],
     mean_kl: Callable[[Policy], jax.Array],
-) -> tuple[Policy, trust_region.NaturalStep, Metrics]:
+) -> tuple[Policy, NaturalStep, Metrics]:
     """The step that keeps the limits, its surrogates [1 + K], and metrics of the limits."""
     costs = batch.costs
     assert costs is not None

@@ -269,9 +269,9 @@ class TrustRegion(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(self.limits) > MOST_LIMITS:
+        if len(self.headed_limits) > MOST_LIMITS:
             raise InputError(
-                f"limits has {len(self.limits)} entries; a trust-region step takes at most"
+                f"limits has {len(self.headed_limits)} entries; a trust-region step takes at most"
                 f" {MOST_LIMITS}; give fewer, or use APO or PPO"
             )
 

@@ -10,7 +10,7 @@ from longrun.base.checks import known
 from longrun.base.errors import FolderError, InputError
 from longrun.learning.options.acting import MLP
 from longrun.learning.options.config import ALGORITHMS, TERMINATED, Config, kind_of
-from longrun.learning.options.other_names import hint, lack
+from longrun.learning.options.other_names import ELSEWHERE, OURS
 from longrun.learning.options.presets import DEFAULT, PRESETS
 
 
@@ -69,12 +69,18 @@ def why_unknown(name: str, algorithms: Sequence[str]) -> str | None:
     options = {option for a in algorithms for option in option_names(kind_of(a))}
     if name in options:
         return None
-    if other := hint(name, options, algorithms):
-        return other
-    owners = [a for a, kind in ALGORITHMS.items() if name in option_names(kind)]
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
+    ours = OURS.get(name, name)
+    if ours in options:
+        return f"it is called {ours} here"
+    owners = [a for a, kind in ALGORITHMS.items() if ours in option_names(kind)]
     if not owners or not algorithms:
         return None
-    return f"{', '.join(owners).upper()} have it, {lack(algorithms)}"
+    lack = f"{', '.join(algorithms).upper()} {'does' if len(algorithms) == 1 else 'do'} not"
+    if ours != name:
+        return f"it is called {ours} here, which {lack} have"
+    return f"{', '.join(owners).upper()} have it, {lack}"
 
 
 def option_names(kind: type[Config]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from longrun.base.errors import InputError, suggestion
@@ -57,25 +57,6 @@ ARGUMENTS = {
     "eval_freq": "it is called eval_every here",
 }
 """Names of arguments of `learn` and `evaluate` in Stable-Baselines3."""
-
-
-def hint(name: str, options: Collection[str], algorithms: Sequence[str]) -> str | None:
-    """What to write instead of another library's name; None if it is not known.
-
-    `options` are those of the algorithms, for which the name was given.
-    """
-    if name in ELSEWHERE:
-        return ELSEWHERE[name]
-    if name not in OURS:
-        return None
-    if OURS[name] in options:
-        return f"it is called {OURS[name]} here"
-    return f"it is called {OURS[name]} here, which {lack(algorithms)} have" if algorithms else None
-
-
-def lack(algorithms: Sequence[str]) -> str:
-    """The beginning of what these algorithms do not have: "APO does not"."""
-    return f"{', '.join(algorithms).upper()} {'does' if len(algorithms) == 1 else 'do'} not"
 
 
 def require_order(kind: str, env: Any, others: tuple[Any, ...]) -> None:

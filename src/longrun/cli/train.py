@@ -146,7 +146,7 @@ def _add_run_options(parser: Parser) -> None:
 
 
 def _add_callback_options(group: Arguments) -> None:
-    """What `longrun.learning.callbacks` has for Python."""
+    """What `longrun.callbacks` has for Python."""
     group.add_argument(
         "--stop-at",
         type=float,

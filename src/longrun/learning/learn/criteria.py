@@ -121,9 +121,10 @@ def _discounted_targets(
     return targets_of(state, steps, values, config.discount, config.gae_lambda)
 
 
-AVERAGE = Criterion(_average_learn, _average_targets)
-DISCOUNTED = Criterion(_discounted_learn, _discounted_targets)
-CRITERIA: dict[type[Config], Criterion] = {Average: AVERAGE, Discounted: DISCOUNTED}
+CRITERIA: dict[type[Config], Criterion] = {
+    Average: Criterion(_average_learn, _average_targets),
+    Discounted: Criterion(_discounted_learn, _discounted_targets),
+}
 """The criterion of each family of configurations; a new criterion is a new entry."""
 
 

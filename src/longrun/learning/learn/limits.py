@@ -70,11 +70,8 @@ def init_limits(config: Config) -> LimitState | None:
     if not config.headed_limits:
         return None
     count = len(config.headed_limits)
-    start = init_criterion(config)
-    criteria = tuple(
-        jax.tree.map(jnp.copy, start._replace(reset_cost=jnp.zeros(()))) for _ in range(count)
-    )
     zeros = jnp.zeros
+    criteria = tuple(init_criterion(config)._replace(reset_cost=zeros(())) for _ in range(count))
     if isinstance(config, TrustRegion):
         return LimitState(criteria, zeros(count), zeros(count), None, zeros(count))
     controller = Controller(zeros(count), zeros(count), zeros(1 + count))

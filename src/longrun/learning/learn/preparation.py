@@ -143,7 +143,7 @@ def _metrics(
         "terminations": rollout.terminated.mean(),
         "explained_variance": 1 - jnp.var(value_target - here) / (jnp.var(value_target) + 1e-8),
     }
-    if config.adapts_lambda and state.trace is not None:
+    if state.trace is not None:
         metrics["lambda"] = state.trace.gae_lambda
     for k, name in enumerate(config.recorded):
         metrics[f"cost_{name}"] = rollout.costs[..., k].mean()

@@ -64,10 +64,7 @@ def policy_learns(state: TrainState) -> jax.Array | bool:
 
 def with_current_lambda(config: Config, trace: TraceState | None) -> Config:
     """The configuration with the lambda that was adapted, if it adapts."""
-    if not config.adapts_lambda:
-        return config
-    assert trace is not None
-    return with_values(config, gae_lambda=trace.gae_lambda)
+    return config if trace is None else with_values(config, gae_lambda=trace.gae_lambda)
 
 
 def adapt_trace(

@@ -109,8 +109,8 @@ class Config:
     )
     limits: tuple[tuple[str, float], ...] = option(
         (),
-        "largest long-run averages of costs, by the names that `costs` explains:"
-        " limits={'terminated': 1e-3}",
+        "largest long-run averages of costs, such as 0.001 for terminated; `costs` explains the"
+        " names",
         limits,
     )
     costs: tuple[str, ...] = option(

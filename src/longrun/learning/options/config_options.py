@@ -117,8 +117,8 @@ def require_all_options(file: str, algorithm: str, options: Mapping[str, Any]) -
 
 def differing(configs: Sequence[Config]) -> list[str]:
     """Names of the options in which replicas differ."""
-    first = dataclasses.asdict(configs[0])
-    return [n for n in first if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]
+    names = option_names(type(configs[0]))
+    return [n for n in names if any(getattr(c, n) != getattr(configs[0], n) for c in configs)]
 
 
 def value_text(value: Any, separator: str = ",") -> str:

@@ -37,7 +37,7 @@ OURS = {
 """Names of options in Stable-Baselines3, CleanRL, Tianshou and others."""
 ELSEWHERE = {
     "policy": "policies are networks of hidden_sizes, or of a function: see policy_network",
-    "callback": "see learn(on_log=...) and longrun.learning.callbacks",
+    "callback": "see learn(on_log=...) and longrun.callbacks",
     "vf_coef": "both networks are trained separately, so that no weight is needed",
     "verbose": "see learn(progress_bar=...) and on_log",
     "tensorboard_log": "see learn(log_dir=..., tensorboard=True)",
@@ -48,7 +48,7 @@ ELSEWHERE = {
 
 ARGUMENTS = {
     "total_timesteps": "it is called steps here",
-    "callback": "it is called on_log here; longrun.learning.callbacks has the usual ones",
+    "callback": "it is called on_log here; longrun.callbacks has the usual ones",
     "reset_num_timesteps": "leave it out: learn always continues",
     "log_interval": "leave it out: every iteration is logged",
     "verbose": "it is called progress_bar here",

@@ -30,13 +30,7 @@ from longrun.learning.learn.criteria import (
     targets_of,
 )
 from longrun.learning.learn.learner import TRAININGS, Training, value_errors
-from longrun.learning.learn.minibatches import (
-    OPTIMISER,
-    Samples,
-    Task,
-    Trained,
-    train_epochs,
-)
+from longrun.learning.learn.minibatches import OPTIMISER, Samples, Task, Trained, train_epochs
 from longrun.learning.learn.networks import Layers, policy_sizes, split_keys, value_sizes
 from longrun.learning.learn.policy_steps import clipped_loss, clipped_samples, clipped_terms
 from longrun.learning.learn.types import (

@@ -17,18 +17,9 @@ import jax.numpy as jnp
 from longrun.learning.envs.spaces import Spaces
 from longrun.learning.learn.criteria import init_criterion
 from longrun.learning.learn.limits import init_limits
-from longrun.learning.learn.minibatches import (
-    OPTIMISER,
-    Samples,
-    Task,
-    Trained,
-    train_epochs,
-)
+from longrun.learning.learn.minibatches import OPTIMISER, Samples, Task, Trained, train_epochs
 from longrun.learning.learn.moments import init_moments
-from longrun.learning.learn.networks import (
-    apply_network,
-    init_networks,
-)
+from longrun.learning.learn.networks import apply_network, init_networks
 from longrun.learning.learn.policy_steps import policy_step_of, with_shorter_steps
 from longrun.learning.learn.preparation import all_finite, prepare
 from longrun.learning.learn.trace import init_trace, policy_learns
@@ -119,11 +110,7 @@ NOT_OF_VALUE = ("mask", "action", "advantage", "costs")
 
 
 def fit_value(
-    config: Config,
-    state: TrainState,
-    batch: Batch,
-    shuffles: Any,
-    progress: jax.Array | float,
+    config: Config, state: TrainState, batch: Batch, shuffles: Any, progress: jax.Array | float
 ) -> Trained:
     """Line 10 of Algorithm 1: M epochs on the half squared error to the targets (equ:J_V)."""
     of_policy: dict[str, Any] = dict.fromkeys(NOT_OF_VALUE)

@@ -23,14 +23,7 @@ from longrun.learning.learn.limits import (
 from longrun.learning.learn.moments import merge
 from longrun.learning.learn.networks import apply_network
 from longrun.learning.learn.trace import adapt_trace, with_current_lambda
-from longrun.learning.learn.types import (
-    Batch,
-    CostBatch,
-    Metrics,
-    Networks,
-    Rollout,
-    TrainState,
-)
+from longrun.learning.learn.types import Batch, CostBatch, Metrics, Networks, Rollout, TrainState
 from longrun.learning.options.config import Config
 
 

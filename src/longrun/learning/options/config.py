@@ -23,14 +23,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from longrun.base.checks import known
 from longrun.base.errors import InputError
 from longrun.learning.options.acting import ACTING, MLP, Acting
-from longrun.learning.options.option_fields import (
-    checked,
-    functions,
-    limits,
-    names,
-    option,
-    sizes,
-)
+from longrun.learning.options.option_fields import checked, functions, limits, names, option, sizes
 
 MOST_SAMPLES = 2**31 - 1
 """Most samples of an iteration: they are numbered in 32 bits."""

@@ -209,6 +209,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "0.9 must be .low, high. or",
     ),
     "range as text": ({"ranges": {"gae_lambda": "ab"}, "search": "random"}, "'ab' must be .low"),
+    "one end": ({"ranges": {"gae_lambda": (0.1,)}}, "must be .low, high. or"),
     "three": ({"ranges": {"gae_lambda": (0.1, 0.9, "lin")}}, "must be .low, high. or"),
     "never": (
         {"ranges": {"gae_lambda": (0.1, 0.9)}, "search": "optuna", "eval_every": 0},

@@ -12,7 +12,8 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import gymnasium
 import numpy as np
@@ -95,14 +96,13 @@ class Gated(Drift):
     does something to it; and has a second left to hear of it when the gate is opened.
     """
 
-    def __init__(self, **others: Any) -> None:
-        super().__init__(**others)
-        self.steps = 0
+    taken: ClassVar[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
+    """steps of each environment; not an attribute, since a resumed run would restore that"""
 
     def step(self, action: Any) -> Any:
-        self.steps += 1
+        self.taken[self] = self.taken.get(self, 0) + 1
         gate = os.environ.get(GATE)
-        if gate and self.steps >= 60:
+        if gate and self.taken[self] >= 60:
             time.sleep(4e-3)
             while os.path.exists(gate):
                 time.sleep(0.02)

@@ -20,7 +20,7 @@ from longrun.learning.learn.limits import init_limits
 from longrun.learning.learn.minibatches import OPTIMISER, Samples, Task, Trained, train_epochs
 from longrun.learning.learn.moments import init_moments
 from longrun.learning.learn.networks import apply_network, init_networks
-from longrun.learning.learn.policy_steps import policy_step_of, with_shorter_steps
+from longrun.learning.learn.policy_steps import POLICY_STEPS, with_shorter_steps
 from longrun.learning.learn.preparation import all_finite, prepare
 from longrun.learning.learn.trace import init_trace, policy_learns
 from longrun.learning.learn.types import Batch, Metrics, Networks, Policy, Rollout, TrainState
@@ -78,7 +78,7 @@ def _improve_policy(
     progress: jax.Array,
     learns: jax.Array,
 ) -> Trained:
-    before, step = (policy, opt_state), policy_step_of(config)
+    before, step = (policy, opt_state), of_kind(POLICY_STEPS, config)
     if step.minibatch_task is not None:
         task = step.minibatch_task(config, spaces, policy, opt_state, batch, shuffles)
         [trained] = train_epochs(config, [task], progress)
@@ -194,7 +194,7 @@ def training_of(config: Config) -> Training:
 
 
 def _init_optimisers(config: Config, networks: Networks) -> Networks:
-    in_minibatches = policy_step_of(config).minibatch_task is not None
+    in_minibatches = of_kind(POLICY_STEPS, config).minibatch_task is not None
     return Networks(
         OPTIMISER.init(networks.policy) if in_minibatches else (), OPTIMISER.init(networks.value)
     )
@@ -211,7 +211,7 @@ def _train_both(
 ) -> tuple[Trained, Trained]:
     params, opt_state = state.params, state.opt_state
     tasks = [_value_task(config, params.value, opt_state.value, batch, shuffles.value)]
-    if (minibatch_task := policy_step_of(config).minibatch_task) is None:
+    if (minibatch_task := of_kind(POLICY_STEPS, config).minibatch_task) is None:
         policy = improve_policy(config, spaces, state, batch, shuffles.policy, progress)
         [value] = train_epochs(config, tasks, progress)
         return policy, value

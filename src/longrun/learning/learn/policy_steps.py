@@ -17,7 +17,7 @@ from longrun.learning.learn.limits import multiplier_metrics
 from longrun.learning.learn.minibatches import Samples, Task
 from longrun.learning.learn.trust_region import NaturalStep, natural_step
 from longrun.learning.learn.types import Batch, Metrics, Policy
-from longrun.learning.options.config import Clipped, Config, TrustRegion, of_kind
+from longrun.learning.options.config import Clipped, Config, TrustRegion
 
 
 class PolicyStep(NamedTuple):
@@ -27,11 +27,6 @@ class PolicyStep(NamedTuple):
     """what epochs of minibatches train, besides the value network"""
     whole_batch: Callable[[Any, Spaces, Policy, Batch], tuple[Policy, Metrics]] | None = None
     """a single step on the whole batch"""
-
-
-def policy_step_of(config: Config) -> PolicyStep:
-    """The entry of `POLICY_STEPS` for the configuration's kind."""
-    return of_kind(POLICY_STEPS, config)
 
 
 def clipped_surrogate(

@@ -598,6 +598,12 @@ def test_a_gain_that_depends_on_the_start_is_refused(method: str) -> None:
             "unknown method 'howard'; valid: auto, policy_iteration, value_iteration, "
             "modified_policy_iteration, linear_program",
         ),
+        (
+            {"discount": 0.9},
+            "solve has no discount: it maximises the long-run average; give"
+            " evaluate(mdp, policy, discount=0.9) or"
+            " trust_region_policy_iteration(mdp, discount=0.9)",
+        ),
         ({"tolerance": 0.0}, "tolerance=0.0 is not between 0 and 1; take 1e-8, for example"),
         ({"tolerance": 1.0}, "tolerance=1.0 is not between 0 and 1"),
         ({"tolerance": np.nan}, "tolerance=nan is not between 0 and 1"),

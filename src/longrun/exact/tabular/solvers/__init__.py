@@ -53,6 +53,7 @@ def solve(
     tolerance: float = 1e-8,
     max_iterations: int | None = None,
     on_iteration: OnIteration = lambda iteration, low, high: None,
+    discount: None = None,
 ) -> Solution:
     """The optimal gain, bracketed to `tolerance` (relative), with a policy that reaches it.
 
@@ -65,8 +66,14 @@ def solve(
     keeps the bracket wider than `tolerance`, as in slow models, the result is as precise as
     rounding allows and a `PrecisionWarning` says so. A bracket wider than a tenth of the gain, or
     still open after `max_iterations`, raises `NoConvergence`, whose `solution` is the best so far.
+    There is no discount: it is refused with what to call instead.
     """
     require_mdp("solve", mdp)
+    if discount is not None:
+        raise InputError(
+            "solve has no discount: it maximises the long-run average; give evaluate(mdp, policy,"
+            f" discount={discount!r}) or trust_region_policy_iteration(mdp, discount={discount!r})"
+        )
     limited = costs is not None or limits is not None
     if limited:
         known("method under limits", method, ("auto", *LIMITED_METHODS))

@@ -78,7 +78,7 @@ def test_only_the_paper_preset_gives_raw_actions() -> None:
 def test_the_command_line_explains_the_bounds(capsys) -> None:
     assert main(["train", "apo", "--help"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "--action-bounds NAME treatment of continuous actions beyond their bounds" in text
+    assert "--action-bounds NAME continuous actions beyond their bounds" in text
 
 
 # --- the arithmetic --------------------------------------------------------------------------

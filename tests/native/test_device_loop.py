@@ -349,3 +349,10 @@ def test_wrong_environments_are_refused_in_one_line(
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_what_was_learned_before_an_error_is_left() -> None:
+    agent = APO(Spoilt(after=5 * SMALL["rollout_steps"]), **SMALL)
+    with pytest.raises(NonFiniteError):
+        agent.learn(40 * ITERATION)
+    assert 0 < agent.steps_ < 40 * ITERATION

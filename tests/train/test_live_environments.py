@@ -196,11 +196,67 @@ def test_an_environment_is_saved_by_its_attributes(tmp_path: Path) -> None:
     assert bits(resumed.snapshot) == bits(whole.snapshot)
 
 
+def test_what_an_environment_was_made_with_is_its_own(tmp_path: Path) -> None:
+    """A resumed run in an environment with another parameter has that parameter."""
+    APO(partial(Drift, reward_scale=1.0), **LOCAL).learn(ITERATION).save(tmp_path)
+    agent = APO.load(tmp_path, partial(Drift, reward_scale=100.0), num_workers=0)
+    rewards: list[float] = []
+    agent.learn(ITERATION, on_log=lambda p: rewards.append(p.metrics["reward_min"]))
+    assert rewards[0] < -10
+
+
+class Viewed(Drift):
+    """A view of an array, which would not follow it after both are restored."""
+
+    def reset(self, **given: Any) -> Any:
+        self.pair = np.zeros(2)
+        self.view = self.pair[:1]
+        return super().reset(**given)
+
+
+class Shared(Drift):
+    """A second name of the generator."""
+
+    def reset(self, **given: Any) -> Any:
+        found = super().reset(**given)
+        self.rng = self.np_random
+        return found
+
+
+class Slotted(Drift):
+    __slots__ = ("hidden",)
+
+
+@pytest.mark.parametrize("kind", [Viewed, Shared, Slotted])
+def test_what_cannot_be_restored_as_it_was_is_not(kind: Any, tmp_path: Path) -> None:
+    APO(kind, **LOCAL).learn(ITERATION).save(tmp_path)
+    with pytest.warns(UserWarning, match="4 of 4 environments cannot save their states"):
+        APO.load(tmp_path, kind, num_workers=0).learn(ITERATION)
+
+
+def test_attributes_that_a_step_adds_are_restored(tmp_path: Path) -> None:
+    class Remembers(Drift):
+        def step(self, action: Any) -> Any:
+            before = getattr(self, "last", 0.0)
+            self.last = float(np.asarray(action).reshape(-1)[0])
+            obs, reward, *rest = super().step(action)
+            return obs, reward + before, *rest
+
+    whole = APO(Remembers, **LOCAL).learn(2 * ITERATION)
+    APO(Remembers, **LOCAL).learn(ITERATION).save(tmp_path)
+    resumed = APO.load(tmp_path, Remembers, num_workers=0).learn(ITERATION)
+    assert bits(resumed.snapshot) == bits(whole.snapshot)
+
+
 def test_a_state_that_is_too_large_is_not_saved(tmp_path: Path) -> None:
     class Large(Drift):
         def __init__(self) -> None:
             super().__init__()
             self.field = np.zeros(10**5)
+
+        def step(self, action: Any) -> Any:
+            self.field += 1.0
+            return super().step(action)
 
     APO(Large, **LOCAL).learn(ITERATION).save(tmp_path)
     with pytest.warns(UserWarning, match="4 of 4 environments cannot save their states"):

@@ -1,9 +1,10 @@
 """States of environments as bytes.
 
 The state of an environment is what its `get_state()` gives, for `set_state(state)`. One without
-these methods is saved by its attributes, if all of them are data. Data are None, booleans, numbers,
-strings, bytes, NumPy arrays and generators, and lists, tuples and dicts (with strings as keys) of
-these. The generator `np_random` and the steps that a TimeLimit has counted are saved beside it.
+these methods is saved by those of its attributes that have changed since it was made, so that its
+parameters are its own; all must be data, and none may have two names. Data are None, booleans,
+numbers, strings, bytes, NumPy arrays and generators, and lists, tuples and dicts (with strings as
+keys) of these. The generator `np_random` and the steps that a TimeLimit has counted are saved, too.
 """
 
 from __future__ import annotations
@@ -20,8 +21,6 @@ from numpy.random import MT19937, PCG64, PCG64DXSM, SFC64, Generator, Philox
 
 TRANSPARENT = (TimeLimit, OrderEnforcing, PassiveEnvChecker)
 """Wrappers whose state is known: TimeLimit's is a number, the others have none once reset."""
-FIXED = (gymnasium.Space, EnvSpec)
-"""Kinds of attributes that are no state."""
 GENERATORS = {kind.__name__: kind for kind in (PCG64, PCG64DXSM, MT19937, Philox, SFC64)}
 MOST_STATE_BYTES = 2**18
 """Most bytes of a state; a larger one is not saved. Only what is used takes memory."""
@@ -41,8 +40,8 @@ def decode(content: bytes) -> Any:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
-        if value.dtype.hasobject:
-            raise TypeError("an array of objects is not plain data")
+        if value.dtype.hasobject or value.dtype.names:
+            raise TypeError("an array of objects or of records is not plain data")
         data = base64.b64encode(np.asarray(value, order="C").tobytes()).decode()
         kind = "array" if isinstance(value, np.ndarray) else "scalar"
         return {KIND: kind, "dtype": value.dtype.str, "shape": list(value.shape), "data": data}
@@ -91,7 +90,9 @@ class SavedState:
                 self._limits.append(env)
             env = env.env  # type: ignore[attr-defined]
         self._inner = env
-        self.is_possible = True
+        self._made = self._attributes()
+        """the attributes of the new environment; None where there may be state elsewhere"""
+        self.is_possible = self._has_methods or self._made is not None
         """False once its state has turned out to be no data, or too large"""
 
     def save(self) -> bytes:
@@ -101,7 +102,7 @@ class SavedState:
         inner: Any = self._inner
         try:
             content = {
-                "state": inner.get_state() if self._has_methods else self._attributes(),
+                "state": inner.get_state() if self._has_methods else self._changed(),
                 "elapsed": [limit._elapsed_steps for limit in self._limits],
                 "np_random": inner.unwrapped.np_random.bit_generator.state,
             }
@@ -117,8 +118,11 @@ class SavedState:
         inner.unwrapped.np_random.bit_generator.state = content["np_random"]
         if self._has_methods:
             inner.set_state(content["state"])  # type: ignore[attr-defined]
-        elif content["state"].keys() == self._attributes().keys():
-            vars(inner).update(content["state"])
+        else:
+            for name in (self._attributes() or {}).keys() - (self._made or {}).keys():
+                delattr(inner, name)
+            made = {name: decode(value) for name, value in (self._made or {}).items()}
+            vars(inner).update(made | content["state"])
         for limit, elapsed in zip(self._limits, content["elapsed"], strict=True):
             limit._elapsed_steps = elapsed
 
@@ -126,6 +130,44 @@ class SavedState:
     def _has_methods(self) -> bool:
         return all(callable(getattr(self._inner, n, None)) for n in ("get_state", "set_state"))
 
-    def _attributes(self) -> dict[str, Any]:
-        found = vars(self._inner).items()
-        return {n: x for n, x in found if n != "_np_random" and not isinstance(x, FIXED)}
+    def _changed(self) -> dict[str, Any]:
+        """Attributes that are not as they were made: those that are parameters stay out."""
+        found = self._attributes()
+        if found is None or self._made is None:
+            raise TypeError("an attribute is no data")
+        return {n: decode(x) for n, x in found.items() if self._made.get(n) != x}
+
+    def _attributes(self) -> dict[str, bytes] | None:
+        """All attributes, encoded; None if one is no data, or is seen under two names."""
+        seen: set[int] = {id(vars(self._inner).get("_np_random"))}
+        if any(vars(kind).get("__slots__") for kind in type(self._inner).__mro__):
+            return None
+        found = {}
+        for name, value in vars(self._inner).items():
+            if name == "_np_random" or isinstance(value, EnvSpec) or _is_unused_space(value):
+                continue
+            try:
+                _require_own(value, seen)
+                found[name] = encode(value)
+            except (TypeError, ValueError, RecursionError):
+                return None
+        return found
+
+
+def _is_unused_space(value: Any) -> bool:
+    """Whether this is a space whose generator has drawn nothing."""
+    return isinstance(value, gymnasium.Space) and value._np_random is None
+
+
+def _require_own(value: Any, seen: set[int]) -> None:
+    """Raise TypeError for an object that can change under another name, too, as a view does."""
+    owner = value
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    if isinstance(value, np.ndarray | list | dict | Generator):
+        if id(owner) in seen:
+            raise TypeError("an object has two names")
+        seen.add(id(owner))
+    parts = value.values() if isinstance(value, dict) else value
+    for part in parts if isinstance(value, dict | list | tuple) else ():
+        _require_own(part, seen)

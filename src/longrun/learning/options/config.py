@@ -209,16 +209,17 @@ class Average(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        resets_cost = self.termination == "reset" and self.reset_cost_step_size
+        if TERMINATED in dict(self.limits) and not resets_cost:
+            raise InputError(
+                f"limits on '{TERMINATED}' are kept by the reset cost: set termination='reset' and"
+                " reset_cost_step_size above 0"
+            )
         if self.termination == "zero" and (self.reset_cost or self.reset_cost_step_size):
             name = "reset_cost" if self.reset_cost else "reset_cost_step_size"
             raise InputError(
                 f"{name}={getattr(self, name)} has no effect with termination='zero';"
                 f" set termination='reset' or {name}=0"
-            )
-        if TERMINATED in dict(self.limits) and not self.reset_cost_step_size:
-            raise InputError(
-                f"limits on '{TERMINATED}' are kept by the reset cost: set termination='reset' and"
-                " reset_cost_step_size above 0"
             )
 
     @property

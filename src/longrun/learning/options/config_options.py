@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from longrun.base.checks import known
@@ -20,14 +21,14 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     The default preset is `tuned`, the defaults of the options. Some options imply others
     (`with_implied`).
     """
-    names = option_names(kind_of(algorithm.lower()))
+    usual = {option.name: option.default for option in fields(kind_of(algorithm.lower()))}
     changes = PRESETS[known("preset", preset, PRESETS)]
-    mine = {name: value for name, value in changes.items() if name in names}
-    return saved_config(algorithm, mine | with_implied(names, options))
+    mine = usual | {name: value for name, value in changes.items() if name in usual}
+    return saved_config(algorithm, mine | with_implied(mine, options))
 
 
-def with_implied(names: Collection[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with what they imply, of an algorithm's options with these names.
+def with_implied(before: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with what they imply, where all options are as `before` otherwise.
 
     A `gae_lambda` that is given is fixed, unless `adaptive_lambda` is given, too. The reset cost of
     the average criterion keeps a limit on terminations, and has no place beside
@@ -36,10 +37,12 @@ def with_implied(names: Collection[str], options: Mapping[str, Any]) -> dict[str
     implied: dict[str, Any] = {}
     if "gae_lambda" in options:
         implied["adaptive_lambda"] = False
-    if "reset_cost_step_size" in names and _limits_terminations(options.get("limits")):
-        implied |= {"termination": "reset", "reset_cost_step_size": 1.0}
-    elif "reset_cost_step_size" in names and options.get("termination") == "zero":
-        implied["reset_cost_step_size"] = 0.0
+    if "reset_cost_step_size" in before:
+        limited = _limits_terminations(options.get("limits"))
+        if limited and not before["reset_cost_step_size"]:
+            implied |= {"termination": "reset", "reset_cost_step_size": 1.0}
+        elif not limited and options.get("termination") == "zero":
+            implied["reset_cost_step_size"] = 0.0
     return implied | dict(options)
 
 

@@ -28,9 +28,8 @@ class TrainingEvent(NamedTuple):
     evaluation: EvaluationReport | None
 
 
-Latest = Callable[[], Snapshot | None]
-"""Gives a replica's snapshot. A device copies its state to the host when it is called, and gives
-None if it has gone on meanwhile, without a copy."""
+Latest = Callable[[], Snapshot]
+"""Gives a replica's snapshot; a device copies its state to the host when it is called."""
 OnEvents = Callable[[Sequence[TrainingEvent], Mapping[int, Latest]], bool]
 """Called with events in order, and the replicas' snapshots after them; False stops the run. While
 there is no event for long, a loop may call it without any, to hear whether to stop."""

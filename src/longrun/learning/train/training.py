@@ -106,11 +106,7 @@ class Training:
         # the run is resumed.
         self._latest |= snapshots
         answers = [sink(progress) for sink in self._sinks]
-        goes_on = False not in answers and not self._stop
-        ends = any(event.iteration == self.spec.iterations for event in events)
-        if ends or not goes_on:
-            self._resolve()
-        return goes_on
+        return False not in answers and not self._stop
 
     def _progress(self, event: TrainingEvent) -> Progress:
         return Progress(
@@ -134,8 +130,7 @@ class Training:
     def _resolve(self) -> None:
         while self._latest:
             replica, latest = self._latest.popitem()
-            if (snapshot := latest()) is not None:
-                self._snapshots[replica] = snapshot
+            self._snapshots[replica] = latest()
 
     def _save_if_due(self, events: Sequence[Progress]) -> None:
         if time.monotonic() - self._saved_at > CHECKPOINT_SECONDS:

@@ -103,7 +103,7 @@ class DeviceLoop:
             reports = _reports(spec, iteration + steps, evaluated) if evaluated else []
             events = _events(spec, iteration, steps, log, reports)
             iteration += steps
-            snapshot = copies(layout, replicas)
+            snapshot = copies(layout, _copied(replicas))
             latest = {i: partial(snapshot, i) for i in range(len(spec.seeds))}
             if not on_events(events, latest):
                 break
@@ -139,21 +139,16 @@ class DeviceLoop:
         """There is nothing to close: a snapshot holds all of the environments."""
 
 
-def copies(layout: Layout, replicas: ReplicaState) -> Callable[[int], Snapshot | None]:
-    """Gives a replica's snapshot, from one copy of all; None once their memory is used again."""
+_copied = jax.jit(lambda replicas: jax.tree.map(jnp.copy, replicas))
+"""A copy on the device: the next call of the program uses the memory of what it is given."""
 
-    @cache
-    def copy() -> ReplicaState | None:
-        has_gone_on = replicas.learned.iteration.is_deleted()
-        return None if has_gone_on else layout.fetch(replicas)
 
-    def snapshot(index: int) -> Snapshot | None:
-        whole = copy()
-        return None if whole is None else snapshot_of(whole, index)
-
+def copies(layout: Layout, replicas: ReplicaState) -> Callable[[int], Snapshot]:
+    """Gives a replica's snapshot, from one copy of all on the host, made when it is needed."""
+    fetched = cache(lambda: layout.fetch(replicas))
     if jax.process_count() > 1:  # several hosts copy together, or not at all
-        copy()
-    return snapshot
+        fetched()
+    return lambda index: snapshot_of(fetched(), index)
 
 
 _evaluate = jax.jit(device.evaluate, static_argnums=(0, 4, 5, 6))

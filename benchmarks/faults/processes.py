@@ -26,7 +26,7 @@ STEPS = 32
 """of an iteration with these options"""
 TINY = ["--env", "Pendulum-v1", "--workers", "0", *SMALL]
 DEVICE = ["--env", "jax:access-control", *SMALL]
-OFTEN = "from longrun.learning.train import session\nsession.CHECKPOINT_SECONDS = 0.2"
+OFTEN = "from longrun.learning.train import training\ntraining.CHECKPOINT_SECONDS = 0.2"
 """Lines that make a command write checkpoints often."""
 SECONDS = 240.0
 """in which every command ends, also on a busy machine"""

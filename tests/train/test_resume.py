@@ -103,7 +103,7 @@ def start(out: Path, gate: Path, checkpoint_seconds: float) -> subprocess.Popen[
     patches = f"""
 import tiny_envs
 from longrun.learning.learn import advantages
-from longrun.learning.train import session
+from longrun.learning.train import training
 advantages.UNROLL = {advantages.UNROLL}  # as in the process that resumes it: the same bits
 training.CHECKPOINT_SECONDS = {checkpoint_seconds}
 """

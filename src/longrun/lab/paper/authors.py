@@ -82,7 +82,7 @@ class AuthorsAPO(Authors, APOConfig):
     value_discount: float = option(
         1.0,
         "discount of the differential value, besides the gain: r - gain + discount V(s') - V(s);"
-        " .999 in their best settings of two tasks",
+        " 0.999 in their best settings of two tasks",
         high=1,
     )
 

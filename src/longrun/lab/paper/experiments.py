@@ -43,7 +43,7 @@ PPO_LAMBDA = 0.95
 """Lambda of PPO in the same notebooks."""
 WAYS = {
     "paper": "the paper's setting, with our answers where it leaves a point open",
-    "authors": "also what the authors' code does differently, the discount of .999"
+    "authors": "also what the authors' code does differently, the discount of 0.999"
     " in their best APO settings of Swimmer and HalfCheetah, and no contact forces (Ant, Humanoid)",
 }
 """Ways in which an experiment can be run, in words."""

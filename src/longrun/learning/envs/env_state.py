@@ -90,8 +90,10 @@ class SavedState:
                 self._limits.append(env)
             env = env.env  # type: ignore[attr-defined]
         self._inner = env
-        self._made = self._attributes()
-        """the attributes of the new environment; None where there may be state elsewhere"""
+        names = ("get_state", "set_state")
+        self._has_methods = all(callable(getattr(env, name, None)) for name in names)
+        self._made = None if self._has_methods else self._attributes()
+        """the attributes of the new environment; None where they are not its state"""
         self.is_possible = self._has_methods or self._made is not None
         """False once its state has turned out to be no data, or too large"""
 
@@ -126,19 +128,15 @@ class SavedState:
         for limit, elapsed in zip(self._limits, content["elapsed"], strict=True):
             limit._elapsed_steps = elapsed
 
-    @property
-    def _has_methods(self) -> bool:
-        return all(callable(getattr(self._inner, n, None)) for n in ("get_state", "set_state"))
-
     def _changed(self) -> dict[str, Any]:
         """Attributes that are not as they were made: those that are parameters stay out."""
         found = self._attributes()
         if found is None or self._made is None:
             raise TypeError("an attribute is no data")
-        return {n: decode(x) for n, x in found.items() if self._made.get(n) != x}
+        return {n: vars(self._inner)[n] for n, x in found.items() if self._made.get(n) != x}
 
     def _attributes(self) -> dict[str, bytes] | None:
-        """All attributes, encoded; None if one is no data, or is seen under two names."""
+        """All attributes, encoded; None if one is no data or has two names, or all are too much."""
         seen: set[int] = {id(vars(self._inner).get("_np_random"))}
         if any(vars(kind).get("__slots__") for kind in type(self._inner).__mro__):
             return None
@@ -151,7 +149,8 @@ class SavedState:
                 found[name] = encode(value)
             except (TypeError, ValueError, RecursionError):
                 return None
-        return found
+        # They are encoded after every rollout, those that never change, too.
+        return found if sum(map(len, found.values())) <= MOST_STATE_BYTES else None
 
 
 def _is_unused_space(value: Any) -> bool:

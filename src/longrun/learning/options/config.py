@@ -29,7 +29,7 @@ MOST_SAMPLES = 2**31 - 1
 """Most samples of an iteration: they are numbered in 32 bits."""
 SHORTEST_ROLLOUT = 100
 """Steps that an adaptive lambda needs. Traces are at most as long as a rollout, and those of a
-lambda of .9 are 10 steps: shorter rollouts leave little to choose from."""
+lambda of 0.9 are 10 steps: shorter rollouts leave little to choose from."""
 FEWEST_ITERATIONS = 300
 """Fewest in which lambda adapts: choosing it takes 15 iterations, and lowering it 150."""
 MOST_LIMITS = 8

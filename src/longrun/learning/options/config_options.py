@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from longrun.base.checks import known
@@ -21,7 +20,9 @@ def make_config(algorithm: str, preset: str = DEFAULT, **options: Any) -> Config
     The default preset is `tuned`, the defaults of the options. Some options imply others
     (`with_implied`).
     """
-    usual = {option.name: option.default for option in fields(kind_of(algorithm.lower()))}
+    usual = {
+        option.name: option.default for option in dataclasses.fields(kind_of(algorithm.lower()))
+    }
     changes = PRESETS[known("preset", preset, PRESETS)]
     mine = usual | {name: value for name, value in changes.items() if name in usual}
     return saved_config(algorithm, mine | with_implied(mine, options))
